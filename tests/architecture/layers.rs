@@ -51,7 +51,8 @@ fn documented_layers() -> Vec<(String, BTreeSet<String>)> {
         .collect()
 }
 
-/// The layer of a module: the module itself, one that it is below, or `dialects::*` for everything below `dialects`.
+/// The layer of a module: the module itself, one that it is below, or `protocol_versions::*` for everything below
+/// `protocol_versions`.
 fn layer_of<'a>(layers: &'a [(String, BTreeSet<String>)], module: &str) -> Option<&'a str> {
     layers.iter().map(|(layer, _)| layer.as_str()).find(|layer| match layer.strip_suffix("::*") {
         Some(parent) => module.strip_prefix(parent).is_some_and(|below| below.starts_with("::")),
@@ -85,12 +86,13 @@ fn the_layers_of_mcp_import_what_is_below_them_and_nothing_else() {
 }
 
 #[test]
-fn no_dialect_imports_another() {
-    let dialect = |module: &str| module.strip_prefix("dialects::")?.split("::").next().map(str::to_owned);
+fn no_protocol_version_imports_another() {
+    let protocol_version =
+        |module: &str| module.strip_prefix("protocol_versions::")?.split("::").next().map(str::to_owned);
     for (module, imports) in imports_in("mcp") {
-        let Some(own) = dialect(&module) else { continue };
+        let Some(own) = protocol_version(&module) else { continue };
         let others: Vec<&String> =
-            imports.iter().filter(|import| dialect(import).is_some_and(|other| other != own)).collect();
+            imports.iter().filter(|import| protocol_version(import).is_some_and(|other| other != own)).collect();
         assert!(others.is_empty(), "`{module}` imports {others:?}");
     }
 }

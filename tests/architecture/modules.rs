@@ -12,7 +12,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
 
-/// Which module imports which. Modules are named like `dialects::core_tasks::wire`, and the root is `crate`.
+/// Which module imports which. Modules are named like `protocol_versions::core_tasks::wire`, and the root is `crate`.
 pub(crate) type Imports = BTreeMap<String, BTreeSet<String>>;
 
 type Segments = Vec<String>;

@@ -58,7 +58,7 @@ impl Resources {
             ("LONGHAUL_LEASE_MS", "2000"),
             ("LONGHAUL_HEARTBEAT_MS", "500"),
             // No step begins in the last quarter.
-            ("LONGHAUL_LEG_MS", "2000"),
+            ("LONGHAUL_ATTEMPT_MS", "2000"),
             ("LONGHAUL_RESEND_MS", "2000"),
         ];
         settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()

@@ -44,8 +44,8 @@ pub(crate) async fn state_of(clients: &Clients, table: &str, task_id: &str) -> O
     Some(item["state"].as_s().unwrap().clone())
 }
 
-/// How far the cleaning of a task in the table is, as JSON text.
-pub(crate) async fn cleaning_of(clients: &Clients, table: &str, task_id: &str) -> Option<String> {
+/// How far the cleanup of a task in the table is, as JSON text.
+pub(crate) async fn cleanup_of(clients: &Clients, table: &str, task_id: &str) -> Option<String> {
     let found = clients.dynamo.get_item().table_name(table).set_key(Some(item_key(task_id))).consistent_read(true);
     let item = found.send().await.unwrap().item?;
     Some(item.get("cleaning")?.as_s().unwrap().clone())

@@ -2,7 +2,7 @@
 //! requests as in `tests/e2e/isolation.rs`.
 
 use harness::auth_server::AuthServer;
-use harness::dialects::{NEWEST, Naming};
+use harness::protocol_versions::{NEWEST, Naming};
 use harness::proxy::Proxy;
 use harness::seen::{Client, assert_is_denied, assert_sees_its_own, assert_sees_nothing};
 use serde_json::json;
@@ -21,7 +21,7 @@ fn some(naming: &Naming) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn users_of_the_deployed_template_see_nothing_of_each_other_and_others_learn_nothing() {
-    let [auth, second, stranger] = [(); 3].map(|()| AuthServer::start());
+    let [auth, second, anonymous_caller] = [(); 3].map(|()| AuthServer::start());
     let proxy = Proxy::hiding(None);
     let issuers = format!("OAuthIssuers={},{}", auth.issuer(), second.issuer());
     let audiences = format!("OAuthAudiences={}", proxy.url());
@@ -38,7 +38,7 @@ async fn users_of_the_deployed_template_see_nothing_of_each_other_and_others_lea
     for (who, token) in [
         ("anonymous", None),
         ("expired", Some(auth.sign("current", json!({}), expired))),
-        ("of an issuer that is not listed", Some(stranger.issue("ann", url, scopes))),
+        ("of an issuer that is not listed", Some(anonymous_caller.issue("ann", url, scopes))),
         ("garbage", Some("garbage".to_owned())),
     ] {
         assert_is_denied(who, &Client::new(url, token.as_deref(), some), &task, &sessions).await;

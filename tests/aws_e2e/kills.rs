@@ -8,7 +8,7 @@ use harness::runtime_host::front_door::{HttpFrontend, Mode};
 use serde_json::json;
 
 use super::ground::Resources;
-use super::inside::{cleaning_of, messages_in, state_of, steps_of, until};
+use super::inside::{cleanup_of, messages_in, state_of, steps_of, until};
 use super::process::{Setup, key_of};
 
 /// Promise 4: a crash costs seconds.
@@ -18,7 +18,7 @@ const RECOVERED_WITHIN: Duration = Duration::from_secs(60);
 const NOWHERE: &str = "http://127.0.0.1:9";
 
 #[tokio::test]
-async fn a_worker_killed_during_a_leg_costs_seconds_and_no_recorded_step() {
+async fn a_worker_killed_during_an_attempt_costs_seconds_and_no_recorded_step() {
     let setup = Setup::new();
     let caller = setup.start().caller();
     let id = caller.call_task("countdown", json!({"seconds": 6, "steps": 4})).await;
@@ -80,8 +80,8 @@ async fn what_a_cancelled_task_left_is_cleaned_up_although_nobody_polls() {
     .await;
     caller.result("tasks/cancel", json!({"taskId": id})).await;
     until("all is clean", async || {
-        let cleaning = cleaning_of(&resources.clients, &resources.table, &id).await;
-        cleaning.is_some_and(|cleaning| cleaning.contains("done"))
+        let cleanup = cleanup_of(&resources.clients, &resources.table, &id).await;
+        cleanup.is_some_and(|cleanup| cleanup.contains("done"))
     })
     .await;
 }
@@ -233,26 +233,26 @@ async fn a_message_that_cannot_be_read_becomes_a_dead_letter_and_blocks_nothing(
 }
 
 #[tokio::test]
-async fn a_tool_that_runs_longer_than_the_function_continues_in_further_legs() {
+async fn a_tool_that_runs_longer_than_the_function_continues_in_further_attempts() {
     let setup = Setup::with(&["WorkerTimeoutSeconds=5"]);
     let caller = setup.start().caller();
     let id = caller.call_task("countdown", json!({"seconds": 12, "steps": 48})).await;
     let done = caller.until(&id, "completed").await;
     let attempts = structured(&done["result"])["attempts"].as_u64().unwrap();
-    assert!(attempts >= 3, "a leg has at most four seconds: {done}");
+    assert!(attempts >= 3, "an attempt has at most four seconds: {done}");
     assert_eq!(steps_of(&Setup::clients(), setup.output("Table"), &id).await.len(), 48);
 }
 
 #[tokio::test]
-async fn a_cancel_stops_the_leg_in_the_other_function() {
+async fn a_cancel_stops_the_attempt_in_the_other_function() {
     let setup = Setup::new();
     let (caller, clients) = (setup.start().caller(), Setup::clients());
     let id = caller.call_task("countdown", json!({"seconds": 600, "steps": 600})).await;
     caller.until_it(&id, "progress", |task| task.get("statusMessage").is_some()).await;
     caller.result("tasks/cancel", json!({"taskId": id})).await;
     assert_eq!(caller.get(&id).await["status"], "cancelled");
-    // A leg keeps its message as long as it runs, and a batch of one is deleted only when it is over.
-    until("the leg is over", async || messages_in(&clients, setup.output("QueueUrl")).await == 0).await;
+    // An attempt keeps its message as long as it runs, and a batch of one is deleted only when it is over.
+    until("the attempt is over", async || messages_in(&clients, setup.output("QueueUrl")).await == 0).await;
     assert_eq!(caller.get(&id).await["status"], "cancelled");
 }
 

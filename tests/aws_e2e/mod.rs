@@ -2,7 +2,6 @@
 //!
 //! Each test deploys `template.yaml` for itself, or runs the functions on the Runtime API host; all share one emulator.
 
-mod announcing;
 mod children;
 #[path = "../e2e/external/clients.rs"]
 mod clients;
@@ -23,9 +22,10 @@ mod lifetimes;
 mod login;
 mod moments;
 mod on_host;
-mod places;
+mod permits;
 mod process;
 pub(crate) mod programs;
+mod publishing;
 mod rest_api;
 #[path = "../e2e/rmcp_client.rs"]
 mod rmcp_client;

@@ -154,7 +154,7 @@ async fn a_worker_that_was_frozen_for_longer_than_its_lease_cannot_write() {
     let mapping = resources.mapping(None);
     let messages = mapping.receive().await;
     let sleeper = resources.idle_worker(None).await;
-    let leg = async { mapping.run_batch(&sleeper, &messages).await };
+    let attempt = async { mapping.run_batch(&sleeper, &messages).await };
     let others = async {
         caller.until_it(&id, "a step", |task| task["statusMessage"].is_string()).await;
         sleeper.freeze();
@@ -164,8 +164,8 @@ async fn a_worker_that_was_frozen_for_longer_than_its_lease_cannot_write() {
         sleeper.thaw();
         done
     };
-    let (answer, done) = tokio::join!(leg, others);
-    answer.expect("it is thawed, finds that it is too late, and ends its leg");
+    let (answer, done) = tokio::join!(attempt, others);
+    answer.expect("it is thawed, finds that it is too late, and ends its attempt");
     let after = caller.get(&id).await;
     assert_eq!((&after["result"], &after["lastUpdatedAt"]), (&done["result"], &done["lastUpdatedAt"]));
 }
@@ -180,12 +180,12 @@ async fn a_worker_that_hangs_is_killed_at_its_timeout_and_the_task_continues() {
     mapping.timeout = Duration::from_secs(4);
     let messages = mapping.receive().await;
     let hanging = resources.idle_worker(None).await;
-    let leg = mapping.run_batch(&hanging, &messages);
+    let attempt = mapping.run_batch(&hanging, &messages);
     let hang = async {
         caller.until_it(&id, "a step", |task| task["statusMessage"].is_string()).await;
         hanging.freeze();
     };
-    let (answer, ()) = tokio::join!(leg, hang);
+    let (answer, ()) = tokio::join!(attempt, hang);
     assert!(matches!(answer, Err(NoAnswer::Died)), "{answer:?}");
     let _worker = resources.worker(None);
     let done = caller.until(&id, "completed").await;
@@ -203,5 +203,5 @@ async fn a_step_that_is_longer_than_the_function_may_run_fails_in_the_end() {
     let worker = Worker::start(mapping, Idle::Frozen);
     let failed = caller.until(&id, "failed").await;
     assert!(failed["statusMessage"].as_str().is_some_and(|message| !message.is_empty()), "{failed}");
-    assert!(worker.sandbox().await.is_alive(), "each leg ended by itself, before the function's time was over");
+    assert!(worker.sandbox().await.is_alive(), "each attempt ended by itself, before the function's time was over");
 }

@@ -96,7 +96,7 @@ async fn tools_have_their_settings_and_secrets_and_a_heavy_one_has_workers_of_it
     let functions = ["ApiFunction", "WorkerFunction", "ClassWorkerFunction", "DeadLetterWorkerFunction"];
     let functions = functions.map(|output| setup.output(output));
     let (logs, configurations) = logs_and_configurations(&functions);
-    for said in ["a leg begins", "profile_dataset", "`OTHER` is not set for tools"] {
+    for said in ["an attempt begins", "profile_dataset", "`OTHER` is not set for tools"] {
         assert!(logs.contains(said), "{said}: {logs}");
     }
     assert!(configurations.contains("DB_PASSWORD") && configurations.contains(&secret), "{configurations}");

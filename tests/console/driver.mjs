@@ -10,10 +10,10 @@ import { parseArgs } from 'node:util';
 import { Browser, expect } from './browser.mjs';
 import * as appearance from './flows/appearance.mjs';
 import * as steering from './flows/steering.mjs';
-import * as strangers from './flows/strangers.mjs';
+import * as anonymous_callers from './flows/anonymous_callers.mjs';
 import * as watching from './flows/watching.mjs';
 
-const FLOWS = { ...appearance, ...steering, ...strangers, ...watching };
+const FLOWS = { ...appearance, ...steering, ...anonymous_callers, ...watching };
 
 const { values: settings, positionals } = parseArgs({
   allowPositionals: true,

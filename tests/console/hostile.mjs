@@ -58,7 +58,7 @@ const methods = {
   'tasks/get': ({ taskId }) => tasks[taskId],
   'dev.longhaul/tasks/inspect': ({ taskId }) => tasks[taskId] && {
     task: tasks[taskId], tool: EVIL, arguments: { value: { [EVIL]: MEBIBYTE } }, failures: 1, lastFailure: MEBIBYTE,
-    legs: [{ attempt: 1, from: BEGUN, to: BEGUN, end: EVIL }],
+    attempts: [{ attempt: 1, from: BEGUN, to: BEGUN, end: EVIL }],
     journal: [
       { kind: 'step', name: EVIL, at: BEGUN, tookMs: 5, attempt: 1, bytes: 9, value: { [EVIL]: EVIL } },
       { kind: EVIL, name: MEBIBYTE, at: EVIL, tookMs: EVIL, attempt: EVIL, ...cut },

@@ -107,7 +107,7 @@ async fn a_call_for_which_there_is_never_room_says_so() {
 }
 
 #[tokio::test]
-async fn one_leg_at_a_time_is_enough_for_a_task_and_those_that_it_calls() {
+async fn one_attempt_at_a_time_is_enough_for_a_task_and_those_that_it_calls() {
     let mut setup = setup();
     setup.add(&["--concurrency", "1", "--owner-concurrency", "1"]);
     let server = setup.start();

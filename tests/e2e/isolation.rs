@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use harness::dialects::Naming;
+use harness::protocol_versions::Naming;
 use harness::seen::{Client, assert_is_denied, assert_sees_its_own, assert_sees_nothing};
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ fn guarded() -> Setup {
 }
 
 #[tokio::test]
-async fn what_belongs_to_others_is_like_what_does_not_exist_in_every_dialect() {
+async fn what_belongs_to_others_is_like_what_does_not_exist_in_every_protocol_version() {
     let setup = guarded();
     let server = setup.start();
     let ann = Client::new(server.url(), Some(ANN), all);

@@ -109,8 +109,8 @@ async fn a_process_killed_while_it_cleans_up_cleans_up_again_when_it_is_started_
         let setup = with_long_leases();
         let server = setup.start();
         let caller = server.caller();
-        let id = caller.call_task("fail", json!({"how": "hang", "cleaning_s": 10})).await;
-        until_logged(&server, "a leg begins").await;
+        let id = caller.call_task("fail", json!({"how": "hang", "cleanup_s": 10})).await;
+        until_logged(&server, "an attempt begins").await;
         caller.result("tasks/cancel", json!({"taskId": id})).await;
         until_logged(&server, "cleaning up begins").await;
         assert!(!server.log().contains("what the task left is clean"), "it takes ten seconds");

@@ -55,7 +55,7 @@ async fn no_line_has_long_values_control_characters_or_payloads() {
         let server = setup.start();
         attack(&server).await;
         let log = server.log();
-        assert!(log.contains("a leg begins"), "{log:.2000}");
+        assert!(log.contains("an attempt begins"), "{log:.2000}");
         for line in log.lines() {
             assert!(longest_run(line) <= 256, "{format}, {filter}: {line:.3000}");
             assert!(line.chars().count() < 4_096, "{format}, {filter}: {line:.5000}");

@@ -1,6 +1,7 @@
 //! The demonstration server as its users see it: real clients, real HTTP, real kills.
 
 mod abuse;
+mod anonymous_callers;
 mod children;
 mod connections;
 mod external;
@@ -12,5 +13,4 @@ mod memory;
 mod process;
 mod rmcp_client;
 mod startup;
-mod strangers;
 mod webhooks;

@@ -32,7 +32,7 @@ fn the_printed_client_configuration_is_json_with_the_url() {
 #[test]
 fn help_explains_every_flag_and_names_its_variable() {
     let out = output_of(harness::demo().arg("--help"));
-    for flag in ["listen", "db", "data-dir", "diagnostics", "leg-ms", "lease-ms", "log-format"] {
+    for flag in ["listen", "db", "data-dir", "diagnostics", "attempt-ms", "lease-ms", "log-format"] {
         let variable = format!("LONGHAUL_{}", flag.to_uppercase().replace('-', "_"));
         assert!(out.contains(&format!("--{flag}")) && out.contains(&variable), "{flag}: {out}");
     }
@@ -100,7 +100,7 @@ fn a_wrong_flag_is_named_in_the_error() {
 }
 
 #[tokio::test]
-async fn an_orderly_stop_gives_running_legs_back_and_loses_nothing() {
+async fn an_orderly_stop_gives_running_attempts_back_and_loses_nothing() {
     let setup = Setup::new();
     let server = setup.start();
     let caller = server.caller();
@@ -109,17 +109,17 @@ async fn an_orderly_stop_gives_running_legs_back_and_loses_nothing() {
     assert!(server.terminate().success(), "an orderly stop is not a failure");
     let again = setup.start();
     let done = again.caller().until(&id, "completed").await;
-    // The leg was given back, not waited for: a second attempt continued.
+    // The attempt was given back, not waited for: a second attempt continued.
     assert_eq!(harness::caller::structured(&done["result"])["attempts"], 2);
 }
 
 #[tokio::test]
-async fn legs_that_are_very_short_still_finish_the_work() {
-    let setup = Setup::with(&["--diagnostics", "--leg-ms", "60", "--lease-ms", "2000"]);
+async fn attempts_that_are_very_short_still_finish_the_work() {
+    let setup = Setup::with(&["--diagnostics", "--attempt-ms", "60", "--lease-ms", "2000"]);
     let server = setup.start();
     let caller = server.caller();
     let id = caller.call_task("countdown", json!({"seconds": 0.6, "steps": 30})).await;
     let done = caller.until(&id, "completed").await;
     let attempts = harness::caller::structured(&done["result"])["attempts"].as_u64().unwrap();
-    assert!(attempts > 3, "one leg cannot have done it: {attempts}");
+    assert!(attempts > 3, "one attempt cannot have done it: {attempts}");
 }

@@ -72,7 +72,7 @@ async fn what_a_receiver_answers_decides_what_comes_next() {
 }
 
 #[tokio::test]
-async fn nobody_can_call_a_notice() {
+async fn nobody_can_call_a_webhook_delivery() {
     let receiver = Receiver::that_takes_all();
     let setup = setup(&[endpoint("ops", &receiver)]);
     let server = setup.start();

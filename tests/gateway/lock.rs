@@ -36,7 +36,7 @@ async fn a_gateway_with_a_lock_starts_without_its_servers() {
     assert_eq!(caller.result("prompts/list", json!({})).await["prompts"][0]["name"], "greet");
     assert_eq!(locked.processes(), before, "a list has started a server");
     assert_eq!(words(&gateway.ended("count", json!({})).await), "done: 1");
-    // The era is in the lock: the first message is the right one.
+    // The protocol version is in the lock: the first message is the right one.
     assert_eq!(locked.first_messages().last().map(String::as_str), Some("initialize"));
     locked.until_all_have_ended().await;
 }

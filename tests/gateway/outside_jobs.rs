@@ -38,7 +38,7 @@ async fn a_job_over_http_is_a_tool_by_configuration_alone() {
             "type": "http-job", "description": "Renders a scene", "headers": {"Authorization": "Bearer ${HOME}"},
             "start": start, "status": format!("{base}/jobs/{{id}}"), "stop": format!("{base}/jobs/{{id}}"),
             "id": "/id", "state": "/state", "done": ["done"], "failed": ["failed"], "result": "/output",
-            "progress": "/frames", "lookEvery": "200ms",
+            "progress": "/frames", "pollEvery": "200ms",
         }}})
     });
     let gateway = setup.start();

@@ -143,7 +143,7 @@ async fn the_era_of_a_server_is_found_out_once() {
     gateway.ended("count", json!({})).await;
     assert_eq!(first(&setup), "server/discover\ninitialize\ninitialize\n");
     let setup = Setup::config(|setup| {
-        let longhaul = json!({"servers": {"only": {"era": "handshake"}}});
+        let longhaul = json!({"servers": {"only": {"protocol": "2025-11-25"}}});
         json!({"mcpServers": {"only": setup.fixture_entry(&[])}, "longhaul": longhaul})
     });
     setup.start();

@@ -10,7 +10,7 @@ use super::older::Older;
 use super::process::{Gateway, Setup, is_alive, until};
 
 /// How a server speaks.
-const ERAS: [&[&str]; 2] = [&[], &["--per-request"]];
+const PROTOCOLS: [&[&str]; 2] = [&[], &["--per-request"]];
 
 /// A gateway in front of the fixture in this mode.
 fn in_front_of(modes: &[&str]) -> Setup {
@@ -81,8 +81,8 @@ impl Hearing {
 
 #[tokio::test]
 async fn changes_reach_those_who_listen_by_one_process_that_ends_with_the_last_of_them() {
-    for era in ERAS {
-        let setup = in_front_of(era);
+    for protocol in PROTOCOLS {
+        let setup = in_front_of(protocol);
         let gateway = setup.start();
         let before = setup.processes().len();
         let mut first = Hearing::listen(&gateway, &["fixture://one", "fixture://two"]).await;
@@ -94,7 +94,7 @@ async fn changes_reach_those_who_listen_by_one_process_that_ends_with_the_last_o
         second.until_changed("fixture://three", &["fixture://one"]).await;
         change(&setup, "fixture://one");
         first.until_changed("fixture://one", &["fixture://three"]).await;
-        assert_eq!(setup.processes().len(), before + 1, "{era:?}");
+        assert_eq!(setup.processes().len(), before + 1, "{protocol:?}");
         drop(first);
         until("one resource less", || subscribed(&setup) == "fixture://three fixture://two").await;
         drop(second);
@@ -104,8 +104,8 @@ async fn changes_reach_those_who_listen_by_one_process_that_ends_with_the_last_o
 
 #[tokio::test]
 async fn a_server_that_died_is_subscribed_to_again_and_its_listeners_are_told() {
-    for era in ERAS {
-        let setup = in_front_of(era);
+    for protocol in PROTOCOLS {
+        let setup = in_front_of(protocol);
         let gateway = setup.start();
         let mut hearing = Hearing::listen(&gateway, &["fixture://one"]).await;
         hearing.until_changed("fixture://one", &[]).await;
@@ -136,8 +136,8 @@ async fn what_a_server_does_not_tell_is_not_accepted() {
 
 #[tokio::test]
 async fn a_client_of_an_older_revision_hears_on_the_stream_of_its_session() {
-    for era in ERAS {
-        let setup = in_front_of(era);
+    for protocol in PROTOCOLS {
+        let setup = in_front_of(protocol);
         let gateway = setup.start();
         let client = Older::begin(&gateway).await;
         let mut hearing = client.stream().await;
@@ -170,11 +170,11 @@ async fn a_session_without_a_stream_cannot_subscribe() {
 /// A gateway speaks all revisions, as a server and as a client.
 #[tokio::test]
 async fn changes_pass_through_two_gateways_in_both_eras() {
-    for era in ["per-request", "handshake"] {
+    for protocol in ["2026-07-28", "2025-11-25"] {
         let behind = in_front_of(&[]);
         let inner = behind.start();
         let outer = Setup::config(|_| {
-            let longhaul = json!({"servers": {"inner": {"era": era}}});
+            let longhaul = json!({"servers": {"inner": {"protocol": protocol}}});
             json!({"mcpServers": {"inner": {"url": inner.url()}}, "longhaul": longhaul})
         });
         let gateway = outer.start();

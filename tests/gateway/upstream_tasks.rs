@@ -6,7 +6,7 @@ use super::older::Older;
 use super::process::{Gateway, Setup, ended, until, why, words};
 
 /// How a server speaks of tasks: by the Tasks extension, or as revision `2025-11-25` does.
-const ERAS: [&str; 2] = ["per-request", "handshake"];
+const PROTOCOLS: [&str; 2] = ["2026-07-28", "2025-11-25"];
 
 /// A gateway in front of another one, which is in front of the fixture.
 struct Two {
@@ -19,11 +19,11 @@ struct Two {
 
 impl Two {
     /// Both of them, which speak of tasks in this way.
-    fn start(era: &str) -> Self {
+    fn start(protocol: &str) -> Self {
         let behind = Setup::fixture(&[]);
         let inner = behind.start();
         let setup = Setup::config(|_| {
-            let server = json!({"era": era, "tools": {"never": {"runAtMost": "3s"}}});
+            let server = json!({"protocol": protocol, "tools": {"never": {"runAtMost": "3s"}}});
             json!({"mcpServers": {"inner": {"url": inner.url()}}, "longhaul": {"servers": {"inner": server}}})
         });
         let gateway = setup.start();
@@ -40,35 +40,35 @@ impl Two {
 
 #[tokio::test]
 async fn a_call_becomes_one_task_of_the_server_and_goes_on_after_kills_of_the_gateway() {
-    for era in ERAS {
-        let two = Two::start(era);
+    for protocol in PROTOCOLS {
+        let two = Two::start(protocol);
         // It may not be repeated, and need not be: the server's task goes on.
         let id = two.following("slow").await;
         two.gateway.kill();
         let again = two.setup.start();
-        assert_eq!(words(&ended(&again.caller(), &id).await), "done: 1", "{era}");
-        assert_eq!(two.behind.calls(), ["slow"], "{era}");
+        assert_eq!(words(&ended(&again.caller(), &id).await), "done: 1", "{protocol}");
+        assert_eq!(two.behind.calls(), ["slow"], "{protocol}");
     }
 }
 
 #[tokio::test]
 async fn results_and_errors_of_the_server_s_task_are_those_of_ours() {
-    for era in ERAS {
-        let two = Two::start(era);
+    for protocol in PROTOCOLS {
+        let two = Two::start(protocol);
         let refused = two.gateway.ended("refuse", json!({})).await;
         assert_eq!(refused["error"], json!({"code": -32050, "message": "no", "data": {"why": "because"}}), "{refused}");
         let failed = two.gateway.ended("fail", json!({})).await;
         assert_eq!((&failed["status"], &failed["result"]["isError"]), (&json!("completed"), &json!(true)), "{failed}");
         let rich = two.gateway.ended("rich", json!({})).await;
         assert_eq!(rich["result"]["structuredContent"], json!({"numbers": [1, 2.5], "nothing": null}), "{rich}");
-        assert_eq!(two.behind.calls(), ["refuse", "fail", "rich"], "{era}");
+        assert_eq!(two.behind.calls(), ["refuse", "fail", "rich"], "{protocol}");
     }
 }
 
 #[tokio::test]
 async fn questions_of_the_server_s_task_are_ours() {
-    for era in ERAS {
-        let two = Two::start(era);
+    for protocol in PROTOCOLS {
+        let two = Two::start(protocol);
         let id = two.gateway.caller().call_task("ask_read_only", json!({})).await;
         let asked = two.gateway.caller().until(&id, "input_required").await;
         let requests = asked["inputRequests"].as_object().unwrap().clone();
@@ -77,42 +77,42 @@ async fn questions_of_the_server_s_task_are_ours() {
         let again = two.setup.start();
         let caller = again.caller();
         caller.accept(&id, requests.keys().next().unwrap(), json!({"name": "Ann"})).await;
-        assert_eq!(words(&ended(&caller, &id).await), r#"{"name": "Ann"}"#, "{era}");
+        assert_eq!(words(&ended(&caller, &id).await), r#"{"name": "Ann"}"#, "{protocol}");
     }
 }
 
 #[tokio::test]
 async fn progress_of_the_server_s_task_is_ours() {
-    for era in ERAS {
-        let two = Two::start(era);
+    for protocol in PROTOCOLS {
+        let two = Two::start(protocol);
         let caller = two.gateway.caller();
         let id = caller.call_task("progress", json!({})).await;
         let seen = |task: &Value| task["statusMessage"] == "2/4 part 2";
         caller.until_it(&id, "progress", seen).await;
         // It waits for another call.
         two.gateway.ended("count", json!({})).await;
-        assert_eq!(words(&ended(&caller, &id).await), "done: 2", "{era}");
+        assert_eq!(words(&ended(&caller, &id).await), "done: 2", "{protocol}");
     }
 }
 
 #[tokio::test]
 async fn a_server_that_is_away_for_a_while_is_looked_at_again() {
-    for era in ERAS {
-        let two = Two::start(era);
+    for protocol in PROTOCOLS {
+        let two = Two::start(protocol);
         let address = two.inner.address();
         let id = two.following("slow_read_only").await;
         two.behind.until_called(1).await;
         two.inner.kill();
         until("a look in vain", || two.gateway.log().contains("the next one will tell")).await;
         let _inner = two.behind.start_at(&address);
-        assert_eq!(words(&ended(&two.gateway.caller(), &id).await), "done: 2", "{era}");
+        assert_eq!(words(&ended(&two.gateway.caller(), &id).await), "done: 2", "{protocol}");
     }
 }
 
 #[tokio::test]
 async fn a_task_that_the_server_does_not_know_any_more_fails_ours() {
-    for era in ERAS {
-        let two = Two::start(era);
+    for protocol in PROTOCOLS {
+        let two = Two::start(protocol);
         let address = two.inner.address();
         let id = two.following("never").await;
         two.inner.kill();
@@ -127,8 +127,8 @@ async fn a_task_that_the_server_does_not_know_any_more_fails_ours() {
 
 #[tokio::test]
 async fn a_cancel_is_passed_on_to_the_server() {
-    for era in ERAS {
-        let two = Two::start(era);
+    for protocol in PROTOCOLS {
+        let two = Two::start(protocol);
         let id = two.following("never").await;
         two.gateway.caller().result("tasks/cancel", json!({"taskId": id})).await;
         until("the server's cancel", || two.behind.has_a_task_that_is("cancelled")).await;
@@ -144,9 +144,9 @@ async fn a_tool_that_requires_tasks_is_served_so_unless_the_operator_says_otherw
     });
     let inner = behind.start();
     // It speaks both eras, of which the older one says it in the list.
-    for era in [json!({}), json!({"era": "handshake"})] {
+    for protocol in [json!({}), json!({"protocol": "2025-11-25"})] {
         let setup = Setup::config(|_| {
-            let mut server = era.clone();
+            let mut server = protocol.clone();
             server["tools"] = json!({"count_read_only": {"task": "always"}});
             json!({"mcpServers": {"inner": {"url": inner.url()}}, "longhaul": {"servers": {"inner": server}}})
         });

@@ -75,7 +75,7 @@ async fn a_child_that_outlives_its_call_in_a_frozen_sandbox_is_ended_in_the_next
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_outlasts_its_leg_fails_with_what_to_do_and_is_not_made_again() {
+async fn a_call_that_outlasts_its_attempt_fails_with_what_to_do_and_is_not_made_again() {
     let setup = Setup::of(&[], json!({})).await;
     let (frontend, worker) = setup.functions_with(Duration::from_secs(6), &[]).await;
     // It may be repeated, which would not help.

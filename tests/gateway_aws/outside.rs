@@ -34,7 +34,7 @@ async fn rule(machine: &Machine, queue: &str) {
 fn etl(machine: &Machine) -> Value {
     // Without the event, the second look would come after the patience of this test.
     json!({"etl": {
-        "type": "aws-step-functions", "stateMachine": machine.arn(), "description": "Loads", "lookEvery": "10m",
+        "type": "aws-step-functions", "stateMachine": machine.arn(), "description": "Loads", "pollEvery": "10m",
     }})
 }
 

@@ -20,7 +20,7 @@ async fn call_at(caller: &Caller, start_ms: u64) -> String {
     created["taskId"].as_str().unwrap().to_owned()
 }
 
-/// When the first leg of the task began, in milliseconds since 1970.
+/// When the first attempt of the task began, in milliseconds since 1970.
 async fn started_ms(caller: &Caller, id: &str) -> u64 {
     let record = caller.result("dev.longhaul/tasks/inspect", json!({"taskId": id})).await;
     let started: jiff::Timestamp = record["startedAt"].as_str().unwrap().parse().unwrap();

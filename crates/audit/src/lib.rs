@@ -1,9 +1,9 @@
 //! The audit log: who did what to which task, from where, and with what outcome.
 //!
-//! Whatever decides logs an [`Entry`], below all dialects, so that a new dialect has nothing to do for it. Who sent the
-//! request, and from where, is in the [`CallerSpan`] around it, which the platform opens and the HTTP frontend
-//! completes. A subscriber with the audit layer of `longhaul-logs` writes both as one line. Nothing here takes
-//! arguments, results, tokens or claims.
+//! Whatever decides logs an [`Entry`], below all protocol versions, so that a new protocol version has nothing to do
+//! for it. Who sent the request, and from where, is in the [`CallerSpan`] around it, which the platform opens and the
+//! HTTP frontend completes. A subscriber with the audit layer of `longhaul-logs` writes both as one line. Nothing here
+//! takes arguments, results, tokens or claims.
 
 mod caller;
 mod entry;

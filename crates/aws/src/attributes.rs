@@ -30,10 +30,10 @@ pub(crate) const TRACE: &str = "trace";
 pub(crate) const VARIABLES: &str = "variables";
 
 /// When the latest attempt began, as a list of one, unless it is in one of the following.
-pub(crate) const LEG_SINCE: &str = "leg";
-/// Followed by the attempt modulo the [number of legs](longhaul_core::limits::NOTED_LEGS_MAX) that are kept: a leg that
-/// has ended, as a list of what was in [`LEG_SINCE`], its attempt, when it ended, and how.
-pub(crate) const PAST_LEG: &str = "leg";
+pub(crate) const ATTEMPT_SINCE: &str = "leg";
+/// Followed by the attempt modulo the [number of attempts](longhaul_core::limits::NOTED_ATTEMPTS_MAX) that are kept: an
+/// attempt that has ended, as a list of what was in [`ATTEMPT_SINCE`], its attempt, when it ended, and how.
+pub(crate) const PAST_ATTEMPT: &str = "leg";
 /// The moment before which the first attempt does not begin, if the caller asked for one.
 pub(crate) const NOT_BEFORE: &str = "not_before";
 /// The task whose tool made this one.
@@ -57,12 +57,12 @@ pub(crate) const OF_STATES: [&str; 7] = [LEASE_UNTIL, LEASE_TOKEN, UNTIL, ASKS, 
 pub(crate) const DEADLINE_AT: &str = "deadline_at";
 /// Expiry minus retention: an end after this moment moves the expiry. May be negative.
 pub(crate) const LATE_AFTER: &str = "late_after";
-/// Allowed consecutive failures minus one: once `failures` has reached it, a leg that dies or fails is the last.
+/// Allowed consecutive failures minus one: once `failures` has reached it, an attempt that dies or fails is the last.
 pub(crate) const FAILURES_MAX: &str = "failures_max";
 
 // What only this adapter stores with a task.
-/// How far the cleaning is, for tools that have one.
-pub(crate) const CLEANING: &str = "cleaning";
+/// How far the cleanup is, for tools that have one.
+pub(crate) const CLEANUP: &str = "cleaning";
 /// The format of the item, if a later version of this program has changed it. The present format is the absence.
 pub(crate) const FORMAT: &str = "format";
 /// Incremented by every write.
@@ -99,10 +99,10 @@ pub(crate) const NEW_SINCE: &str = "new_since";
 pub(crate) const STORED: &str = "stored";
 /// Followed by a moment in hours: how many of them expire until then.
 pub(crate) const BYTES_UNTIL: &str = "b";
-/// Number of the places of running legs in an item.
-pub(crate) const LEGS: &str = "legs";
-/// Followed by the digits of a task's id: the place of its leg.
-pub(crate) const LEG: &str = "l";
+/// Number of the places of running attempts in an item.
+pub(crate) const ATTEMPTS: &str = "legs";
+/// Followed by the digits of a task's id: the place of its attempt.
+pub(crate) const PERMIT: &str = "l";
 
 // Inside a payload that is stored in parts.
 pub(crate) const PARTS: &str = "parts";

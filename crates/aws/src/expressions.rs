@@ -9,9 +9,9 @@
 //! | events that depend on more than a condition can express | the same, after the item was read | task | [`UNCHANGED`], see [`after_seeing`] |
 //! | release a slot, after an end; count a large result | `UpdateItem` | quota | [`SLOT_IS_RESERVED`] |
 //! | correct a count | `UpdateItem`; one `Query` per shard at the same time, consistent; `UpdateItem` | quota, shard | [`COUNT_IS_DUE`]; [`OPEN_UNEXPIRED`] |
-//! | take a place for a leg | `UpdateItem` | legs | [`PLACE_IS_FREE`] |
-//! | the same, where places have to be cleared first | `UpdateItem` | legs | [`UNCHANGED`] |
-//! | take over a place, give it back | `UpdateItem` | legs | the attribute of the task |
+//! | take a permit for an attempt | `UpdateItem` | attempts | [`PERMIT_IS_FREE`] |
+//! | the same, where permits have to be cleared first | `UpdateItem` | attempts | [`UNCHANGED`] |
+//! | take over a permit, give it back | `UpdateItem` | attempts | the attribute of the task |
 //! | list | one `Query` per shard at the same time, consistent | shard, before an id | [`LISTED`] |
 //! | filtered list | the same, as long as at most [`CHOSEN_FROM_MAX`](longhaul_core::limits::CHOSEN_FROM_MAX) items are read | shard, before an id | [`LISTED`], the states, [`OF_TOOL`] |
 //! | record a step | `PutItem` | entry | [`ABSENT`] |
@@ -30,14 +30,14 @@
 
 use longhaul_core::ports::NewTask;
 use longhaul_core::{
-    Advance, Lease, LeaseToken, LegOutcome, NOTICE_TOOL, Outcome, Progress, State, Task, TaskEvent, TaskFilter,
-    Timestamp,
+    Advance, AttemptOutcome, Lease, LeaseToken, Outcome, Progress, State, Task, TaskEvent, TaskFilter, Timestamp,
+    WEBHOOK_DELIVERY_TOOL,
 };
 
 use crate::attributes::{
-    ATTEMPT, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, LEG_SINCE, LEGS, NEW,
-    NEW_SINCE, OF_STATES, OPEN, PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, STORED, TTL, UNTIL, UPDATED_AT,
-    VARIABLES, VARIABLES_AT,
+    ATTEMPT, ATTEMPT_SINCE, ATTEMPTS, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER,
+    LEASE_UNTIL, NEW, NEW_SINCE, OF_STATES, OPEN, PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, STORED, TTL,
+    UNTIL, UPDATED_AT, VARIABLES, VARIABLES_AT,
 };
 use crate::change::{Change, Condition, Expression};
 use crate::item::{json, moment, number, seconds, text};
@@ -74,13 +74,13 @@ const HEARTBEAT_IS_LATEST: &str = "attribute_not_exists(#heard_at) OR #heard_at 
 /// Were no later variables written?
 const VARIABLES_ARE_LATEST: &str = "attribute_not_exists(#variables_at) OR #variables_at < :now";
 
-/// May another leg fail after this one?
+/// May another attempt fail after this one?
 const RETRIES_LEFT: &str = "#failures < #failures_max";
 
 /// Is the deadline still ahead?
 const BEFORE_DEADLINE: &str = "#deadline_at > :now";
 
-/// Could a worker start, and did the previous leg, if any, not die?
+/// Could a worker start, and did the previous attempt, if any, not die?
 const WAITS_FOR_WORKER: &str = "#state = :queued OR (#state IN (:sleeping, :input_required) AND #until <= :now)";
 
 /// Could a worker start, possibly because the previous one died?
@@ -109,9 +109,9 @@ const EXPIRES_AS_SEEN: &str = "#expires_at = :expires_at_seen AND #keep_ms = :ke
 /// Is the item unchanged since it was read? Whoever changes its format changes the revision too.
 const UNCHANGED: &str = "attribute_exists(#pk) AND #revision = :revision";
 
-/// Is the task that a query found unfinished, and no notice?
-const OPEN_UNEXPIRED: &str =
-    "#expires_at > :now AND #state IN (:queued, :running, :sleeping, :input_required) AND #tool <> :notice_tool";
+/// Is the task that a query found unfinished, and no webhook delivery?
+const OPEN_UNEXPIRED: &str = "#expires_at > :now AND #state IN (:queued, :running, :sleeping, :input_required) AND \
+                              #tool <> :webhook_delivery_tool";
 
 /// Has nobody else begun to count since the item was read?
 const COUNT_IS_DUE: &str = "attribute_exists(#pk) AND (attribute_not_exists(#recount_after) OR #recount_after = :seen)";
@@ -135,8 +135,8 @@ const WINDOW_IS_AS_SEEN: &str = "#new_since = :window_seen";
 /// Is there a slot to release?
 const SLOT_IS_RESERVED: &str = "#open >= :slots";
 
-/// May the owner run one more leg?
-const PLACE_IS_FREE: &str = "attribute_not_exists(#legs) OR #legs < :legs_max";
+/// May the owner run one more attempt?
+const PERMIT_IS_FREE: &str = "attribute_not_exists(#legs) OR #legs < :attempts_max";
 
 /// Is the id free, or taken by exactly that expired task?
 const REPLACEABLE_TASK: &str = "attribute_not_exists(#pk) OR (#revision = :revision AND #expires_at = :expires_at)";
@@ -167,7 +167,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
         }
         TaskEvent::Suspend { attempt, suspension, progress } => {
             let change = become_state(held(*attempt, now), &suspension.state().ok()?).set(SENT_AT, moment(now));
-            let change = end_leg(change.remove(RESENDS), *attempt, &suspension.leg_outcome(), now);
+            let change = end_attempt(change.remove(RESENDS), *attempt, &suspension.attempt_outcome(), now);
             let change = match progress {
                 Some(progress) => change.set(PROGRESS, json(progress)),
                 None => change,
@@ -176,7 +176,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
         }
         TaskEvent::Retry { attempt, not_before, reason } => {
             let change = held(*attempt, now).and(RETRIES_LEFT).increment(FAILURES).set(LAST_FAILURE, text(reason));
-            let change = end_leg(change, *attempt, &LegOutcome::failed(reason), now);
+            let change = end_attempt(change, *attempt, &AttemptOutcome::failed(reason), now);
             let change = become_state(change, &State::Sleeping { until: *not_before });
             Some(change.set(SENT_AT, moment(now)).remove(RESENDS).set(UPDATED_AT, moment(now)))
         }
@@ -194,14 +194,14 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
             let condition = Condition::all(&[EXISTS_UNEXPIRED, ENDED]).with(":now", moment(now));
             Some(Change::when(condition).set(EXPIRES_AT, moment(now)).set(TTL, seconds(now)))
         }
-        // Which questions remain, what the failure says, how long the result is kept already, and how far the cleaning
+        // Which questions remain, what the failure says, how long the result is kept already, and how far the cleanup
         // is depend on the task.
         TaskEvent::Answer { .. }
         | TaskEvent::RetriesExhausted
         | TaskEvent::TimeOut
         | TaskEvent::ExtendRetention { .. }
-        | TaskEvent::BeginCleaning { .. }
-        | TaskEvent::EndCleaning { .. } => None,
+        | TaskEvent::BeginCleanup { .. }
+        | TaskEvent::EndCleanup { .. } => None,
     }
 }
 
@@ -234,12 +234,12 @@ pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: T
         | TaskEvent::TimeOut
         | TaskEvent::ExtendRetention { .. }
         | TaskEvent::Forget
-        | TaskEvent::BeginCleaning { .. }
-        | TaskEvent::EndCleaning { .. } => difference(seen, next),
+        | TaskEvent::BeginCleanup { .. }
+        | TaskEvent::EndCleanup { .. } => difference(seen, next),
     }
 }
 
-/// A claim after no leg died: otherwise the claim counts one more failure, which may be one too many.
+/// A claim after no attempt died: otherwise the claim counts one more failure, which may be one too many.
 fn claim(token: LeaseToken, lease_until: Timestamp, now: Timestamp) -> Change {
     let condition =
         Condition::all(&[EXISTS_UNEXPIRED, BEFORE_DEADLINE, WAITS_FOR_WORKER, IS_LATEST]).with(":now", moment(now));
@@ -247,12 +247,13 @@ fn claim(token: LeaseToken, lease_until: Timestamp, now: Timestamp) -> Change {
     become_state(Change::when(condition), &State::Running { lease })
         .increment(ATTEMPT)
         .set_if_absent(STARTED_AT, moment(now))
-        .set(LEG_SINCE, record::leg_since(now))
+        .set(ATTEMPT_SINCE, record::attempt_since(now))
         .remove(RESENDS)
         .set(UPDATED_AT, moment(now))
 }
 
-/// A wake of a task that has had a leg, and has not failed since its last one: one that asks something else may have.
+/// A wake of a task that has had an attempt, and has not failed since its last one: one that asks something else may
+/// have.
 fn wake(at: Timestamp, now: Timestamp) -> Change {
     let condition = Condition::all(&[EXISTS_UNEXPIRED, WAITS_LONGER, IS_LATEST])
         .with(":now", moment(now))
@@ -265,10 +266,12 @@ fn wake(at: Timestamp, now: Timestamp) -> Change {
         .set(UPDATED_AT, moment(now))
 }
 
-/// Notes how a leg ended that began when the item says.
-fn end_leg(change: Change, attempt: u32, end: &LegOutcome, now: Timestamp) -> Change {
-    let ended = record::leg_end(attempt, now, end);
-    change.set_extended(&record::leg_name(attempt), LEG_SINCE, record::leg_since(now), ended).remove(LEG_SINCE)
+/// Notes how an attempt ended that began when the item says.
+fn end_attempt(change: Change, attempt: u32, end: &AttemptOutcome, now: Timestamp) -> Change {
+    let ended = record::attempt_end(attempt, now, end);
+    change
+        .set_extended(&record::attempt_name(attempt), ATTEMPT_SINCE, record::attempt_since(now), ended)
+        .remove(ATTEMPT_SINCE)
 }
 
 fn held(attempt: u32, now: Timestamp) -> Change {
@@ -436,48 +439,51 @@ pub(crate) fn correct_count(by: i64, recount_after: Timestamp) -> Change {
     Change::when(Condition::that(EXISTS)).add(OPEN, by).set(RECOUNT_AFTER, moment(recount_after))
 }
 
-/// The place of a leg, as an attribute of its owner's item.
+/// The permit of an attempt, as an attribute of its owner's item.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Permit {
     pub(crate) name: String,
     pub(crate) value: String,
     /// When the item may be deleted, if nothing else is written to it.
     pub(crate) ttl: Timestamp,
 }
 
-/// Takes a place, if the task has none and its owner not too many.
-pub(crate) fn take_place(place: &Place, legs_max: u32) -> Change {
-    let has_none = format!("attribute_not_exists(#{})", place.name);
-    let condition = Condition::all(&[&has_none, PLACE_IS_FREE]).with(":legs_max", number(legs_max));
-    set_place(Change::upsert(condition), place).add_or_insert(LEGS, 1)
+/// Takes a permit, if the task has none and its owner not too many.
+pub(crate) fn take_permit(permit: &Permit, attempts_max: u32) -> Change {
+    let has_none = format!("attribute_not_exists(#{})", permit.name);
+    let condition = Condition::all(&[&has_none, PERMIT_IS_FREE]).with(":attempts_max", number(attempts_max));
+    set_permit(Change::upsert(condition), permit).add_or_insert(ATTEMPTS, 1)
 }
 
-/// Takes over the place that another leg of the task has, if it is still this one.
-pub(crate) fn take_over_place(place: &Place, held: &Place) -> Change {
+/// Takes over the permit that another attempt of the task has, if it is still this one.
+pub(crate) fn take_over_permit(permit: &Permit, held: &Permit) -> Change {
     let condition = Condition::that(&format!("#{} = :held", held.name)).with(":held", text(&held.value));
-    set_place(Change::when(condition), place)
+    set_permit(Change::when(condition), permit)
 }
 
-/// Takes a place, after those called `over` have been cleared: then there are so many. The item is as it was seen.
-pub(crate) fn clear_and_take_place(place: &Place, revision: u64, over: &[String], legs: u32) -> Change {
+/// Takes a permit, after those called `over` have been cleared: then there are so many. The item is as it was seen.
+pub(crate) fn clear_and_take_permit(permit: &Permit, revision: u64, over: &[String], attempts: u32) -> Change {
     let change = Change::when(Condition::that(UNCHANGED).with(":revision", number(revision)));
-    let change = set_place(change, place).set(LEGS, number(legs));
+    let change = set_permit(change, permit).set(ATTEMPTS, number(attempts));
     over.iter().fold(change, |change, name| change.remove(name))
 }
 
-fn set_place(change: Change, place: &Place) -> Change {
-    change.set(&place.name, text(&place.value)).set(TTL, seconds(place.ttl))
+fn set_permit(change: Change, permit: &Permit) -> Change {
+    change.set(&permit.name, text(&permit.value)).set(TTL, seconds(permit.ttl))
 }
 
-/// Gives a place back.
-pub(crate) fn give_place_back(place: &Place) -> Change {
-    let condition = Condition::that(&format!("#{} = :place", place.name)).with(":place", text(&place.value));
-    Change::when(condition).add(LEGS, -1).remove(&place.name)
+/// Gives a permit back.
+pub(crate) fn give_permit_back(permit: &Permit) -> Change {
+    let condition = Condition::that(&format!("#{} = :permit", permit.name)).with(":permit", text(&permit.value));
+    Change::when(condition).add(ATTEMPTS, -1).remove(&permit.name)
 }
 
 /// The tasks of a shard that are unfinished.
 pub(crate) fn open_unexpired(now: Timestamp) -> Expression {
-    Condition::that(OPEN_UNEXPIRED).with(":now", moment(now)).with(":notice_tool", text(NOTICE_TOOL)).into_expression()
+    Condition::that(OPEN_UNEXPIRED)
+        .with(":now", moment(now))
+        .with(":webhook_delivery_tool", text(WEBHOOK_DELIVERY_TOOL))
+        .into_expression()
 }
 
 /// Whether a list shows the item.
@@ -594,8 +600,9 @@ mod tests {
                 is_valid(&reserve(new, &reserved, next_count, window, now).into_expression()).unwrap();
             }
         }
-        let place = Place { name: format!("l{:032x}", 0), value: "1#2".to_owned(), ttl: now };
-        let over: Vec<String> = (0..crate::places::CLEARED_MAX).map(|number| format!("l{:032x}", number + 1)).collect();
+        let permit = Permit { name: format!("l{:032x}", 0), value: "1#2".to_owned(), ttl: now };
+        let over: Vec<String> =
+            (0..crate::permits::CLEARED_MAX).map(|number| format!("l{:032x}", number + 1)).collect();
         let changes = [
             release(&reserved),
             release(&Reserved { slots: 0, new: 0, ..reserved.clone() }),
@@ -606,10 +613,10 @@ mod tests {
             correct_count(-2, now),
             correct_count(0, now),
             extend_ttl(now),
-            take_place(&place, 2),
-            take_over_place(&place, &Place { value: "3#4#5".to_owned(), ..place.clone() }),
-            clear_and_take_place(&place, 7, &over, 2),
-            give_place_back(&place),
+            take_permit(&permit, 2),
+            take_over_permit(&permit, &Permit { value: "3#4#5".to_owned(), ..permit.clone() }),
+            clear_and_take_permit(&permit, 7, &over, 2),
+            give_permit_back(&permit),
         ];
         for change in changes {
             is_valid(&change.into_expression()).unwrap();

@@ -95,8 +95,8 @@ pub(crate) fn quota(owner: &OwnerId) -> ItemKey {
     ItemKey { pk: format!("q#{owner}"), sk: "-".to_owned() }
 }
 
-/// The places of an owner's running legs: beside its counts, so that who may change those may change these.
-pub(crate) fn legs(owner: &OwnerId) -> ItemKey {
+/// The places of an owner's running attempts: beside its counts, so that who may change those may change these.
+pub(crate) fn attempts(owner: &OwnerId) -> ItemKey {
     ItemKey { sk: "legs".to_owned(), ..quota(owner) }
 }
 
@@ -149,7 +149,7 @@ mod tests {
             Just(EntryKind::Step),
             Just(EntryKind::Timer),
             Just(EntryKind::Answer),
-            Just(EntryKind::Fact),
+            Just(EntryKind::Signal),
             Just(EntryKind::Token),
             Just(EntryKind::Round)
         ]

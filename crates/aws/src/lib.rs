@@ -19,7 +19,7 @@ mod listing;
 mod mailboxes;
 mod message;
 mod pauses;
-mod places;
+mod permits;
 mod queue;
 mod quota;
 mod record;

@@ -111,7 +111,7 @@ impl DynamoStore {
     /// Counts a new task, if there is room for it.
     pub(crate) async fn reserve(&self, new: &NewTask, now: Timestamp) -> Result<Reserved, CreateError> {
         let until = bytes_until(new.task.expires_at, now);
-        if self.quota == QuotaMode::Off || new.task.has_ended() || new.task.is_notice() {
+        if self.quota == QuotaMode::Off || new.task.has_ended() || new.task.is_webhook_delivery() {
             return Ok(Reserved { slots: 0, new: 0, bytes: 0, until });
         }
         if new.task.stored_bytes() > new.stored_max {
@@ -178,7 +178,7 @@ impl DynamoStore {
     pub(crate) async fn count_end(&self, ended: &Stored, now: Timestamp) {
         let slots = ended.slots;
         let bytes = ended.task.state.outcome().map_or(0, |outcome| counted_bytes(outcome, slots));
-        if self.quota == QuotaMode::Counted && !ended.task.is_notice() && (slots > 0 || bytes > 0) {
+        if self.quota == QuotaMode::Counted && !ended.task.is_webhook_delivery() && (slots > 0 || bytes > 0) {
             let ended_as = Reserved { slots, new: 0, bytes, until: bytes_until(ended.task.expires_at, now) };
             self.change_count(&ended.task.owner, expressions::end_of(&ended_as)).await;
         }

@@ -4,16 +4,16 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_core::ports::StoreError;
 use longhaul_core::{
-    Cleaning, Failure, Lease, LegOutcome, Legs, PastLeg, Payload, State, Status, Task, TaskRecord, Terms, Timestamp,
-    TraceParent, limits,
+    AttemptOutcome, Attempts, Cleanup, Failure, Lease, PastAttempt, Payload, State, Status, Task, TaskRecord, Terms,
+    Timestamp, TraceParent, limits,
 };
 
 use crate::attributes::{
-    ASKS, ATTEMPT, BYTES, CLEANING, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT, DEADLINE_AT, DETAIL,
-    ENDED_AT, EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, FORMAT, KEY, KIND, LAST_FAILURE, LATE_AFTER, LEASE_TOKEN,
-    LEASE_UNTIL, LEG_SINCE, MESSAGE, NOT_BEFORE, PARENT, PARTS, PAST_LEG, PK, POLL_MS, PROGRESS, REQUEST, RESENDS,
-    RESULT, RESULT_KIND, RETENTION_MS, REVISION, RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL, TRACE, TTL, TTL_MS, UNTIL,
-    UPDATED_AT, VARIABLES,
+    ASKS, ATTEMPT, ATTEMPT_SINCE, BYTES, CLEANUP, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT, DEADLINE_AT,
+    DETAIL, ENDED_AT, EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, FORMAT, KEY, KIND, LAST_FAILURE, LATE_AFTER,
+    LEASE_TOKEN, LEASE_UNTIL, MESSAGE, NOT_BEFORE, PARENT, PARTS, PAST_ATTEMPT, PK, POLL_MS, PROGRESS, REQUEST,
+    RESENDS, RESULT, RESULT_KIND, RETENTION_MS, REVISION, RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL, TRACE, TTL, TTL_MS,
+    UNTIL, UPDATED_AT, VARIABLES,
 };
 use crate::item::{Fields, Item, Unreadable, json, moment, number, seconds, text, word};
 use crate::keys;
@@ -63,58 +63,61 @@ pub(crate) fn attributes(task: &Task) -> Item {
         (TRACE, task.trace.map(|trace| text(trace.as_str()))),
         (RESENDS, Some(task.resends).filter(|resends| *resends > 0).map(number)),
         (VARIABLES, task.variables.as_ref().map(payload)),
-        (CLEANING, Some(task.cleaning).filter(|cleaning| *cleaning != Cleaning::None).as_ref().map(json)),
+        (CLEANUP, Some(task.cleanup).filter(|cleanup| *cleanup != Cleanup::None).as_ref().map(json)),
         (LEASE_UNTIL, task.held_until.map(moment)),
         (PARENT, task.parent.as_ref().map(json)),
         (NOT_BEFORE, task.not_before.map(moment)),
     ];
     item.extend(optional.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value))));
-    item.extend(task.legs.since.map(|since| (LEG_SINCE.to_owned(), leg_since(since))));
-    item.extend(task.legs.past.iter().map(past_leg));
+    item.extend(task.attempts.since.map(|since| (ATTEMPT_SINCE.to_owned(), attempt_since(since))));
+    item.extend(task.attempts.past.iter().map(past_attempt));
     item.extend(state(&task.state).into_iter().map(|(name, value)| (name.to_owned(), value)));
     item
 }
 
-/// When a leg began: a list, which becomes that of its end.
-pub(crate) fn leg_since(since: Timestamp) -> AttributeValue {
+/// When an attempt began: a list, which becomes that of its end.
+pub(crate) fn attempt_since(since: Timestamp) -> AttributeValue {
     AttributeValue::L(vec![moment(since)])
 }
 
-/// What is added to a leg when it has ended.
-pub(crate) fn leg_end(attempt: u32, to: Timestamp, end: &LegOutcome) -> AttributeValue {
-    AttributeValue::L(vec![number(attempt), moment(to), json(end)])
+/// What is added to an attempt when it has ended.
+pub(crate) fn attempt_end(by: u32, to: Timestamp, end: &AttemptOutcome) -> AttributeValue {
+    AttributeValue::L(vec![number(by), moment(to), json(end)])
 }
 
-/// The attribute of a leg that has ended.
-pub(crate) fn leg_name(attempt: u32) -> String {
-    format!("{PAST_LEG}{}", attempt % limits::NOTED_LEGS_MAX)
+/// The attribute of an attempt that has ended.
+pub(crate) fn attempt_name(of: u32) -> String {
+    format!("{PAST_ATTEMPT}{}", of % limits::NOTED_ATTEMPTS_MAX)
 }
 
-fn past_leg(leg: &PastLeg) -> (String, AttributeValue) {
-    let fields = vec![moment(leg.from), number(leg.attempt), moment(leg.to), json(&leg.end)];
-    (leg_name(leg.attempt), AttributeValue::L(fields))
+fn past_attempt(attempt: &PastAttempt) -> (String, AttributeValue) {
+    let fields = vec![moment(attempt.from), number(attempt.number), moment(attempt.to), json(&attempt.end)];
+    (attempt_name(attempt.number), AttributeValue::L(fields))
 }
 
-fn read_legs(item: &Item) -> Result<Legs, Unreadable> {
-    let mut legs = Legs::default();
-    if let Some(since) = item.get(LEG_SINCE) {
-        legs.since = Some(since.as_l().ok().and_then(|since| read_moment(since.first()?)).ok_or(UNREADABLE_LEG)?);
+fn read_attempts(item: &Item) -> Result<Attempts, Unreadable> {
+    let mut attempts = Attempts::default();
+    if let Some(since) = item.get(ATTEMPT_SINCE) {
+        attempts.since =
+            Some(since.as_l().ok().and_then(|since| read_moment(since.first()?)).ok_or(UNREADABLE_ATTEMPT)?);
     }
-    for place in 0..limits::NOTED_LEGS_MAX {
-        if let Some(leg) = item.get(&leg_name(place)) {
-            legs.past.push(leg.as_l().ok().and_then(|leg| read_past_leg(leg)).ok_or(UNREADABLE_LEG)?);
+    for place in 0..limits::NOTED_ATTEMPTS_MAX {
+        if let Some(attempt) = item.get(&attempt_name(place)) {
+            attempts
+                .past
+                .push(attempt.as_l().ok().and_then(|attempt| read_past_attempt(attempt)).ok_or(UNREADABLE_ATTEMPT)?);
         }
     }
-    legs.past.sort_by_key(|leg| leg.attempt);
-    Ok(legs)
+    attempts.past.sort_by_key(|attempt| attempt.number);
+    Ok(attempts)
 }
 
-const UNREADABLE_LEG: Unreadable = Unreadable { attribute: PAST_LEG };
+const UNREADABLE_ATTEMPT: Unreadable = Unreadable { attribute: PAST_ATTEMPT };
 
-fn read_past_leg(fields: &[AttributeValue]) -> Option<PastLeg> {
-    let [from, attempt, to, end] = fields else { return None };
-    Some(PastLeg {
-        attempt: attempt.as_n().ok()?.parse().ok()?,
+fn read_past_attempt(fields: &[AttributeValue]) -> Option<PastAttempt> {
+    let [from, of, to, end] = fields else { return None };
+    Some(PastAttempt {
+        number: of.as_n().ok()?.parse().ok()?,
         from: read_moment(from)?,
         to: read_moment(to)?,
         end: serde_json::from_str(end.as_s().ok()?).ok()?,
@@ -244,9 +247,9 @@ fn parse(item: &Item) -> Result<Stored, Unreadable> {
         request: read_payload(fields, REQUEST)?,
         trace: fields.optional(TRACE, Fields::text)?.and_then(TraceParent::parse),
         variables: fields.optional(VARIABLES, read_payload)?,
-        cleaning: fields.optional(CLEANING, Fields::json)?.unwrap_or_default(),
+        cleanup: fields.optional(CLEANUP, Fields::json)?.unwrap_or_default(),
         held_until,
-        legs: read_legs(item)?,
+        attempts: read_attempts(item)?,
         parent: fields.optional(PARENT, Fields::json)?,
     });
     Ok(Stored {

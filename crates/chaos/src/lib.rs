@@ -27,8 +27,8 @@ use crate::outside::{Kind, Systems, Work};
 const STEP_MS: u64 = 30;
 const STEP: Duration = Duration::from_millis(STEP_MS);
 
-/// How many legs of a task may be killed in a row before it fails.
-const LOST_LEGS_MAX: u32 = 20;
+/// How many attempts of a task may be killed in a row before it fails.
+const LOST_ATTEMPTS_MAX: u32 = 20;
 
 /// How long a callback is waited for.
 const CALLBACK: Duration = Duration::from_secs(600);
@@ -117,7 +117,7 @@ impl Noting {
         written.map_err(|error| ErrorData::internal_error(format!("{}: {error}", file.display()), None))
     }
 
-    /// Notes which task this is, in each of its legs.
+    /// Notes which task this is, in each of its attempts.
     fn note_task(&self, name: &str, task: &TaskContext) -> Result<(), ErrorData> {
         task.task_key().map_or(Ok(()), |key| self.note(name, &format!("task {}", key.id)))
     }
@@ -263,9 +263,9 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Workers are killed so often that a task may lose more legs in a row than tasks usually may.
+/// Workers are killed so often that a task may lose more attempts in a row than tasks usually may.
 fn policy() -> TaskPolicy {
-    TaskPolicy::optional().consecutive_failures_max(LOST_LEGS_MAX)
+    TaskPolicy::optional().consecutive_failures_max(LOST_ATTEMPTS_MAX)
 }
 
 /// The server, with tools that read this environment.

@@ -75,7 +75,7 @@ pub(crate) enum Verb {
     /// Shows a task
     Show {
         id: String,
-        /// With its legs and its journal, if the server shows them
+        /// With its attempts and its journal, if the server shows them
         #[arg(long)]
         journal: bool,
     },

@@ -1,4 +1,4 @@
-//! What is on record of a task, as text: its legs and its journal.
+//! What is on record of a task, as text: its attempts and its journal.
 
 use serde_json::Value;
 
@@ -8,23 +8,23 @@ use crate::out::line;
 /// A value is cut after so many characters.
 const VALUE_MAX: usize = 80;
 
-/// The legs and the journal, a line each.
+/// The attempts and the journal, a line each.
 pub(crate) fn text(shown: &Value) -> String {
     let all = |name: &str| shown[name].as_array().into_iter().flatten();
     let mut lines = vec![format!("tool      {}", line(shown["tool"].as_str().unwrap_or("-")))];
     lines.push(format!("arguments {}", value(&shown["arguments"])));
     lines.extend(shown["parent"].as_str().map(|parent| format!("called by {}", line(parent))));
-    lines.push("legs".to_owned());
-    lines.extend(all("legs").map(leg));
+    lines.push("attempts".to_owned());
+    lines.extend(all("attempts").map(attempt));
     lines.push("journal".to_owned());
     lines.extend(all("journal").map(entry));
     lines.join("\n")
 }
 
-fn leg(leg: &Value) -> String {
-    let from = leg["from"].as_str().unwrap_or_default();
-    let took = leg["to"].as_str().and_then(|to| clock::between(from, to)).unwrap_or_else(|| "runs".to_owned());
-    let end = match leg["end"].as_str() {
+fn attempt(attempt: &Value) -> String {
+    let from = attempt["from"].as_str().unwrap_or_default();
+    let took = attempt["to"].as_str().and_then(|to| clock::between(from, to)).unwrap_or_else(|| "runs".to_owned());
+    let end = match attempt["end"].as_str() {
         Some("timer") => "sleeps",
         Some("input") => "asks",
         Some("yield") => "gave back",
@@ -34,8 +34,8 @@ fn leg(leg: &Value) -> String {
         Some(other) => other,
         None => "has not ended",
     };
-    let reason = leg["reason"].as_str().map(|reason| format!(": {reason}")).unwrap_or_default();
-    line(&format!("  {:>4}  {from}  {took:>8}  {end}{reason}", leg["attempt"].to_string()))
+    let reason = attempt["reason"].as_str().map(|reason| format!(": {reason}")).unwrap_or_default();
+    line(&format!("  {:>4}  {from}  {took:>8}  {end}{reason}", attempt["attempt"].to_string()))
 }
 
 fn entry(entry: &Value) -> String {
@@ -65,10 +65,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn legs_and_entries_are_lines_that_a_terminal_cannot_obey() {
+    fn attempts_and_entries_are_lines_that_a_terminal_cannot_obey() {
         let shown = json!({
             "tool": "etl", "arguments": {"bytes": 9, "value": {"a": "\u{1b}[2J"}}, "parent": "01a2\u{1b}",
-            "legs": [
+            "attempts": [
                 {"attempt": 1, "from": "2026-11-23T04:00:00Z", "to": "2026-11-23T04:00:03Z", "end": "died"},
                 {"attempt": 2, "from": "2026-11-23T04:00:03Z", "to": null, "end": null}
             ],
@@ -84,7 +84,7 @@ mod tests {
             "tool      etl",
             r#"arguments {"a":"\u001b[2J"}"#,
             r"called by 01a2\u{1b}",
-            "legs",
+            "attempts",
             "     1  2026-11-23T04:00:00Z       3 s  died",
             "     2  2026-11-23T04:00:03Z      runs  has not ended",
             "journal",

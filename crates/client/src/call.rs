@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::{Answer, Message};
 use crate::client::Client;
-use crate::connect::Era;
+use crate::connect::Lifecycle;
 use crate::error::Error;
 use crate::param_headers::ToolHeaders;
 use crate::per_request;
@@ -106,9 +106,9 @@ impl Client {
                 Round::Result(result) => result,
                 Round::Unanswered(question) => return Ok(Called::Unanswered(question)),
             };
-            let task = match &self.era {
-                Era::PerRequest => (result["resultType"] == "task").then_some(&result),
-                Era::Handshake(_) => result.get("task"),
+            let task = match &self.lifecycle {
+                Lifecycle::PerRequest => (result["resultType"] == "task").then_some(&result),
+                Lifecycle::Handshake(_) => result.get("task"),
             };
             if let Some(task) = task {
                 let task = Task::read(task).map(Box::new).map(Called::Task);
@@ -181,7 +181,7 @@ impl Client {
         if let Some(start) = call.not_before {
             meta["dev.longhaul/notBefore"] = start.to_string().into();
         }
-        if matches!(self.era, Era::PerRequest) {
+        if matches!(self.lifecycle, Lifecycle::PerRequest) {
             return per_request::with_meta(params.into(), meta);
         }
         let support = call.listed.as_ref().map_or(TaskSupport::Forbidden, Tool::task_support);
@@ -194,7 +194,7 @@ impl Client {
 
     fn headers_of(&self, call: &Call) -> HeaderMap {
         let mut headers = self.headers(METHOD, Some(&call.tool));
-        if let (Era::PerRequest, Some(tool)) = (&self.era, &call.listed) {
+        if let (Lifecycle::PerRequest, Some(tool)) = (&self.lifecycle, &call.listed) {
             let wanted = tool.schema().as_object().map(ToolHeaders::of);
             headers.extend(wanted.iter().flat_map(|wanted| wanted.of_call(&call.arguments)));
         }

@@ -7,7 +7,7 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
 use crate::answer::{Answer, Message};
-use crate::connect::{Era, Session, discover};
+use crate::connect::{Lifecycle, Session, discover};
 use crate::error::Error;
 use crate::per_request;
 use crate::target::Target;
@@ -30,7 +30,7 @@ const LATER_STARTS: &str = "/extensions/dev.longhaul~1laterStarts";
 /// A client of one server.
 pub struct Client {
     pub(crate) wire: Wire,
-    pub(crate) era: Era,
+    pub(crate) lifecycle: Lifecycle,
     pub(crate) capabilities: Value,
 }
 
@@ -43,34 +43,34 @@ impl Client {
     pub async fn connect(target: Target, session: Option<&str>) -> Result<Self, Error> {
         let wire = Wire::new(target)?;
         if let Some(session) = session.and_then(Session::resume) {
-            return Ok(Self { wire, era: Era::Handshake(session), capabilities: json!({"tasks": {}}) });
+            return Ok(Self { wire, lifecycle: Lifecycle::Handshake(session), capabilities: json!({"tasks": {}}) });
         }
         if let Some(found) = discover(&wire).await? {
-            return Ok(Self { wire, era: Era::PerRequest, capabilities: found["capabilities"].clone() });
+            return Ok(Self { wire, lifecycle: Lifecycle::PerRequest, capabilities: found["capabilities"].clone() });
         }
         Self::with_handshake(wire).await
     }
 
     pub(crate) async fn with_handshake(wire: Wire) -> Result<Self, Error> {
         let (session, info) = Session::begin(&wire).await?;
-        Ok(Self { wire, era: Era::Handshake(session), capabilities: info["capabilities"].clone() })
+        Ok(Self { wire, lifecycle: Lifecycle::Handshake(session), capabilities: info["capabilities"].clone() })
     }
 
     /// The revision that it speaks with the server.
     #[must_use]
     pub fn revision(&self) -> &str {
-        match &self.era {
-            Era::PerRequest => per_request::REVISION,
-            Era::Handshake(session) => &session.revision,
+        match &self.lifecycle {
+            Lifecycle::PerRequest => per_request::REVISION,
+            Lifecycle::Handshake(session) => &session.revision,
         }
     }
 
     /// The session, for a later [`connect`](Self::connect); `None` if there is none.
     #[must_use]
     pub fn session(&self) -> Option<String> {
-        match &self.era {
-            Era::PerRequest => None,
-            Era::Handshake(session) => session.id()?.to_str().ok().map(str::to_owned),
+        match &self.lifecycle {
+            Lifecycle::PerRequest => None,
+            Lifecycle::Handshake(session) => session.id()?.to_str().ok().map(str::to_owned),
         }
     }
 
@@ -89,9 +89,9 @@ impl Client {
     /// Whether the server may make tasks of calls.
     #[must_use]
     pub fn makes_tasks(&self) -> bool {
-        let place = match &self.era {
-            Era::PerRequest => "/extensions/io.modelcontextprotocol~1tasks",
-            Era::Handshake(_) => "/tasks/requests/tools/call",
+        let place = match &self.lifecycle {
+            Lifecycle::PerRequest => "/extensions/io.modelcontextprotocol~1tasks",
+            Lifecycle::Handshake(_) => "/tasks/requests/tools/call",
         };
         self.capabilities.pointer(place).is_some()
     }
@@ -134,7 +134,7 @@ impl Client {
         let shown = self.result("tasks/get", json!({"taskId": id}), Some(id)).await?;
         let mut task =
             Task::read(&shown).ok_or_else(|| Error::Unexpected("`tasks/get` is answered without a task".to_owned()))?;
-        if matches!(self.era, Era::PerRequest) {
+        if matches!(self.lifecycle, Lifecycle::PerRequest) {
             return Ok(task);
         }
         let params = json!({"taskId": id});
@@ -175,12 +175,12 @@ impl Client {
     /// # Errors
     /// What the server answers, or why there is no answer.
     pub async fn answer(&self, id: &str, question: &Question, answer: Value) -> Result<(), Error> {
-        match &self.era {
-            Era::PerRequest => {
+        match &self.lifecycle {
+            Lifecycle::PerRequest => {
                 let params = json!({"taskId": id, "inputResponses": {&question.key: answer}});
                 self.result("tasks/update", params, Some(id)).await.map(drop)
             }
-            Era::Handshake(_) => self.respond(&question.key, json!({"result": answer})).await,
+            Lifecycle::Handshake(_) => self.respond(&question.key, json!({"result": answer})).await,
         }
     }
 
@@ -203,7 +203,7 @@ impl Client {
 
     /// Ends the session, if there is one. A task that is shown to its session only cannot be found afterwards.
     pub async fn close(self) {
-        if let Era::Handshake(session) = &self.era
+        if let Lifecycle::Handshake(session) = &self.lifecycle
             && session.id().is_some()
         {
             self.wire.end_session(session.headers()).await;
@@ -215,9 +215,9 @@ impl Client {
     }
 
     async fn send(&self, method: &'static str, params: Value, name: Option<&str>) -> Result<Response, Error> {
-        let params = match &self.era {
-            Era::PerRequest => per_request::with_meta(params, Value::Null),
-            Era::Handshake(_) => params,
+        let params = match &self.lifecycle {
+            Lifecycle::PerRequest => per_request::with_meta(params, Value::Null),
+            Lifecycle::Handshake(_) => params,
         };
         self.send_with(method, &params, |client| client.headers(method, name)).await
     }
@@ -230,16 +230,16 @@ impl Client {
         headers: impl Fn(&Self) -> HeaderMap,
     ) -> Result<Response, Error> {
         let sent = self.wire.request(method, params, headers(self)).await;
-        let (Err(Error::SessionGone), Era::Handshake(session)) = (&sent, &self.era) else { return sent };
+        let (Err(Error::SessionGone), Lifecycle::Handshake(session)) = (&sent, &self.lifecycle) else { return sent };
         let (other, _info) = Session::begin(&self.wire).await?;
         session.replace(other);
         self.wire.request(method, params, headers(self)).await
     }
 
     pub(crate) fn headers(&self, method: &'static str, name: Option<&str>) -> HeaderMap {
-        match &self.era {
-            Era::PerRequest => per_request::headers(method, name),
-            Era::Handshake(session) => session.headers(),
+        match &self.lifecycle {
+            Lifecycle::PerRequest => per_request::headers(method, name),
+            Lifecycle::Handshake(session) => session.headers(),
         }
     }
 }

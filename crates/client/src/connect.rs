@@ -10,7 +10,7 @@ use crate::per_request;
 use crate::wire::{SESSION, Wire, in_time, result};
 
 /// How a server is spoken to.
-pub(crate) enum Era {
+pub(crate) enum Lifecycle {
     /// Every request says everything itself.
     PerRequest,
     /// After a handshake.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::client::Client;
-use crate::connect::Era;
+use crate::connect::Lifecycle;
 use crate::error::{Error, Refusal};
 
 const METHOD: &str = "dev.longhaul/tasks/inspect";
@@ -15,8 +15,8 @@ const PAGES_MAX: usize = 8;
 const METHOD_NOT_FOUND: i64 = -32601;
 
 impl Client {
-    /// All that is on record of a task: what `tasks/get` shows as `task`, its `tool`, `arguments`, `legs` and the whole
-    /// `journal`, each entry with its value if that is small.
+    /// All that is on record of a task: what `tasks/get` shows as `task`, its `tool`, `arguments`, `attempts` and the
+    /// whole `journal`, each entry with its value if that is small.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the server shows nothing of the kind; otherwise what it answers, or why there is no
@@ -55,9 +55,9 @@ impl Client {
 
     async fn inspected(&self, id: &str, params: Value) -> Result<Value, Error> {
         let unsupported = || Error::Unsupported("the server does not show what is on record of its tasks".to_owned());
-        match &self.era {
-            Era::PerRequest => {}
-            Era::Handshake(_) => return Err(unsupported()),
+        match &self.lifecycle {
+            Lifecycle::PerRequest => {}
+            Lifecycle::Handshake(_) => return Err(unsupported()),
         }
         match self.result(METHOD, params, Some(id)).await {
             Err(Error::Refused(Refusal { code: METHOD_NOT_FOUND, .. })) => Err(unsupported()),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::client::Client;
-use crate::connect::Era;
+use crate::connect::Lifecycle;
 use crate::error::{Error, Refusal};
 use crate::task::{Status, Task};
 
@@ -78,9 +78,9 @@ impl Client {
             }
         }
         let other;
-        let client = match &self.era {
-            Era::Handshake(_) => self,
-            Era::PerRequest => {
+        let client = match &self.lifecycle {
+            Lifecycle::Handshake(_) => self,
+            Lifecycle::PerRequest => {
                 other = Self::with_handshake(self.wire.again()).await?;
                 &other
             }

@@ -1,4 +1,4 @@
-//! What happened to a task, in the order of time: its legs, what it waited for between them, and what it recorded.
+//! What happened to a task, in the order of time: its attempts, what it waited for between them, and what it recorded.
 
 mod axis;
 mod picture;
@@ -14,14 +14,14 @@ pub(crate) use axis::Axis;
 pub(crate) use picture::{bar, picture};
 pub(crate) use summary::{problems, summary};
 
-/// How a leg ended.
+/// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// It waits for a moment.
     Timer,
     /// It waits for answers.
     Input,
-    /// It was given back, for another leg to go on.
+    /// It was given back, for another attempt to go on.
     Yield,
     /// It failed, and is tried again.
     Failed,
@@ -89,10 +89,10 @@ impl End {
     }
 }
 
-/// A leg.
+/// An attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Leg {
-    pub(crate) attempt: u64,
+pub(crate) struct Attempt {
+    pub(crate) number: u64,
     pub(crate) from_ms: i64,
     /// Until now, if it runs.
     pub(crate) to_ms: i64,
@@ -103,12 +103,12 @@ pub(crate) struct Leg {
     pub(crate) entries: usize,
 }
 
-/// A time between two legs.
+/// A time between two attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
     pub(crate) from_ms: i64,
     pub(crate) to_ms: i64,
-    /// How the leg before it ended; `None` before the first one.
+    /// How the attempt before it ended; `None` before the first one.
     pub(crate) after: Option<End>,
 }
 
@@ -151,12 +151,12 @@ pub(crate) struct Timeline {
     /// Until now, if it has not ended.
     pub(crate) until_ms: i64,
     pub(crate) has_ended: bool,
-    pub(crate) legs: Vec<Leg>,
+    pub(crate) attempts: Vec<Attempt>,
     pub(crate) entries: Vec<Entry>,
     /// Attempts that left nothing on record.
     pub(crate) unknown_attempts: u64,
-    /// Legs that are known by what they recorded only.
-    pub(crate) guessed_legs: usize,
+    /// Attempts that are known by what they recorded only.
+    pub(crate) guessed_attempts: usize,
 }
 
 impl Timeline {
@@ -168,47 +168,46 @@ impl Timeline {
         let until_ms = ended_ms.unwrap_or(now_ms).max(created_ms);
         let all = |name: &str| shown[name].as_array().into_iter().flatten();
         let entries: Vec<Entry> = all("journal").map(Entry::of).collect();
-        let recorded: Vec<Leg> = all("legs").filter_map(|leg| leg_of(leg, until_ms)).collect();
+        let recorded: Vec<Attempt> = all("attempts").filter_map(|attempt| attempt_of(attempt, until_ms)).collect();
         let mut by_attempt: BTreeMap<u64, (i64, i64, usize)> = BTreeMap::new();
         for (attempt, (from_ms, to_ms)) in entries.iter().filter_map(|entry| Some((entry.attempt?, entry.span()?))) {
             let of = by_attempt.entry(attempt).or_insert((from_ms, to_ms, 0));
             *of = (of.0.min(from_ms), of.1.max(to_ms), of.2 + 1);
         }
-        let first = recorded.first().map_or(u64::MAX, |leg| leg.attempt);
-        let guess = |(attempt, (from_ms, to_ms, entries)): (&u64, &(i64, i64, usize))| Leg {
-            attempt: *attempt,
+        let first = recorded.first().map_or(u64::MAX, |attempt| attempt.number);
+        let guess = |(attempt, (from_ms, to_ms, entries)): (&u64, &(i64, i64, usize))| Attempt {
+            number: *attempt,
             from_ms: *from_ms,
             to_ms: *to_ms,
             end: End::Unknown,
             reason: None,
             entries: *entries,
         };
-        let mut legs: Vec<Leg> = by_attempt.range(..first).map(guess).collect();
-        let guessed_legs = legs.len();
-        legs.extend(
-            recorded
-                .into_iter()
-                .map(|leg| Leg { entries: by_attempt.get(&leg.attempt).map_or(0, |(_, _, entries)| *entries), ..leg }),
-        );
-        let attempts = shown["attempt"].as_u64().unwrap_or_default();
-        let unknown_attempts = attempts.saturating_sub(u64::try_from(legs.len()).unwrap_or(u64::MAX));
+        let mut attempts: Vec<Attempt> = by_attempt.range(..first).map(guess).collect();
+        let guessed_attempts = attempts.len();
+        attempts.extend(recorded.into_iter().map(|attempt| Attempt {
+            entries: by_attempt.get(&attempt.number).map_or(0, |(_, _, entries)| *entries),
+            ..attempt
+        }));
+        let latest = shown["attempt"].as_u64().unwrap_or_default();
+        let unknown_attempts = latest.saturating_sub(u64::try_from(attempts.len()).unwrap_or(u64::MAX));
         Some(Self {
             created_ms,
             until_ms,
             has_ended: ended_ms.is_some(),
-            legs,
+            attempts,
             entries,
             unknown_attempts,
-            guessed_legs,
+            guessed_attempts,
         })
     }
 
-    /// The times between legs, before the first one, and since the last one if the task goes on.
+    /// The times between attempts, before the first one, and since the last one if the task goes on.
     pub(crate) fn waits(&self) -> Vec<Wait> {
         let (mut waits, mut from_ms, mut after) = (Vec::new(), self.created_ms, None);
-        for leg in &self.legs {
-            waits.push(Wait { from_ms, to_ms: leg.from_ms, after });
-            (from_ms, after) = (leg.to_ms, Some(leg.end));
+        for attempt in &self.attempts {
+            waits.push(Wait { from_ms, to_ms: attempt.from_ms, after });
+            (from_ms, after) = (attempt.to_ms, Some(attempt.end));
         }
         waits.push(Wait { from_ms, to_ms: self.until_ms, after });
         waits.retain(|wait| wait.to_ms > wait.from_ms);
@@ -216,15 +215,15 @@ impl Timeline {
     }
 }
 
-fn leg_of(leg: &Value, until_ms: i64) -> Option<Leg> {
-    let from_ms = leg["from"].as_str().and_then(moment_ms)?;
-    let to_ms = leg["to"].as_str().and_then(moment_ms);
-    Some(Leg {
-        attempt: leg["attempt"].as_u64()?,
+fn attempt_of(attempt: &Value, until_ms: i64) -> Option<Attempt> {
+    let from_ms = attempt["from"].as_str().and_then(moment_ms)?;
+    let to_ms = attempt["to"].as_str().and_then(moment_ms);
+    Some(Attempt {
+        number: attempt["attempt"].as_u64()?,
         from_ms,
         to_ms: to_ms.unwrap_or(until_ms).max(from_ms),
-        end: End::of(leg["end"].as_str()),
-        reason: leg["reason"].as_str().map(str::to_owned),
+        end: End::of(attempt["end"].as_str()),
+        reason: attempt["reason"].as_str().map(str::to_owned),
         entries: 0,
     })
 }
@@ -244,58 +243,64 @@ pub(crate) mod tests {
         1_763_870_400_000 + seconds * 1_000
     }
 
-    /// A task with so many legs of ten seconds, an hour apart, and so many steps in each: the third leg from the end
-    /// died.
-    pub(crate) fn long(legs: i64, steps: i64) -> Value {
-        let leg = |number: i64| {
+    /// A task with so many attempts of ten seconds, an hour apart, and so many steps in each: the third attempt from
+    /// the end died.
+    pub(crate) fn long(attempts: i64, steps: i64) -> Value {
+        let attempt = |number: i64| {
             let from = number * 3_600;
-            let end = if number == legs - 3 {
+            let end = if number == attempts - 3 {
                 "died"
-            } else if number == legs - 1 {
+            } else if number == attempts - 1 {
                 "task"
             } else {
                 "timer"
             };
             json!({"attempt": number + 1, "from": at(from), "to": at(from + 10), "end": end})
         };
-        let entry = |leg: i64, step: i64| {
-            json!({"kind": "step", "name": format!("step {leg}.{step}"), "at": at(leg * 3_600 + 1 + step * 9 / steps),
-                "tookMs": 300, "attempt": leg + 1, "bytes": 2, "value": step})
+        let entry = |attempt: i64, step: i64| {
+            json!({"kind": "step", "name": format!("step {attempt}.{step}"), "at":
+                at(attempt * 3_600 + 1 + step * 9 / steps),
+                "tookMs": 300, "attempt": attempt + 1, "bytes": 2, "value": step})
         };
-        let journal: Vec<Value> = (0..legs).flat_map(|leg| (0..steps).map(move |step| entry(leg, step))).collect();
-        let kept: Vec<Value> = (legs.saturating_sub(16).max(0)..legs).map(leg).collect();
-        json!({"task": {"taskId": "t", "status": "completed", "createdAt": at(-2)}, "tool": "etl", "attempt": legs,
-            "endedAt": at((legs - 1) * 3_600 + 10), "legs": kept, "journal": journal, "failures": 0})
+        let journal: Vec<Value> =
+            (0..attempts).flat_map(|attempt| (0..steps).map(move |step| entry(attempt, step))).collect();
+        let kept: Vec<Value> = (attempts.saturating_sub(16).max(0)..attempts).map(attempt).collect();
+        json!({"task": {"taskId": "t", "status": "completed", "createdAt": at(-2)}, "tool": "etl", "attempt": attempts,
+            "endedAt": at((attempts - 1) * 3_600 + 10), "attempts": kept, "journal": journal, "failures": 0})
     }
 
     #[test]
-    fn waits_are_the_times_between_legs() {
+    fn waits_are_the_times_between_attempts() {
         let line = Timeline::of(&long(3, 1), now_ms(0)).unwrap();
         let waits: Vec<_> = line.waits().iter().map(|wait| (wait.to_ms - wait.from_ms, wait.after)).collect();
         assert_eq!(waits, [(2_000, None), (3_590_000, Some(End::Died)), (3_590_000, Some(End::Timer))]);
     }
 
     #[test]
-    fn legs_that_are_not_on_record_any_more_are_known_by_what_they_recorded() {
+    fn attempts_that_are_not_on_record_any_more_are_known_by_what_they_recorded() {
         let line = Timeline::of(&long(40, 25), now_ms(0)).unwrap();
-        assert_eq!((line.legs.len(), line.guessed_legs, line.unknown_attempts), (40, 24, 0));
-        assert_eq!((line.legs[0].end, line.legs[37].end, line.legs[39].end), (End::Unknown, End::Died, End::Task));
-        assert!(line.legs.iter().all(|leg| leg.entries == 25));
+        assert_eq!((line.attempts.len(), line.guessed_attempts, line.unknown_attempts), (40, 24, 0));
+        assert_eq!(
+            (line.attempts[0].end, line.attempts[37].end, line.attempts[39].end),
+            (End::Unknown, End::Died, End::Task)
+        );
+        assert!(line.attempts.iter().all(|attempt| attempt.entries == 25));
     }
 
     #[test]
     fn attempts_that_left_nothing_are_counted() {
         let line = Timeline::of(&long(40, 0), now_ms(0)).unwrap();
-        assert_eq!((line.legs.len(), line.unknown_attempts), (16, 24));
+        assert_eq!((line.attempts.len(), line.unknown_attempts), (16, 24));
     }
 
     #[test]
     fn what_is_no_record_is_no_timeline() {
-        for shown in [json!(null), json!({"legs": 3, "journal": "x"}), json!({"task": {"createdAt": "yesterday"}})] {
+        for shown in [json!(null), json!({"attempts": 3, "journal": "x"}), json!({"task": {"createdAt": "yesterday"}})]
+        {
             assert!(Timeline::of(&shown, 0).is_none(), "{shown}");
         }
-        let odd = json!({"task": {"createdAt": at(0)}, "legs": [{"attempt": -1}, 3], "journal": [{"at": 5}, null]});
+        let odd = json!({"task": {"createdAt": at(0)}, "attempts": [{"attempt": -1}, 3], "journal": [{"at": 5}, null]});
         let line = Timeline::of(&odd, now_ms(5)).unwrap();
-        assert_eq!((line.legs.len(), line.entries.len()), (0, 2));
+        assert_eq!((line.attempts.len(), line.entries.len()), (0, 2));
     }
 }

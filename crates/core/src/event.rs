@@ -1,6 +1,6 @@
 //! What can happen to a task. Each event is one conditional write in a store.
 
-use crate::{Ask, CleaningEnd, Failure, Lease, LeaseToken, Payload, Progress, ResultKind, Timestamp};
+use crate::{Ask, CleanupEnd, Failure, Lease, LeaseToken, Payload, Progress, ResultKind, Timestamp};
 
 /// What can happen to a task.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub enum TaskEvent {
         lease_until: Timestamp,
         /// How far the work is, if that changed.
         progress: Option<Progress>,
-        /// Whether the leg got further than the legs before it.
+        /// Whether the attempt got further than the attempts before it.
         advance: Advance,
     },
     /// The tool changed its variables.
@@ -31,20 +31,20 @@ pub enum TaskEvent {
         /// All variables, as a JSON object.
         variables: Payload,
     },
-    /// A leg ended normally, and another one will continue the work.
+    /// An attempt ended normally, and another one will continue the work.
     Suspend {
         /// Who writes.
         attempt: u32,
-        /// What the next leg waits for.
+        /// What the next attempt waits for.
         suspension: Suspension,
         /// How far the work is, if that changed.
         progress: Option<Progress>,
     },
-    /// A leg failed in a way that justifies a retry.
+    /// An attempt failed in a way that justifies a retry.
     Retry {
         /// Who writes.
         attempt: u32,
-        /// When the next leg may start.
+        /// When the next attempt may start.
         not_before: Timestamp,
         /// What went wrong.
         reason: String,
@@ -63,10 +63,10 @@ pub enum TaskEvent {
         /// Which ones.
         keys: Vec<String>,
     },
-    /// What the task waits for may be there: its next leg may start sooner than it would. Whoever records a fact is not
-    /// the tool, and does not know whether anything waits for it.
+    /// What the task waits for may be there: its next attempt may start sooner than it would. Whoever records a signal
+    /// is not the tool, and does not know whether anything waits for it.
     Wake {
-        /// When the next leg may start.
+        /// When the next attempt may start.
         at: Timestamp,
     },
     /// The client cancelled the task.
@@ -77,7 +77,7 @@ pub enum TaskEvent {
         /// The latest earlier sending that is old enough.
         not_since: Timestamp,
     },
-    /// A dead leg was found, and no retry is left.
+    /// A dead attempt was found, and no retry is left.
     RetriesExhausted,
     /// The task was found past its deadline.
     TimeOut,
@@ -90,16 +90,16 @@ pub enum TaskEvent {
     Forget,
     /// A worker begins to clean up after a task that ended otherwise than by its tool. The last try that may fail is
     /// followed by giving up, which this event then is.
-    BeginCleaning {
+    BeginCleanup {
         /// The worker's proof, and until when no other worker begins.
         lease: Lease,
     },
     /// A worker has tried to clean up.
-    EndCleaning {
+    EndCleanup {
         /// The proof of who began.
         token: LeaseToken,
         /// How it ended.
-        end: CleaningEnd,
+        end: CleanupEnd,
     },
 }
 
@@ -119,22 +119,22 @@ impl TaskEvent {
             | Self::Resend { .. }
             | Self::ExtendRetention { .. }
             | Self::Forget
-            | Self::BeginCleaning { .. }
-            | Self::EndCleaning { .. } => false,
+            | Self::BeginCleanup { .. }
+            | Self::EndCleanup { .. } => false,
         }
     }
 }
 
-/// Whether a leg got further than the legs before it.
+/// Whether an attempt got further than the attempts before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advance {
-    /// It recorded a step that no leg had recorded before: the count of failures starts again at 0.
+    /// It recorded a step that no attempt had recorded before: the count of failures starts again at 0.
     Recorded,
     /// It has not, so far.
     NotYet,
 }
 
-/// What the next leg waits for.
+/// What the next attempt waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Suspension {
     /// The client's answers.
@@ -146,7 +146,7 @@ pub enum Suspension {
     },
     /// A moment.
     Timer(Timestamp),
-    /// Nothing: the leg ran out of time, or its worker is stopping.
+    /// Nothing: the attempt ran out of time, or its worker is stopping.
     Yield,
 }
 

@@ -15,8 +15,9 @@ pub enum EntryKind {
     /// A client's answer to an input request.
     Answer,
     /// What a tool waits for, recorded by somebody else.
-    Fact,
-    /// Who may record a fact: the hash of a token that was handed out, and the name of the fact.
+    #[serde(rename = "fact")]
+    Signal,
+    /// Who may record a signal: the hash of a token that was handed out, and the name of the signal.
     Token,
     /// A round of questions that the tool asked by returning them, and the state it wants back.
     Round,
@@ -30,7 +31,7 @@ impl EntryKind {
             Self::Step => "step",
             Self::Timer => "timer",
             Self::Answer => "answer",
-            Self::Fact => "fact",
+            Self::Signal => "fact",
             Self::Token => "token",
             Self::Round => "round",
         }
@@ -59,7 +60,7 @@ pub struct Recording {
     pub at: Timestamp,
     /// How long the step's work took, in milliseconds, up to the record; `None` for what is no step.
     pub took_ms: Option<u64>,
-    /// The attempt that recorded it; 0 for an answer or a fact, which somebody else records.
+    /// The attempt that recorded it; 0 for an answer or a signal, which somebody else records.
     pub attempt: u32,
 }
 
@@ -69,8 +70,14 @@ mod tests {
 
     #[test]
     fn every_kind_has_its_name() {
-        let kinds =
-            [EntryKind::Step, EntryKind::Timer, EntryKind::Answer, EntryKind::Fact, EntryKind::Token, EntryKind::Round];
+        let kinds = [
+            EntryKind::Step,
+            EntryKind::Timer,
+            EntryKind::Answer,
+            EntryKind::Signal,
+            EntryKind::Token,
+            EntryKind::Round,
+        ];
         assert_eq!(kinds.map(EntryKind::as_str), ["step", "timer", "answer", "fact", "token", "round"]);
     }
 }

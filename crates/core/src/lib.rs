@@ -6,17 +6,17 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
-mod announcement;
+mod attempts;
 mod causes;
 mod class;
-mod cleaning;
+mod cleanup;
 mod event;
 mod filter;
 mod ids;
 mod journal;
-mod legs;
 pub mod limits;
 mod mailbox;
+mod notification;
 mod owner;
 mod payload;
 pub mod ports;
@@ -28,16 +28,16 @@ mod time;
 mod trace;
 mod transition;
 
-pub use announcement::{Announced, Announcement, NOTICE_TOOL};
+pub use attempts::{AttemptOutcome, Attempts, PastAttempt};
 pub use causes::with_causes;
 pub use class::ToolClass;
-pub use cleaning::{Cleaning, CleaningEnd};
+pub use cleanup::{Cleanup, CleanupEnd};
 pub use event::{Advance, Outcome, Suspension, TaskEvent};
 pub use filter::TaskFilter;
 pub use ids::{IdSource, InvalidTaskId, LeaseToken, TaskId, TaskKey};
 pub use journal::{Entry, EntryKind, Recording};
-pub use legs::{LegOutcome, Legs, PastLeg};
 pub use mailbox::MailboxId;
+pub use notification::{Notification, NotificationKind, WEBHOOK_DELIVERY_TOOL};
 pub use owner::{Identity, InvalidOwner, OwnerId};
 pub use payload::{PartsName, Payload, split};
 pub use principal::{MissingScopes, Principal, Scopes, VerifiedIdentity};

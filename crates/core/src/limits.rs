@@ -41,10 +41,10 @@ pub const ASKS_MAX: usize = 64;
 /// Bytes of all input requests that a task waits for: they are part of the record, so that a poll stays one read.
 pub const ASKS_BYTES_MAX: usize = 256 * 1024;
 
-/// How often the cleaning of a task is begun.
-pub const CLEANING_TRIES_MAX: u32 = 5;
+/// How often the cleanup of a task is begun.
+pub const CLEANUP_TRIES_MAX: u32 = 5;
 
-/// Schedules of one server: a look at all of them takes milliseconds.
+/// Schedules of one server: a poll of all of them takes milliseconds.
 pub const SCHEDULES_MAX: usize = 256;
 
 /// Bytes of the arguments of a schedule, as JSON.
@@ -53,35 +53,35 @@ pub const SCHEDULE_ARGUMENTS_BYTES_MAX: usize = 64 * 1024;
 /// How many tasks may be above one that a tool made by calling another tool.
 pub const CHILD_DEPTH_MAX: u8 = 8;
 
-/// The longest time for which a task that has a parent sleeps at a time, in milliseconds: then it looks whether its
+/// The longest time for which a task that has a parent sleeps at a time, in milliseconds: then it polls whether its
 /// parent was ended.
-pub const CHILD_LOOK_MS_MAX: u64 = 900_000;
+pub const CHILD_POLL_MS_MAX: u64 = 900_000;
 
 /// How many children are cancelled at a time.
 pub const CHILDREN_CANCELLED_AT_A_TIME: usize = 32;
 
-/// The first wait of a task for a fact, in milliseconds, before it looks whether the fact is there although nobody woke
-/// it.
-pub const FACT_LOOK_MS_FIRST: u64 = 60_000;
+/// The first wait of a task for a signal, in milliseconds, before it polls whether the signal is there although nobody
+/// woke it.
+pub const SIGNAL_POLL_MS_FIRST: u64 = 60_000;
 
 /// The longest of these waits: the longest delay of a message in SQS.
-pub const FACT_LOOK_MS_MAX: u64 = 900_000;
+pub const SIGNAL_POLL_MS_MAX: u64 = 900_000;
 
-/// The longest time that a task with many legs lets pass after it was woken, in milliseconds.
+/// The longest time that a task with many attempts lets pass after it was woken, in milliseconds.
 pub const WAKE_DELAY_MS_MAX: u64 = 5_000;
 
-/// The shortest pause between two looks of a tool at the same thing, in milliseconds.
-pub const LOOK_EVERY_MS_MIN: u64 = 100;
+/// The shortest pause between two polls of a tool at the same thing, in milliseconds.
+pub const POLL_EVERY_MS_MIN: u64 = 100;
 
 /// Bytes of a status message or of the reason of a failure.
 pub const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// Legs of a task that its record remembers.
-pub const NOTED_LEGS_MAX: u32 = 16;
+/// Attempts of a task that its record remembers.
+pub const NOTED_ATTEMPTS_MAX: u32 = 16;
 
-/// Bytes of the reason that a record remembers of a leg that failed: all legs together stay below 1 KB, or at most 1.5
-/// KB if all of them failed.
-pub const LEG_REASON_BYTES_MAX: usize = 40;
+/// Bytes of the reason that a record remembers of an attempt that failed: all attempts together stay below 1 KB, or at
+/// most 1.5 KB if all of them failed.
+pub const ATTEMPT_REASON_BYTES_MAX: usize = 40;
 
 /// Bytes of all variables of a task together.
 pub const VARIABLES_BYTES_MAX: usize = 1024 * 1024;
@@ -142,7 +142,7 @@ pub const RETENTION_MS_DEFAULT: u64 = 1_800_000;
 /// its deadline, and for the client to read that.
 pub const RETENTION_MS_MIN: u64 = 60_000;
 
-/// Consecutive legs that may die or fail without recording a step before the task fails.
+/// Consecutive attempts that may die or fail without recording a step before the task fails.
 pub const CONSECUTIVE_FAILURES_MAX_DEFAULT: u32 = 3;
 
 /// Suggested poll interval of a task that was just created: a short task's end is seen soon. The interval then grows
@@ -179,9 +179,9 @@ pub const fn minute_left_ms(since: Timestamp, now: Timestamp) -> u64 {
     NEW_TASKS_WINDOW_MS.saturating_sub(now.since_ms(since)).saturating_add(ahead_ms)
 }
 
-/// How long the next leg of a task waits that is woken after this many attempts, in milliseconds: the first ones do
-/// not, and the later ones wait longer. What is recorded in that time is found by the same leg, so that a thousand
-/// facts that are recorded in one go cost tens of legs, and not a thousand.
+/// How long the next attempt of a task waits that is woken after this many attempts, in milliseconds: the first ones do
+/// not, and the later ones wait longer. What is recorded in that time is found by the same attempt, so that a thousand
+/// signals that are recorded in one go cost tens of attempts, and not a thousand.
 #[must_use]
 pub const fn wake_delay_ms(attempt: u32) -> u64 {
     let delay_ms = (attempt / 16) as u64 * 250;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
-    Announcement, Entry, LeaseToken, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskFilter, TaskId,
+    Entry, LeaseToken, MailboxId, Notification, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskFilter, TaskId,
     TaskKey, Timestamp, TraceParent, limits,
 };
 
@@ -381,80 +381,80 @@ pub trait WorkQueue: Send + Sync {
     async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError>;
 }
 
-/// One of the legs that an owner may run at a time.
+/// One of the attempts that an owner may run at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LegPlace {
-    /// Whose leg it is. A task has one place at most.
+pub struct AttemptPermit {
+    /// Whose attempt it is. A task has one permit at most.
     pub task: TaskKey,
-    /// The lease that the leg claims, which tells it from other legs of the same task.
+    /// The lease that the attempt claims, which tells it from other attempts of the same task.
     pub lease: LeaseToken,
     /// Since when it is taken.
     pub since: Timestamp,
-    /// When the leg can no longer run, whatever happened to its worker: from then on, the place is free.
+    /// When the attempt can no longer run, whatever happened to its worker: from then on, the permit is free.
     pub until: Timestamp,
 }
 
-/// The result of taking a place.
+/// The result of taking a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// The leg has a place.
-    Place,
-    /// It has none, because another leg of the same task has this one.
-    Held(LegPlace),
+    /// The attempt has a permit.
+    Permit,
+    /// It has none, because another attempt of the same task has this one.
+    Held(AttemptPermit),
     /// It has none, because the owner has as many as it may.
     Full,
 }
 
-/// The places of running legs, where their number is limited for each owner. No store needs them: an engine without
-/// them has no such limit.
+/// The permits of running attempts, where their number is limited for each owner. No store needs them: an engine
+/// without them has no such limit.
 #[async_trait]
-pub trait LegPlaces: Send + Sync {
-    /// Takes a place for a leg, unless another leg of its task has one, or the owner has `legs_max` of them. One whose
-    /// time is over counts as free, and is gone once another task has got it, also for a clock that is behind. Once it
-    /// returns `Place`, all that take a place later count it, until it is given back or its time is over. A place that
-    /// is taken twice is one place.
+pub trait AttemptPermits: Send + Sync {
+    /// Takes a permit for an attempt, unless another attempt of its task has one, or the owner has `attempts_max` of
+    /// them. One whose time is over counts as free, and is gone once another task has got it, also for a clock that is
+    /// behind. Once it returns `Place`, all that take a permit later count it, until it is given back or its time is
+    /// over. A permit that is taken twice is one permit.
     ///
     /// # Errors
-    /// [`StoreError`]; the place may be taken.
-    async fn take(&self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Result<Taken, StoreError>;
+    /// [`StoreError`]; the permit may be taken.
+    async fn take(&self, permit: &AttemptPermit, attempts_max: u32, now: Timestamp) -> Result<Taken, StoreError>;
 
-    /// Takes the place `held` of another leg of the same task, whose lease is over; if there is no place of this task
-    /// any more, takes one as [`take`](Self::take) does. Returns `Held` if a third leg has it by now.
+    /// Takes the permit `held` of another attempt of the same task, whose lease is over; if there is no permit of this
+    /// task any more, takes one as [`take`](Self::take) does. Returns `Held` if a third attempt has it by now.
     ///
     /// # Errors
-    /// [`StoreError`]; the place may be taken.
+    /// [`StoreError`]; the permit may be taken.
     async fn take_over(
         &self,
-        place: &LegPlace,
-        held: &LegPlace,
-        legs_max: u32,
+        permit: &AttemptPermit,
+        held: &AttemptPermit,
+        attempts_max: u32,
         now: Timestamp,
     ) -> Result<Taken, StoreError>;
 
-    /// Gives a place back. Does nothing if the leg does not have it, or no longer.
+    /// Gives a permit back. Does nothing if the attempt does not have it, or no longer.
     ///
     /// # Errors
-    /// [`StoreError`]; the place may be free.
-    async fn give_back(&self, place: &LegPlace) -> Result<(), StoreError>;
+    /// [`StoreError`]; the permit may be free.
+    async fn give_back(&self, permit: &AttemptPermit) -> Result<(), StoreError>;
 }
 
-/// Announcements that are not passed on yet. No store needs them: with one that has them, and was told to, each event
-/// that ends a task, or after which it waits for its client, leaves the announcement of that, in the same atomic write.
-/// Such a store does not count [notices](Task::is_notice) among what is limited for their owners.
+/// Notifications that are not passed on yet. No store needs them: with one that has them, and was told to, each event
+/// that ends a task, or after which it waits for its client, leaves the notification of that, in the same atomic write.
+/// Such a store does not count [webhook deliveries](Task::is_webhook_delivery) among what is limited for their owners.
 #[async_trait]
 pub trait Outbox: Send + Sync {
-    /// Up to `max` announcements, those first that were left first; waits up to `wait_ms` for the first one. Sees every
-    /// announcement of an event that is on record, until it is [removed](Self::remove).
+    /// Up to `max` notifications, those first that were left first; waits up to `wait_ms` for the first one. Sees every
+    /// notification of an event that is on record, until it is [removed](Self::remove).
     ///
     /// # Errors
     /// [`StoreError`]
-    async fn announcements(&self, max: usize, wait_ms: u64) -> Result<Vec<Announcement>, StoreError>;
+    async fn notifications(&self, max: usize, wait_ms: u64) -> Result<Vec<Notification>, StoreError>;
 
-    /// Removes announcements. Once it returns, they are not returned again. One that is not there counts as removed.
+    /// Removes notifications. Once it returns, they are not returned again. One that is not there counts as removed.
     ///
     /// # Errors
     /// [`StoreError`]; they may be removed.
-    async fn remove(&self, announcements: &[Announcement]) -> Result<(), StoreError>;
+    async fn remove(&self, notifications: &[Notification]) -> Result<(), StoreError>;
 }
 
 /// The unfinished tasks of all owners. No store needs them: with one that has them, whoever runs the server can look

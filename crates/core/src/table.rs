@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::{
-    Advance, Ask, Cleaning, CleaningEnd, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Legs, Outcome,
+    Advance, Ask, Attempts, Cleanup, CleanupEnd, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome,
     OwnerId, Payload, Policy, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskRecord, Terms,
     Timestamp, limits,
 };
@@ -49,12 +49,12 @@ fn outcome(before: &Task, after: &Task) -> String {
     if after.failures < before.failures {
         cell.push_str(", failures 0");
     }
-    if after.cleaning != before.cleaning {
-        cell.push_str(match after.cleaning {
-            Cleaning::None => ", no cleaning",
-            Cleaning::Armed { .. } => ", cleaning",
-            Cleaning::Done => ", cleaned",
-            Cleaning::GivenUp => ", cleaning given up",
+    if after.cleanup != before.cleanup {
+        cell.push_str(match after.cleanup {
+            Cleanup::None => ", no cleanup",
+            Cleanup::Armed { .. } => ", cleanup",
+            Cleanup::Done => ", cleaned",
+            Cleanup::GivenUp => ", cleanup given up",
         });
     }
     cell
@@ -102,10 +102,10 @@ fn task(state: State, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
         request: Payload::Inline("{}".to_owned()),
         trace: None,
         variables: None,
-        cleaning: Cleaning::None,
+        cleanup: Cleanup::None,
         held_until: None,
         parent: None,
-        legs: Legs::default(),
+        attempts: Attempts::default(),
     };
     adjust(&mut record);
     Task::restore(record)
@@ -119,8 +119,8 @@ fn failure() -> Failure {
     Failure { kind: FailureKind::Tool, message: "no".to_owned(), detail: None }
 }
 
-const fn being_cleaned(tries: u32, until: Timestamp) -> Cleaning {
-    Cleaning::Armed { tries, lease: Some(Lease { until, token: token(1) }) }
+const fn being_cleaned(tries: u32, until: Timestamp) -> Cleanup {
+    Cleanup::Armed { tries, lease: Some(Lease { until, token: token(1) }) }
 }
 
 fn states() -> Vec<(&'static str, Task)> {
@@ -154,11 +154,11 @@ fn states() -> Vec<(&'static str, Task)> {
         ("Completed", task(State::Completed { result, kind: ResultKind::Success }, unchanged)),
         ("Failed", task(State::Failed { failure: failure() }, unchanged)),
         ("Cancelled", task(State::Cancelled, unchanged)),
-        ("Cancelled, to be cleaned", task(State::Cancelled, |record| record.cleaning = Cleaning::ARMED)),
-        ("Cancelled, being cleaned", task(State::Cancelled, |record| record.cleaning = being_cleaned(1, FUTURE))),
+        ("Cancelled, to be cleaned", task(State::Cancelled, |record| record.cleanup = Cleanup::ARMED)),
+        ("Cancelled, being cleaned", task(State::Cancelled, |record| record.cleanup = being_cleaned(1, FUTURE))),
         (
-            "Cancelled, last cleaning over",
-            task(State::Cancelled, |record| record.cleaning = being_cleaned(limits::CLEANING_TRIES_MAX, PAST)),
+            "Cancelled, last cleanup over",
+            task(State::Cancelled, |record| record.cleanup = being_cleaned(limits::CLEANUP_TRIES_MAX, PAST)),
         ),
         ("expired", task(State::Queued, |record| record.expires_at = PAST)),
     ]
@@ -193,12 +193,9 @@ fn events() -> Vec<(&'static str, TaskEvent)> {
         ("TimeOut", TaskEvent::TimeOut),
         ("ExtendRetention", TaskEvent::ExtendRetention { retention_ms: 1 }),
         ("Forget", TaskEvent::Forget),
-        ("BeginCleaning", TaskEvent::BeginCleaning { lease: Lease { until: FUTURE, token: token(2) } }),
-        ("EndCleaning, done", TaskEvent::EndCleaning { token: token(1), end: CleaningEnd::Done }),
-        (
-            "EndCleaning, failed",
-            TaskEvent::EndCleaning { token: token(1), end: CleaningEnd::Failed { again_at: FUTURE } },
-        ),
-        ("EndCleaning, of another", TaskEvent::EndCleaning { token: token(2), end: CleaningEnd::Done }),
+        ("BeginCleanup", TaskEvent::BeginCleanup { lease: Lease { until: FUTURE, token: token(2) } }),
+        ("EndCleanup, done", TaskEvent::EndCleanup { token: token(1), end: CleanupEnd::Done }),
+        ("EndCleanup, failed", TaskEvent::EndCleanup { token: token(1), end: CleanupEnd::Failed { again_at: FUTURE } }),
+        ("EndCleanup, of another", TaskEvent::EndCleanup { token: token(2), end: CleanupEnd::Done }),
     ]
 }

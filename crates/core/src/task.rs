@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Cleaning, LeaseToken, Legs, NOTICE_TOOL, OwnerId, Payload, TaskId, TaskKey, Terms, Timestamp, TraceParent, limits,
+    Attempts, Cleanup, LeaseToken, OwnerId, Payload, TaskId, TaskKey, Terms, Timestamp, TraceParent,
+    WEBHOOK_DELIVERY_TOOL, limits,
 };
 
 /// One durable tool call, as it is on record. Every field can be read; only [`Task::apply`] makes the next version.
@@ -24,7 +25,7 @@ pub struct TaskRecord {
     pub state: State,
     /// The highest claim so far; 0 before the first. Only this attempt may write.
     pub attempt: u32,
-    /// Legs that died or failed since a leg last recorded a step or suspended normally.
+    /// Attempts that died or failed since an attempt last recorded a step or suspended normally.
     pub failures: u32,
     /// What went wrong in the latest of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,15 +66,15 @@ pub struct TaskRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variables: Option<Payload>,
     /// What is to be done if the task ends otherwise than by its tool. Records of older versions do not have it.
-    #[serde(default)]
-    pub cleaning: Cleaning,
+    #[serde(default, rename = "cleaning")]
+    pub cleanup: Cleanup,
     /// Until when a worker may still run the tool, because it held the task when somebody else ended it. Records of
     /// older versions do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_until: Option<Timestamp>,
-    /// The latest legs. Records of older versions do not have them.
-    #[serde(default)]
-    pub legs: Legs,
+    /// The latest attempts. Records of older versions do not have them.
+    #[serde(default, rename = "legs")]
+    pub attempts: Attempts,
     /// The task whose tool made this one by calling a tool; `None` if a client's call or a schedule did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
@@ -203,7 +204,7 @@ pub struct Failure {
 pub enum FailureKind {
     /// The tool returned a protocol error.
     Tool,
-    /// Too many consecutive legs died or failed.
+    /// Too many consecutive attempts died or failed.
     #[serde(rename = "tries_used_up")]
     RetriesExhausted,
     /// The task did not end within the longest run that its tool allows.
@@ -262,10 +263,10 @@ impl Task {
     }
 
     /// Whether the task tells an endpoint of what happened to another one. It does not count among the tasks of its
-    /// owner that are limited, and nothing is announced of it.
+    /// owner that are limited, and nothing is published of it.
     #[must_use]
-    pub fn is_notice(&self) -> bool {
-        self.0.tool == NOTICE_TOOL
+    pub fn is_webhook_delivery(&self) -> bool {
+        self.0.tool == WEBHOOK_DELIVERY_TOOL
     }
 
     /// From when on a worker may take the task: its creation, or the later moment that its caller asked for. The
@@ -331,7 +332,7 @@ impl Task {
         self.0.request.bytes().saturating_add(outcome)
     }
 
-    /// Whether the task fails if one more leg dies or fails.
+    /// Whether the task fails if one more attempt dies or fails.
     #[must_use]
     pub const fn is_on_last_retry(&self) -> bool {
         self.0.failures.saturating_add(1) >= self.0.terms.consecutive_failures_max

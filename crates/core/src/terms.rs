@@ -17,7 +17,7 @@ pub struct Policy {
     pub ttl_ms_max: u64,
     /// How often polling makes sense, if the author says so.
     pub poll_ms: Option<u64>,
-    /// How many consecutive legs may die or fail, without recording a step, before the task fails.
+    /// How many consecutive attempts may die or fail, without recording a step, before the task fails.
     pub consecutive_failures_max: u32,
 }
 
@@ -56,7 +56,7 @@ pub struct Terms {
     /// The author's hint for polling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll_ms: Option<u64>,
-    /// How many consecutive legs may die or fail, without recording a step, before the task fails.
+    /// How many consecutive attempts may die or fail, without recording a step, before the task fails.
     #[serde(rename = "tries_max")]
     pub consecutive_failures_max: u32,
 }

@@ -5,12 +5,12 @@
 //! must not happen twice is fenced by the attempt.
 
 use crate::{
-    Advance, Ask, Failure, FailureKind, Lease, LegOutcome, Outcome, Progress, State, Suspension, Task, TaskEvent,
+    Advance, Ask, AttemptOutcome, Failure, FailureKind, Lease, Outcome, Progress, State, Suspension, Task, TaskEvent,
     TaskRecord, Timestamp,
 };
 
-/// The recorded reason for the failure of a leg that stopped renewing its lease.
-const LEG_DIED: &str = "a worker died or lost its lease";
+/// The recorded reason for the failure of an attempt that stopped renewing its lease.
+const ATTEMPT_DIED: &str = "a worker died or lost its lease";
 
 /// Why an event does not apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,10 +45,10 @@ pub enum Refusal {
     /// No question with one of these keys is open.
     #[error("no open question has any of these keys")]
     NotAsked,
-    /// No further leg may start.
+    /// No further attempt may start.
     #[error("no retries are left")]
     RetriesExhausted,
-    /// Another leg may start.
+    /// Another attempt may start.
     #[error("retries are left")]
     RetriesLeft,
     /// The task is past its deadline.
@@ -66,7 +66,7 @@ pub enum Refusal {
         /// When.
         at: Timestamp,
     },
-    /// The task's tool has no cleaning, it is done or given up, or the tool brought the task to its end itself.
+    /// The task's tool has no cleanup, it is done or given up, or the tool brought the task to its end itself.
     #[error("there is nothing to clean up")]
     NothingToClean,
     /// The task does not wait for anything from outside: it runs or is about to, waits for its client alone, for the
@@ -79,7 +79,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether no worker has anything left to do for the task: it has ended or expired. It may still need cleaning.
+    /// Whether no worker has anything left to do for the task: it has ended or expired. It may still need cleanup.
     #[must_use]
     pub const fn is_permanent(self) -> bool {
         match self {
@@ -115,13 +115,13 @@ impl Suspension {
         }
     }
 
-    /// How a leg ended that was suspended like this.
+    /// How an attempt ended that was suspended like this.
     #[must_use]
-    pub const fn leg_outcome(&self) -> LegOutcome {
+    pub const fn attempt_outcome(&self) -> AttemptOutcome {
         match self {
-            Self::Input { .. } => LegOutcome::Input,
-            Self::Timer(_) => LegOutcome::Timer,
-            Self::Yield => LegOutcome::Yield,
+            Self::Input { .. } => AttemptOutcome::Input,
+            Self::Timer(_) => AttemptOutcome::Timer,
+            Self::Yield => AttemptOutcome::Yield,
         }
     }
 }
@@ -169,14 +169,14 @@ impl Task {
             TaskEvent::Suspend { attempt, suspension, progress } => {
                 self.held_by(*attempt)?;
                 next.state = suspension.state()?;
-                next.legs.end(*attempt, now, suspension.leg_outcome());
+                next.attempts.end(*attempt, now, suspension.attempt_outcome());
                 note_progress(&mut next, progress.as_ref(), now);
                 reset_failures(&mut next);
                 note_sending(&mut next, now);
             }
             TaskEvent::Retry { attempt, not_before, reason } => {
                 self.held_by(*attempt)?;
-                self.fail_leg(&mut next, reason, LegOutcome::failed(reason), now)?;
+                self.fail_attempt(&mut next, reason, AttemptOutcome::failed(reason), now)?;
                 next.state = State::Sleeping { until: *not_before };
                 note_sending(&mut next, now);
             }
@@ -207,10 +207,10 @@ impl Task {
             TaskEvent::Forget if self.has_ended() => next.expires_at = now,
             TaskEvent::Forget => return Err(Refusal::NotEnded),
             // Whoever begins knows that no worker runs the tool.
-            TaskEvent::BeginCleaning { lease } => {
-                (next.cleaning, next.held_until) = (self.begin_cleaning(*lease, now)?, None);
+            TaskEvent::BeginCleanup { lease } => {
+                (next.cleanup, next.held_until) = (self.begin_cleanup(*lease, now)?, None);
             }
-            TaskEvent::EndCleaning { token, end } => next.cleaning = self.end_cleaning(*token, *end)?,
+            TaskEvent::EndCleanup { token, end } => next.cleanup = self.end_cleanup(*token, *end)?,
         }
         Ok(Self::restore(next))
     }
@@ -234,8 +234,8 @@ impl Task {
             // A task that goes on at exactly this moment for another reason is taken for woken, and gets one more
             // message.
             TaskEvent::Wake { at } => self.waits_until() == Some(*at),
-            TaskEvent::BeginCleaning { lease } => self.has_begun_cleaning(*lease),
-            TaskEvent::EndCleaning { token, end } => self.has_ended_cleaning(*token, *end),
+            TaskEvent::BeginCleanup { lease } => self.has_begun_cleanup(*lease),
+            TaskEvent::EndCleanup { token, end } => self.has_ended_cleanup(*token, *end),
             // These leave nothing that identifies their writer, or are rightly refused the second time.
             TaskEvent::Heartbeat { .. }
             | TaskEvent::SetVariables { .. }
@@ -249,10 +249,10 @@ impl Task {
         }
     }
 
-    /// Whether the leg before the one that just claimed the task died without reporting anything. For statistics.
+    /// Whether the attempt before the one that just claimed the task died without reporting anything. For statistics.
     #[must_use]
-    pub fn follows_a_dead_leg(&self) -> bool {
-        self.last_failure.as_deref() == Some(LEG_DIED)
+    pub fn follows_a_dead_attempt(&self) -> bool {
+        self.last_failure.as_deref() == Some(ATTEMPT_DIED)
     }
 
     fn claim(&self, next: &mut TaskRecord, lease: Lease, now: Timestamp) -> Result<(), Refusal> {
@@ -261,8 +261,8 @@ impl Task {
             return Err(Refusal::PastDeadline);
         }
         match &self.state {
-            // The leg before this one died.
-            State::Running { lease } => self.fail_leg(next, LEG_DIED, LegOutcome::Died, lease.until)?,
+            // The attempt before this one died.
+            State::Running { lease } => self.fail_attempt(next, ATTEMPT_DIED, AttemptOutcome::Died, lease.until)?,
             State::Queued
             | State::Sleeping { .. }
             | State::InputRequired { .. }
@@ -271,7 +271,7 @@ impl Task {
             | State::Cancelled => {}
         }
         next.state = State::Running { lease };
-        next.legs.begin(now);
+        next.attempts.begin(now);
         next.attempt = self.attempt.saturating_add(1);
         next.started_at = self.started_at.or(Some(now));
         next.resends = 0;
@@ -326,7 +326,7 @@ impl Task {
     }
 
     fn could_start_or_be_cleaned(&self, now: Timestamp) -> Result<(), Refusal> {
-        if self.needs_cleaning() { Ok(()) } else { self.could_start(now) }
+        if self.needs_cleanup() { Ok(()) } else { self.could_start(now) }
     }
 
     /// The lease of `attempt`, which stays valid until another worker claims the task, even after it ran out.
@@ -391,13 +391,19 @@ impl Task {
         })
     }
 
-    fn fail_leg(&self, next: &mut TaskRecord, reason: &str, end: LegOutcome, to: Timestamp) -> Result<(), Refusal> {
+    fn fail_attempt(
+        &self,
+        next: &mut TaskRecord,
+        reason: &str,
+        end: AttemptOutcome,
+        to: Timestamp,
+    ) -> Result<(), Refusal> {
         if self.is_on_last_retry() {
             return Err(Refusal::RetriesExhausted);
         }
         next.failures = self.failures.saturating_add(1);
         next.last_failure = Some(reason.to_owned());
-        next.legs.end(self.attempt, to, end);
+        next.attempts.end(self.attempt, to, end);
         Ok(())
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
 use longhaul_core::{
-    Announcement, Cleaning, Legs, NOTICE_TOOL, OwnerId, Parent, PartsName, State, Task, TaskId, TaskRecord, Terms,
-    Timestamp, TraceParent, limits,
+    Attempts, Cleanup, Notification, OwnerId, Parent, PartsName, State, Task, TaskId, TaskRecord, Terms, Timestamp,
+    TraceParent, WEBHOOK_DELIVERY_TOOL, limits,
 };
 use sha2::{Digest, Sha256};
 
@@ -29,19 +29,19 @@ pub struct Call {
     pub idempotency: Option<Idempotency>,
     /// The trace that the call belongs to.
     pub trace: Option<TraceParent>,
-    /// Whether the tool has cleaning: [`Cleaning::ARMED`], or [`Cleaning::None`].
-    pub cleaning: Cleaning,
+    /// Whether the tool has cleanup: [`Cleanup::ARMED`], or [`Cleanup::None`].
+    pub cleanup: Cleanup,
     /// The earliest moment for the first attempt, if the caller asks for one. One that is past is none. At most
     /// [`START_AHEAD_MS_MAX`](limits::START_AHEAD_MS_MAX) ahead.
     pub not_before: Option<Timestamp>,
 }
 
-/// What one endpoint is told of an announcement.
+/// What one endpoint is told of a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct WebhookDelivery {
     /// The name of the endpoint.
     pub endpoint: String,
-    /// What runs the notice gets, as JSON text, opaque here.
+    /// What runs the webhook delivery gets, as JSON text, opaque here.
     pub request: String,
     /// How long is tried to tell the endpoint, and how long it is shown how that went.
     pub terms: Terms,
@@ -96,24 +96,28 @@ impl Engine {
         accepted
     }
 
-    /// Creates the task that tells `endpoint` of `announcement`, once: if it exists, its message is sent again. It is
+    /// Creates the task that tells `endpoint` of `notification`, once: if it exists, its message is sent again. It is
     /// not held to the limits of its owner.
     ///
     /// # Errors
     /// [`AcceptError::Unavailable`], or [`AcceptError::TooLarge`]
-    pub async fn accept_notice(&self, announcement: &Announcement, notice: Notice) -> Result<(), AcceptError> {
+    pub async fn accept_webhook_delivery(
+        &self,
+        notification: &Notification,
+        webhook_delivery: WebhookDelivery,
+    ) -> Result<(), AcceptError> {
         let call = Call {
-            owner: announcement.task.owner,
-            tool: NOTICE_TOOL.to_owned(),
-            request: notice.request,
-            terms: notice.terms,
+            owner: notification.task.owner,
+            tool: WEBHOOK_DELIVERY_TOOL.to_owned(),
+            request: webhook_delivery.request,
+            terms: webhook_delivery.terms,
             idempotency: None,
-            trace: announcement.trace,
-            cleaning: Cleaning::None,
+            trace: notification.trace,
+            cleanup: Cleanup::None,
             not_before: None,
         };
         let limits = OwnerLimits { open_max: u32::MAX, stored_max: u64::MAX, new_max: None };
-        self.recorded(announcement.notice_id(&notice.endpoint), call, None, limits).await.map(drop)
+        self.recorded(notification.webhook_delivery_id(&webhook_delivery.endpoint), call, None, limits).await.map(drop)
     }
 
     /// What an owner's calls are held to.
@@ -204,9 +208,9 @@ fn new_task(call: Call, id: TaskId, parent: Option<Parent>, now: Timestamp) -> (
         request,
         trace: call.trace,
         variables: None,
-        cleaning: call.cleaning,
+        cleanup: call.cleanup,
         held_until: None,
-        legs: Legs::default(),
+        attempts: Attempts::default(),
         parent,
     });
     (task, parts.into())

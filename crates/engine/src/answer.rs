@@ -10,8 +10,8 @@ use crate::{AnswerError, Engine, audited};
 
 impl Engine {
     /// Takes the client's answers: JSON texts by key. Each goes into the journal first, where the first one wins; then
-    /// the record changes, and once no question is open, the next leg is queued. Keys that are not open, and tasks that
-    /// have ended, are ignored without an error (Tasks extension, "Task Update Requests").
+    /// the record changes, and once no question is open, the next attempt is queued. Keys that are not open, and tasks
+    /// that have ended, are ignored without an error (Tasks extension, "Task Update Requests").
     ///
     /// # Errors
     /// [`AnswerError`]; after an error the same answers may be sent again.

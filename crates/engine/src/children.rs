@@ -1,11 +1,11 @@
 //! Tasks that tools make by calling other tools: how a parent learns of an end, and a child that its parent was ended.
 //!
-//! Whoever ends a child records how as a fact of the parent, which is woken by that. If that one dies in between, the
-//! parent looks at the child's record itself when nothing has woken it for a minute or more.
+//! Whoever ends a child records how as a signal of the parent, which is woken by that. If that one dies in between, the
+//! parent polls the child's record itself when nothing has woken it for a minute or more.
 //!
 //! Whoever ends a parent in another way than by a result cancels the children that its journal names. If that one dies
-//! in between, or cannot see the journal, each child looks at its parent at the beginning of each of its legs; and it
-//! does not sleep for longer than a quarter of an hour at a time.
+//! in between, or cannot see the journal, each child polls its parent at the beginning of each of its attempts; and
+//! it does not sleep for longer than a quarter of an hour at a time.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use longhaul_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{AcceptError, Call, Disposition, Engine, FactError, LoadError, PollError};
+use crate::{AcceptError, Call, Disposition, Engine, LoadError, PollError, SignalError};
 
 /// How a child ended, as its parent's journal has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,18 +92,18 @@ impl Engine {
         if let Some(parent) = ended.parent {
             self.tell_parent(ended, parent).await;
         }
-        let has_earlier_attempts = !ended.legs.past.is_empty();
+        let has_earlier_attempts = !ended.attempts.past.is_empty();
         if has_earlier_attempts && ended.status() != Status::Completed {
             self.cancel_children(ended).await;
         }
     }
 
-    /// Boxed, because a fact wakes its task by a write, and every write may come here.
+    /// Boxed, because a signal wakes its task by a write, and every write may come here.
     fn tell_parent<'a>(&'a self, ended: &'a Task, parent: Parent) -> BoxFuture<'a, ()> {
         let telling = async move {
             let told = match self.child_end(ended).await {
                 Ok(end) => self.record_child_end(&TaskKey::new(ended.owner, parent.id), ended.id, &end).await,
-                Err(error) => Err(FactError::Unavailable(error)),
+                Err(error) => Err(SignalError::Unavailable(error)),
             };
             if let Err(error) = told {
                 let error = &error as &dyn std::error::Error;
@@ -113,11 +113,11 @@ impl Engine {
         telling.boxed()
     }
 
-    async fn record_child_end(&self, parent: &TaskKey, child: TaskId, end: &ChildEnd) -> Result<(), FactError> {
-        let text = fact_of(end);
-        match self.record_fact(parent, &child.to_string(), &text).await {
+    async fn record_child_end(&self, parent: &TaskKey, child: TaskId, end: &ChildEnd) -> Result<(), SignalError> {
+        let text = signal_of(end);
+        match self.record_signal(parent, &child.to_string(), &text).await {
             // A parent that has ended waits for nothing.
-            Ok(_) | Err(FactError::NotFound | FactError::Ended) => Ok(()),
+            Ok(_) | Err(SignalError::NotFound | SignalError::Ended) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -143,9 +143,9 @@ impl Engine {
         })
     }
 
-    /// Looks whether a child of `parent` has ended although nobody said so, and says so then. What cannot be read is
-    /// read at the next look.
-    pub(crate) async fn look_at_child(&self, parent: &TaskKey, child: TaskId) {
+    /// Polls whether a child of `parent` has ended although nobody said so, and says so then. What cannot be read is
+    /// read at the next poll.
+    pub(crate) async fn poll_at_child(&self, parent: &TaskKey, child: TaskId) {
         let end = match self.poll(&TaskKey::new(parent.owner, child)).await {
             Ok(task) if !task.has_ended() => return,
             Ok(task) => self.child_end(&task).await,
@@ -154,7 +154,7 @@ impl Engine {
         };
         let told = match end {
             Ok(end) => self.record_child_end(parent, child, &end).await,
-            Err(error) => Err(FactError::Unavailable(error)),
+            Err(error) => Err(SignalError::Unavailable(error)),
         };
         if let Err(error) = told {
             let error = &error as &dyn std::error::Error;
@@ -174,7 +174,7 @@ impl Engine {
                 }
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(task_id = %ended.id, error, "children, if there are any, look at their parent \
+                    tracing::warn!(task_id = %ended.id, error, "children, if there are any, poll their parent \
                         themselves");
                 }
             }
@@ -194,7 +194,7 @@ impl Engine {
         };
         if let Err(error @ PollError::Unavailable(_)) = cancelled {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(task_id = %child, error, "a child looks at its parent itself");
+            tracing::warn!(task_id = %child, error, "a child polls its parent itself");
         }
     }
 
@@ -203,7 +203,7 @@ impl Engine {
     pub(crate) async fn cancel_if_parent_ended(&self, claimed: &Task) -> Option<Disposition> {
         let parent = claimed.parent?;
         let key = TaskKey::new(claimed.owner, parent.id);
-        // What cannot be read is read at the next leg.
+        // What cannot be read is read at the next attempt.
         let found = self.with_retry(|| self.store().get(&key, self.now())).await.ok()??;
         let goes_on = !found.has_ended() || found.status() == Status::Completed;
         if goes_on {
@@ -214,8 +214,8 @@ impl Engine {
     }
 }
 
-/// The text of the fact that says how a child ended.
-fn fact_of(end: &ChildEnd) -> String {
+/// The text of the signal that says how a child ended.
+fn signal_of(end: &ChildEnd) -> String {
     let text = serde_json::to_string(end).unwrap_or_default();
     if text.len() <= limits::ENTRY_BYTES_MAX {
         return text;
@@ -225,8 +225,8 @@ fn fact_of(end: &ChildEnd) -> String {
 
 /// The children that a journal names, without those whose end it has.
 fn unfinished(journal: &[Entry]) -> Vec<TaskId> {
-    let facts = journal.iter().filter(|entry| entry.kind == EntryKind::Fact);
-    let ended: BTreeSet<&str> = facts.map(|entry| entry.name.as_str()).collect();
+    let signals = journal.iter().filter(|entry| entry.kind == EntryKind::Signal);
+    let ended: BTreeSet<&str> = signals.map(|entry| entry.name.as_str()).collect();
     let calls = journal.iter().filter(|entry| entry.kind == EntryKind::Step);
     let called = calls.filter_map(|entry| match &entry.value {
         longhaul_core::Payload::Inline(text) => serde_json::from_str::<Called>(text).ok(),
@@ -236,7 +236,7 @@ fn unfinished(journal: &[Entry]) -> Vec<TaskId> {
 }
 
 impl ChildEnd {
-    /// What a fact says.
+    /// What a signal says.
     pub(crate) fn read(text: &str) -> Result<Self, (FailureKind, String)> {
         serde_json::from_str(text)
             .map_err(|error| (FailureKind::Corrupt, format!("the end of a child cannot be read: {error}")))

@@ -36,7 +36,7 @@ impl Engine {
         match self.need_of(&task, now) {
             Need::Nothing => Disposition::Acknowledge,
             Need::End(event) => match self.end_for_good(&task, event).await {
-                Disposition::Acknowledge if task.cleaning.is_armed() => {
+                Disposition::Acknowledge if task.cleanup.is_armed() => {
                     self.replace_message(&task, self.settings.lease_ms).await
                 }
                 disposition => disposition,
@@ -49,8 +49,8 @@ impl Engine {
     }
 
     fn need_of(&self, task: &Task, now: Timestamp) -> Need {
-        if task.needs_cleaning() {
-            return Need::Message(self.cleaning_due_at(task).max(now.plus_ms(self.settings.retry_ms)));
+        if task.needs_cleanup() {
+            return Need::Message(self.cleanup_due_at(task).max(now.plus_ms(self.settings.retry_ms)));
         }
         if task.has_ended() {
             return Need::Nothing;

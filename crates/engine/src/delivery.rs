@@ -1,4 +1,4 @@
-//! Running one delivery: claim the task, run a leg, write how the leg ended.
+//! Running one delivery: claim the task, run an attempt, write how the attempt ended.
 
 use longhaul_core::ports::{ApplyError, Delivery, Purpose};
 use longhaul_core::{LeaseToken, Refusal, State, Task, TaskEvent, Timestamp, TraceParent};
@@ -6,13 +6,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use tracing::field::Empty;
 
-use crate::leg::Start;
-use crate::{Engine, Leg, LoadError, ToolRunner, Woken};
+use crate::attempt::Start;
+use crate::{Attempt, Engine, LoadError, ToolRunner, Woken};
 
 mod clean;
 mod conclude;
 mod pace;
-mod place;
+mod permit;
 mod watch;
 
 /// What is to be done with the delivery's message.
@@ -32,7 +32,8 @@ pub enum Disposition {
 pub struct WorkerSignals {
     /// When the worker is killed, as Lambda does at the function's timeout.
     pub until: Option<Timestamp>,
-    /// Fires when the worker is asked to stop: its leg ends at the next step boundary, or after a short grace period.
+    /// Fires when the worker is asked to stop: its attempt ends at the next step boundary, or after a short grace
+    /// period.
     pub stop: CancellationToken,
 }
 
@@ -51,13 +52,13 @@ struct Work<'a> {
 enum CleanupBy {
     /// The worker that ran this attempt, and has dropped its tool.
     SameWorker(u32),
-    /// Any worker, which does not know whether a leg still runs.
+    /// Any worker, which does not know whether an attempt still runs.
     AnyWorker,
 }
 
 impl Engine {
-    /// Runs one delivery to its end: claims the task, runs the tool for one leg, writes how the leg ended. Never
-    /// fails: every error leads to another delivery, or to the end of the task.
+    /// Runs one delivery to its end: claims the task, runs the tool for one attempt, writes how the attempt ended.
+    /// Never fails: every error leads to another delivery, or to the end of the task.
     pub async fn run_delivery(
         &self,
         delivery: &Delivery,
@@ -74,13 +75,13 @@ impl Engine {
             return self.run_wake(delivery).instrument(span).await;
         }
         let work = Work { delivery, runner, signals, lease: self.ports.ids.lease_token() };
-        let leg = async {
-            match &self.leg_limit {
-                Some(limit) => self.run_in_a_place(limit, work).await,
-                None => self.run_leg(work).await,
+        let attempt = async {
+            match &self.attempt_limit {
+                Some(limit) => self.run_in_a_permit(limit, work).await,
+                None => self.run_attempt(work).await,
             }
         };
-        leg.instrument(span).await
+        attempt.instrument(span).await
     }
 
     /// Wakes the task that somebody else's message names.
@@ -95,7 +96,7 @@ impl Engine {
         }
     }
 
-    async fn run_leg(&self, work: Work<'_>) -> Disposition {
+    async fn run_attempt(&self, work: Work<'_>) -> Disposition {
         match self.claim(work).await {
             Ok(task) => self.run_claimed(task, work).await,
             Err(disposition) => disposition,
@@ -106,7 +107,7 @@ impl Engine {
         let Work { delivery, runner, signals, lease: _ } = work;
         let began_at = self.now();
         tracing::Span::current().record("attempt", task.attempt);
-        tracing::info!(task_id = %task.id, attempt = task.attempt, tool = task.tool, "a leg begins");
+        tracing::info!(task_id = %task.id, attempt = task.attempt, tool = task.tool, "an attempt begins");
         self.count_claim(&task, began_at);
         let claimed = task.clone();
         let started = match self.cancel_if_parent_ended(&claimed).await {
@@ -114,17 +115,18 @@ impl Engine {
             None => self.start(task, signals).await,
         };
         let disposition = match started {
-            Ok(leg) => {
-                let end = self.watch(&leg, delivery, runner, signals).await;
-                self.conclude(&leg, end).await
+            Ok(attempt) => {
+                let end = self.watch(&attempt, delivery, runner, signals).await;
+                self.conclude(&attempt, end).await
             }
             Err(disposition) => disposition,
         };
-        self.observer().leg_ended(&claimed, self.now().since_ms(began_at));
+        self.observer().attempt_ended(&claimed, self.now().since_ms(began_at));
         match disposition {
-            Disposition::Acknowledge if claimed.cleaning.is_armed() => {
-                // A leg that died without a word may only have lost its lease, by a clock that is behind, and run on.
-                let comes = if claimed.follows_a_dead_leg() {
+            Disposition::Acknowledge if claimed.cleanup.is_armed() => {
+                // An attempt that died without a word may only have lost its lease, by a clock that is behind, and run
+                // on.
+                let comes = if claimed.follows_a_dead_attempt() {
                     CleanupBy::AnyWorker
                 } else {
                     CleanupBy::SameWorker(claimed.attempt)
@@ -136,11 +138,11 @@ impl Engine {
     }
 
     fn count_claim(&self, task: &Task, now: Timestamp) {
-        if task.follows_a_dead_leg() {
+        if task.follows_a_dead_attempt() {
             self.observer().recovered(task);
         }
         let waited_ms = (task.attempt == 1).then(|| now.since_ms(task.due_at()));
-        self.observer().leg_began(task, waited_ms);
+        self.observer().attempt_began(task, waited_ms);
     }
 
     /// The claimed task, or what to do with the message if it could not be claimed.
@@ -160,7 +162,7 @@ impl Engine {
     async fn refused_claim(&self, current: &Task, why: Refusal, work: Work<'_>) -> Disposition {
         let disposition = self.settle_refused_claim(current, why, work.delivery).await;
         match disposition {
-            Disposition::Acknowledge if current.cleaning.is_armed() => {
+            Disposition::Acknowledge if current.cleanup.is_armed() => {
                 self.clean_if_needed(&current.key(), CleanupBy::AnyWorker, work, disposition).await
             }
             Disposition::Acknowledge | Disposition::RetryAfter { .. } => disposition,
@@ -169,7 +171,7 @@ impl Engine {
 
     async fn settle_refused_claim(&self, current: &Task, why: Refusal, delivery: &Delivery) -> Disposition {
         let now = self.now();
-        let is_spare = is_spare(delivery, current);
+        let is_superseded = is_superseded(delivery, current);
         let why = match current.state {
             // The message for the timer alongside a question. The answer may never come, so this message must not be
             // lost.
@@ -186,12 +188,12 @@ impl Engine {
         };
         match why {
             // It stays what it is: a new message of its own would be one that the task needs.
-            Refusal::Leased { until } if is_spare => {
+            Refusal::Leased { until } if is_superseded => {
                 self.send_later(&delivery.message, until.since_ms(now).max(1)).await
             }
             // Another worker is alive. The message stays, in case that worker dies.
             Refusal::Leased { until } => Disposition::RetryAfter { after_ms: until.since_ms(now).max(1) },
-            Refusal::NotDue { .. } if is_spare => Disposition::Acknowledge,
+            Refusal::NotDue { .. } if is_superseded => Disposition::Acknowledge,
             // The message came early, as for a timer that is longer than the queue's longest delay: send a new one. But
             // a worker that died may have sent one in place of this message already: then it stays the one that it is,
             // or its copies would come early too, and be copied.
@@ -217,8 +219,8 @@ impl Engine {
         }
     }
 
-    /// Reads what the leg needs. The first attempt has no journal to read.
-    async fn start(&self, task: Task, signals: &WorkerSignals) -> Result<Leg, Disposition> {
+    /// Reads what the attempt needs. The first attempt has no journal to read.
+    async fn start(&self, task: Task, signals: &WorkerSignals) -> Result<Attempt, Disposition> {
         let key = task.key();
         let request = match self.load(&key, &task.request).await {
             Ok(request) => request,
@@ -239,9 +241,9 @@ impl Engine {
             tracing::warn!(task_id = %task.id, attempt = task.attempt, "the lease was over before the tool could run");
             return Err(self.give_back_unrun(&task, self.settings.retry_ms).await);
         }
-        let own_end = self.settings.leg_ms_max.map(|ms| self.now().plus_ms(ms));
+        let own_end = self.settings.attempt_ms_max.map(|ms| self.now().plus_ms(ms));
         let ends_at = own_end.into_iter().chain(signals.until).min();
-        Ok(Leg::new(self.clone(), Start { task, request, journal, ends_at }))
+        Ok(Attempt::new(self.clone(), Start { task, request, journal, ends_at }))
     }
 
     fn lease_until(&self, signals: &WorkerSignals) -> Timestamp {
@@ -257,12 +259,12 @@ impl Engine {
 }
 
 /// Whether the task does not need the message of this delivery: another one is there, or was. A woken task goes on by a
-/// message that was sent for that, and the message of its suspension comes later, when further legs may have suspended
-/// the task with a message of their own. Those that nobody needs any more must not be kept, or they would be more and
-/// more.
+/// message that was sent for that, and the message of its suspension comes later, when further attempts may have
+/// suspended the task with a message of their own. Those that nobody needs any more must not be kept, or they would be
+/// more and more.
 ///
 /// That another attempt has begun since the message was sent is not enough: it may have begun by this message. Then
 /// this is not its first delivery.
-fn is_spare(delivery: &Delivery, current: &Task) -> bool {
+fn is_superseded(delivery: &Delivery, current: &Task) -> bool {
     delivery.receives == 1 && delivery.message.attempt.is_some_and(|attempt| attempt < current.attempt)
 }

@@ -25,7 +25,7 @@ pub enum Cleaned {
         /// What is known about it, for the log.
         reason: String,
     },
-    /// This worker does not have the tool, or no cleaning for it: nothing was run, and another worker may have it.
+    /// This worker does not have the tool, or no cleanup for it: nothing was run, and another worker may have it.
     NoSuchTool,
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use longhaul_core::ports::{StoreError, TaskStore, WorkQueue};
 use longhaul_core::{Clock, IdSource, Timestamp};
 
+use crate::attempt_limit::AttemptLimit;
 use crate::changes::Changes;
-use crate::leg_limit::LegLimit;
 use crate::observer::Unobserved;
 use crate::{Observer, Settings};
 
@@ -33,7 +33,7 @@ pub struct Engine {
     pub(crate) ports: Ports,
     pub(crate) settings: Settings,
     pub(crate) changes: Changes,
-    pub(crate) leg_limit: Option<LegLimit>,
+    pub(crate) attempt_limit: Option<AttemptLimit>,
     /// Where the work of tools is sent that have no queue of their own.
     shared_queue: Arc<dyn WorkQueue>,
     /// Where the work of the other tools is sent.
@@ -50,7 +50,7 @@ impl Engine {
             ports,
             settings,
             changes: Changes::default(),
-            leg_limit: None,
+            attempt_limit: None,
             shared_queue,
             own_queues: None,
             observer: None,
@@ -64,11 +64,11 @@ impl Engine {
         self
     }
 
-    /// The same engine, which runs no more legs of one owner than `limit` allows. All workers over a store should have
-    /// the same limit.
+    /// The same engine, which runs no more attempts of one owner than `limit` allows. All workers over a store should
+    /// have the same limit.
     #[must_use]
-    pub fn limited_by(mut self, limit: LegLimit) -> Self {
-        self.leg_limit = Some(limit);
+    pub fn limited_by(mut self, limit: AttemptLimit) -> Self {
+        self.attempt_limit = Some(limit);
         self
     }
 

@@ -1,4 +1,4 @@
-//! Why a use case failed. What each error means on the wire is decided by the dialects.
+//! Why a use case failed. What each error means on the wire is decided by the protocol versions.
 
 use longhaul_core::ports::StoreError;
 
@@ -94,9 +94,9 @@ pub enum AnswerError {
     Unavailable(#[source] StoreError),
 }
 
-/// Why a fact was not recorded.
+/// Why a signal was not recorded.
 #[derive(Debug, thiserror::Error)]
-pub enum FactError {
+pub enum SignalError {
     /// There is no such task, or it has expired.
     #[error("task not found")]
     NotFound,
@@ -104,24 +104,24 @@ pub enum FactError {
     #[error("the task has ended")]
     Ended,
     /// Its name is empty or too long.
-    #[error("the name of a fact must have 1 to {bytes_max} bytes")]
+    #[error("the name of a signal must have 1 to {bytes_max} bytes")]
     Name {
         /// The limit.
         bytes_max: usize,
     },
     /// Its text is empty, which no JSON is.
-    #[error("a fact must be JSON")]
+    #[error("a signal must be JSON")]
     Empty,
     /// Its text is too large.
-    #[error("the fact has {bytes} bytes; at most {bytes_max} are allowed")]
+    #[error("the signal has {bytes} bytes; at most {bytes_max} are allowed")]
     TooLarge {
         /// Its size.
         bytes: usize,
         /// The limit.
         bytes_max: usize,
     },
-    /// The store failed; the same fact may be recorded again.
-    #[error("the fact could not be recorded")]
+    /// The store failed; the same signal may be recorded again.
+    #[error("the signal could not be recorded")]
     Unavailable(#[source] StoreError),
 }
 

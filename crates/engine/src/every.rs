@@ -1,10 +1,10 @@
-//! How long a tool waits between two looks.
+//! How long a tool waits between two polls.
 
 use std::time::Duration;
 
 use longhaul_core::limits;
 
-/// How long to wait between two looks at something: always equally long, or longer as time goes by. A [`Duration`] is
+/// How long to wait between two polls of something: always equally long, or longer as time goes by. A [`Duration`] is
 /// an interval that stays the same. Intervals below 0.1 seconds count as 0.1 seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Every {
@@ -19,7 +19,7 @@ impl Every {
         Self::growing(interval, interval)
     }
 
-    /// Half of the time that has passed since the first look, but at least `first` and at most `longest`: each pause is
+    /// Half of the time that has passed since the first poll, but at least `first` and at most `longest`: each pause is
     /// one and a half times as long as the one before. It depends on the time alone, so that a crash does not begin it
     /// again.
     #[must_use]
@@ -33,7 +33,7 @@ impl Every {
         self.first_ms < self.longest_ms
     }
 
-    /// How long to wait, in milliseconds, when the first look was this many milliseconds ago.
+    /// How long to wait, in milliseconds, when the first poll was this many milliseconds ago.
     #[must_use]
     pub fn pause_ms(self, since_first_ms: u64) -> u64 {
         (since_first_ms / 2).clamp(self.first_ms, self.longest_ms)
@@ -47,7 +47,7 @@ impl From<Duration> for Every {
 }
 
 fn ms(interval: Duration) -> u64 {
-    u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(limits::LOOK_EVERY_MS_MIN)
+    u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(limits::POLL_EVERY_MS_MIN)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use longhaul_core::Task;
 
-/// Is told what happens to tasks. Every method does nothing by default, must not block, and is called after the fact:
+/// Is told what happens to tasks. Every method does nothing by default, must not block, and is called after the signal:
 /// it cannot change anything.
 ///
 /// Exact as long as no answer of the store is lost: a write that was applied, and whose repetition was then refused, is
@@ -12,23 +12,24 @@ pub trait Observer: Send + Sync {
     fn accepted(&self, _task: &Task) {}
 
     /// A worker claimed the task. The second argument is the time in milliseconds since the task was accepted. It is
-    /// given for the first leg only: later legs wait for timers and answers too.
-    fn leg_began(&self, _task: &Task, _waited_ms: Option<u64>) {}
+    /// given for the first attempt only: later attempts wait for timers and answers too.
+    fn attempt_began(&self, _task: &Task, _waited_ms: Option<u64>) {}
 
-    /// The leg of this claim is over, successful or not, after this many milliseconds.
-    fn leg_ended(&self, _task: &Task, _ran_ms: u64) {}
+    /// The attempt of this claim is over, successful or not, after this many milliseconds.
+    fn attempt_ended(&self, _task: &Task, _ran_ms: u64) {}
 
-    /// The tool of a leg came to this step, whose value is on record from an earlier leg, or whose work begins now.
+    /// The tool of an attempt came to this step, whose value is on record from an earlier attempt, or whose work begins
+    /// now.
     fn came_to_step(&self, _task: &Task, _name: &str, _recorded: IsRecorded) {}
 
     /// The task ended.
     fn ended(&self, _task: &Task) {}
 
     /// Cleaning up after the task failed too often.
-    fn cleaning_given_up(&self, _task: &Task) {}
+    fn cleanup_given_up(&self, _task: &Task) {}
 
     /// A task was recovered: a worker took over from one that died, or a poll found the task without a message, past
-    /// its deadline, or with its last leg dead.
+    /// its deadline, or with its last attempt dead.
     fn recovered(&self, _task: &Task) {}
 
     /// The store did not answer, also when asked again: a client was told to try again, or a worker will.

@@ -21,9 +21,9 @@ impl Accepted {
     }
 }
 
-/// What became of a fact.
+/// What became of a signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FactRecorded {
+pub enum SignalRecorded {
     /// It is on record.
     First,
     /// This text was recorded before, and stays.
@@ -35,7 +35,7 @@ pub enum FactRecorded {
 /// What became of a wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// The task's next leg starts now, or within seconds.
+    /// The task's next attempt starts now, or within seconds.
     Now,
     /// The task waits for nothing that could be there: it runs or is about to, waits for its client alone or for the
     /// delay before a retry, has ended, or is not there.

@@ -97,7 +97,7 @@ impl Engine {
         match self.apply_with_retry(key, &TaskEvent::Cancel).await {
             Ok(task) => {
                 self.note_on_span(&task);
-                self.send_for_cleaning(&task).await;
+                self.send_for_cleanup(&task).await;
                 Ok(task)
             }
             Err(error) => self.unchanged(error),

@@ -1,7 +1,7 @@
-//! Recovering what a look at the record shows to be stuck: a lost message, a dead worker, a missed deadline.
+//! Recovering what a poll of the record shows to be stuck: a lost message, a dead worker, a missed deadline.
 
 use longhaul_core::ports::ApplyError;
-use longhaul_core::{Cleaning, State, Task, TaskEvent, Timestamp};
+use longhaul_core::{Cleanup, State, Task, TaskEvent, Timestamp};
 
 use crate::Engine;
 
@@ -19,7 +19,7 @@ impl Engine {
                 if event.ends_task() {
                     self.observer().ended(&recovered);
                     self.notify_parent_and_children(&recovered).await;
-                    self.send_for_cleaning(&recovered).await;
+                    self.send_for_cleanup(&recovered).await;
                 } else {
                     // A failure is logged; the record remembers this sending, and the next poll after the bound repeats
                     // it.
@@ -41,8 +41,8 @@ impl Engine {
 
     /// The event that recovers a stuck task; `None` if it is not stuck.
     fn recovery_event(&self, task: &Task, now: Timestamp) -> Option<TaskEvent> {
-        if task.needs_cleaning() {
-            return self.resend_event(task, self.cleaning_wanted_at(task), now);
+        if task.needs_cleanup() {
+            return self.resend_event(task, self.cleanup_wanted_at(task), now);
         }
         if task.has_ended() {
             return None;
@@ -63,19 +63,19 @@ impl Engine {
         self.resend_event(task, due, now)
     }
 
-    /// When a message should be visible for the cleaning of the task.
-    pub(crate) fn cleaning_wanted_at(&self, task: &Task) -> Timestamp {
-        let due_at = self.cleaning_due_at(task).max(task.sent_at);
-        match task.cleaning {
-            Cleaning::Armed { lease: Some(lease), .. } => due_at.max(lease.until),
-            Cleaning::Armed { lease: None, .. } | Cleaning::None | Cleaning::Done | Cleaning::GivenUp => due_at,
+    /// When a message should be visible for the cleanup of the task.
+    pub(crate) fn cleanup_wanted_at(&self, task: &Task) -> Timestamp {
+        let due_at = self.cleanup_due_at(task).max(task.sent_at);
+        match task.cleanup {
+            Cleanup::Armed { lease: Some(lease), .. } => due_at.max(lease.until),
+            Cleanup::Armed { lease: None, .. } | Cleanup::None | Cleanup::Done | Cleanup::GivenUp => due_at,
         }
     }
 
-    /// Sends the message for the cleaning of a task that has just ended without a worker.
-    pub(crate) async fn send_for_cleaning(&self, task: &Task) {
-        if task.needs_cleaning() {
-            let delay_ms = self.cleaning_due_at(task).since_ms(self.now());
+    /// Sends the message for the cleanup of a task that has just ended without a worker.
+    pub(crate) async fn send_for_cleanup(&self, task: &Task) {
+        if task.needs_cleanup() {
+            let delay_ms = self.cleanup_due_at(task).since_ms(self.now());
             // A failure is logged, and a poll sends it again.
             let _logged = self.send(task, delay_ms).await;
         }

@@ -15,24 +15,24 @@ pub struct Settings {
     pub resend_ms: u64,
     /// The longest time before a poll sends a message again, unless `resend_ms` is longer.
     pub resend_ms_max: u64,
-    /// The longest leg; `None` if only the task's own deadline limits it.
-    pub leg_ms_max: Option<u64>,
-    /// How long before the end of a leg no new step is started.
-    pub leg_margin_ms: u64,
-    /// How long a running leg may continue after its worker was asked to stop.
+    /// The longest attempt; `None` if only the task's own deadline limits it.
+    pub attempt_ms_max: Option<u64>,
+    /// How long before the end of an attempt no new step is started.
+    pub attempt_margin_ms: u64,
+    /// How long a running attempt may continue after its worker was asked to stop.
     pub stop_grace_ms: u64,
-    /// The longest sleep that a leg waits out itself instead of suspending the task.
+    /// The longest sleep that an attempt waits out itself instead of suspending the task.
     pub inline_sleep_ms_max: u64,
-    /// Delay before the first retry of a failed leg; doubles with each further one.
+    /// Delay before the first retry of a failed attempt; doubles with each further one.
     pub retry_ms: u64,
     /// The longest delay before a retry.
     pub retry_ms_max: u64,
     /// How long one try to clean up after a task may take.
-    pub cleaning_ms: u64,
+    pub cleanup_ms: u64,
     /// How often a write is tried if the store does not answer.
     pub write_tries_max: u32,
-    /// How often the end of a leg is tried if the store does not answer. More often than other writes: if it is not
-    /// written, the work is done again.
+    /// How often the end of an attempt is tried if the store does not answer. More often than other writes: if it is
+    /// not written, the work is done again.
     pub end_tries_max: u32,
     /// The longest delay before a write is retried; doubles with each further retry.
     pub write_retry_ms: u64,
@@ -52,13 +52,13 @@ impl Default for Settings {
             progress_ms: 2_000,
             resend_ms: 30_000,
             resend_ms_max: 900_000,
-            leg_ms_max: None,
-            leg_margin_ms: 5_000,
+            attempt_ms_max: None,
+            attempt_margin_ms: 5_000,
             stop_grace_ms: 2_000,
             inline_sleep_ms_max: 1_000,
             retry_ms: 1_000,
             retry_ms_max: 60_000,
-            cleaning_ms: 60_000,
+            cleanup_ms: 60_000,
             write_tries_max: 4,
             end_tries_max: 8,
             write_retry_ms: 50,
@@ -77,7 +77,7 @@ impl Settings {
         doubled.min(self.resend_ms_max).max(self.resend_ms)
     }
 
-    /// Delay before the next leg after `failures` consecutive legs failed before the one that failed now.
+    /// Delay before the next attempt after `failures` consecutive attempts failed before the one that failed now.
     #[must_use]
     pub(crate) fn retry_delay_ms(&self, failures: u32) -> u64 {
         self.retry_ms.saturating_mul(1 << failures.min(16)).min(self.retry_ms_max)

@@ -1,4 +1,4 @@
-//! How a tool's future is dropped when it waits for something that ends the leg.
+//! How a tool's future is dropped when it waits for something that ends the attempt.
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,23 +12,23 @@ use longhaul_core::{Ask, FailureKind, Suspension, Timestamp};
 pub enum Driven<T> {
     /// It returned this.
     Ended(T),
-    /// It waits for something that ends the leg, and was dropped at that await point.
+    /// It waits for something that ends the attempt, and was dropped at that await point.
     Suspended(Suspended),
 }
 
-/// What a tool waits for, or why its leg was aborted.
+/// What a tool waits for, or why its attempt was aborted.
 #[derive(Debug)]
 pub struct Suspended(pub(crate) Reason);
 
-/// Why a leg ends before its tool does.
+/// Why an attempt ends before its tool does.
 #[derive(Debug)]
 pub(crate) enum Reason {
-    /// Normally: another leg will continue the work.
+    /// Normally: another attempt will continue the work.
     Suspend {
-        /// What the next leg waits for.
+        /// What the next attempt waits for.
         suspension: Suspension,
-        /// The facts among that, by their names.
-        facts: Vec<String>,
+        /// The signals among that, by their names.
+        signals: Vec<String>,
     },
     /// What the tool did cannot be recorded now, but perhaps later.
     Retry(String),
@@ -42,7 +42,7 @@ impl Reason {
     }
 }
 
-/// What the tool of one leg waits for, collected from all of its branches.
+/// What the tool of one attempt waits for, collected from all of its branches.
 #[derive(Default)]
 pub(crate) struct SuspendState(Mutex<Waits>);
 
@@ -59,19 +59,19 @@ struct Waits {
 
 /// What a branch of the tool waits for.
 pub(crate) enum Wait {
-    /// An answer: ends the leg.
+    /// An answer: ends the attempt.
     Ask(Ask),
-    /// A moment far away: ends the leg.
+    /// A moment far away: ends the attempt.
     Sleep(Timestamp),
-    /// A fact: ends the leg.
-    Fact {
+    /// A signal: ends the attempt.
+    Signal {
         /// Its name.
         name: String,
         /// When to look for it although nobody woke the task.
-        look_at: Timestamp,
+        poll_at: Timestamp,
     },
-    /// A moment that the leg waits for itself. It does not end the leg, but a leg that ends for another reason resumes
-    /// at this moment.
+    /// A moment that the attempt waits for itself. It does not end the attempt, but an attempt that ends for another
+    /// reason resumes at this moment.
     ShortSleep(Timestamp),
 }
 
@@ -88,12 +88,12 @@ impl SuspendState {
         Waiting { state: self, number }
     }
 
-    /// Ends the leg at this step boundary; another leg continues at once.
-    pub(crate) fn yield_leg(&self) {
+    /// Ends the attempt at this step boundary; another attempt continues at once.
+    pub(crate) fn yield_attempt(&self) {
         self.change(|waits| waits.yields = true);
     }
 
-    /// Aborts the leg because of an error; the first reason is reported.
+    /// Aborts the attempt because of an error; the first reason is reported.
     pub(crate) fn abort(&self, reason: Reason) {
         self.change(|waits| {
             waits.aborted.get_or_insert(reason);
@@ -107,7 +107,7 @@ impl SuspendState {
     }
 
     /// Runs `tool` until it ends, or until none of its branches can continue and one of them waits for something that
-    /// ends the leg.
+    /// ends the attempt.
     pub(crate) async fn drive<F: Future>(&self, tool: F) -> Driven<F::Output> {
         let mut tool = pin!(tool);
         std::future::poll_fn(move |context| {
@@ -140,7 +140,7 @@ impl SuspendState {
 }
 
 impl Waits {
-    /// Why the leg ends now; `None` while it continues.
+    /// Why the attempt ends now; `None` while it continues.
     fn take_reason(&mut self) -> Option<Reason> {
         if let Some(reason) = self.aborted.take() {
             return Some(reason);
@@ -150,9 +150,9 @@ impl Waits {
         }
         // Yielding comes first: a branch that has work to do must not wait for another branch's answer.
         if self.yields {
-            return Some(Reason::Suspend { suspension: Suspension::Yield, facts: Vec::new() });
+            return Some(Reason::Suspend { suspension: Suspension::Yield, signals: Vec::new() });
         }
-        let (mut asks, mut facts, mut sleeps, mut first) = (Vec::new(), Vec::new(), false, None::<Timestamp>);
+        let (mut asks, mut signals, mut sleeps, mut first) = (Vec::new(), Vec::new(), false, None::<Timestamp>);
         let earliest = |first: Option<Timestamp>, at: Timestamp| Some(first.map_or(at, |earlier| earlier.min(at)));
         for (_, wait) in &self.waiting {
             match wait {
@@ -161,16 +161,18 @@ impl Waits {
                     sleeps |= matches!(wait, Wait::Sleep(_));
                     first = earliest(first, *until);
                 }
-                Wait::Fact { name, look_at } => {
-                    facts.push(name.clone());
-                    first = earliest(first, *look_at);
+                Wait::Signal { name, poll_at } => {
+                    signals.push(name.clone());
+                    first = earliest(first, *poll_at);
                 }
             }
         }
         match first {
-            until if !asks.is_empty() => Some(Reason::Suspend { suspension: Suspension::Input { asks, until }, facts }),
-            Some(until) if sleeps || !facts.is_empty() => {
-                Some(Reason::Suspend { suspension: Suspension::Timer(until), facts })
+            until if !asks.is_empty() => {
+                Some(Reason::Suspend { suspension: Suspension::Input { asks, until }, signals })
+            }
+            Some(until) if sleeps || !signals.is_empty() => {
+                Some(Reason::Suspend { suspension: Suspension::Timer(until), signals })
             }
             Some(_) | None => None,
         }

@@ -7,7 +7,7 @@ use crate::Engine;
 /// How many tasks are read at a time.
 const PAGE_MAX: usize = 256;
 
-/// How many tasks one sweep looks at.
+/// How many tasks one sweep reads.
 const SWEPT_MAX: usize = 1 << 20;
 
 /// What a sweep has seen.

@@ -2,19 +2,19 @@
 
 use async_trait::async_trait;
 
-use crate::{Cleaned, Ended, Leg, LegEnd};
+use crate::{Attempt, AttemptEnd, Cleaned, Ended};
 
-/// Runs the tool of a task for one leg.
+/// Runs the tool of a task for one attempt.
 #[async_trait]
 pub trait ToolRunner: Send + Sync {
     /// Runs the tool until it ends or has to wait. Dropping the future stops the tool at its next await point.
     ///
-    /// An implementation drives the tool's future with [`Leg::drive`], which returns when the tool waits for something
-    /// that ends the leg.
-    async fn run(&self, leg: Leg) -> LegEnd;
+    /// An implementation drives the tool's future with [`Attempt::drive`], which returns when the tool waits for
+    /// something that ends the attempt.
+    async fn run(&self, attempt: Attempt) -> AttemptEnd;
 
     /// Cleans up after a task that is over, and that its tool did not bring to its end. Runs at least once for each
-    /// such task that was accepted with [cleaning](crate::Call::cleaning). Dropping the future stops it.
+    /// such task that was accepted with [cleanup](crate::Call::cleanup). Dropping the future stops it.
     async fn clean(&self, _ended: &Ended) -> Cleaned {
         Cleaned::NoSuchTool
     }

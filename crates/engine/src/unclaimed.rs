@@ -75,7 +75,7 @@ impl Engine {
     /// When the next message of the task may be visible, if no worker has taken it; now, if that is over.
     fn next_message_at(&self, task: &Task) -> Option<Timestamp> {
         let wanted_at = match &task.state {
-            _ if task.needs_cleaning() => self.cleaning_wanted_at(task),
+            _ if task.needs_cleanup() => self.cleanup_wanted_at(task),
             State::Queued => task.sent_at,
             // Whoever brought it there has a message, which it deletes only when it has sent the next one.
             State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => return None,

@@ -1,4 +1,4 @@
-//! A task's variables, a small JSON object that outlives legs, and what they may be.
+//! A task's variables, a small JSON object that outlives attempts, and what they may be.
 
 use longhaul_core::limits;
 use serde_json::{Map, Value};
@@ -38,7 +38,7 @@ pub enum VariableLimit {
     Unwritable(String),
 }
 
-/// The variables of a leg, read from the record when they are first needed.
+/// The variables of an attempt, read from the record when they are first needed.
 #[derive(Default)]
 pub(crate) struct Variables {
     pub(crate) values: Option<Map<String, Value>>,

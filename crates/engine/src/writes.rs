@@ -28,7 +28,8 @@ impl Engine {
         applied
     }
 
-    /// Does what [`Engine::apply_with_retry`] does for the end of a leg, which is tried more often than other writes.
+    /// Does what [`Engine::apply_with_retry`] does for the end of an attempt, which is tried more often than other
+    /// writes.
     pub(crate) async fn apply_end(&self, key: &TaskKey, event: &TaskEvent) -> Result<Task, ApplyError> {
         self.apply_up_to(self.settings.end_tries_max, key, event, &AtomicU32::new(0)).await
     }

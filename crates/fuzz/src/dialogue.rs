@@ -1,4 +1,4 @@
-//! Whole conversations through the frontend, the router and every dialect, with a worker behind.
+//! Whole conversations through the frontend, the router and every protocol version, with a worker behind.
 //!
 //! An input is a text of blocks, each after a line `%%`: `work` lets the worker work, `wait MS` lets time pass, and
 //! everything else is a request: who sends it, method and path on the first line, headers, an empty line, the body. The

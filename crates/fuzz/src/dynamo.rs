@@ -1,5 +1,5 @@
 //! Items of the table, as DynamoDB answers them: a task, entries of its journal, parts, texts in mailboxes, places of
-//! running legs.
+//! running attempts.
 //!
 //! An input is a list of answers in DynamoDB's JSON, one after the other on lines of their own. Every call of the store
 //! gets the next one; when there are no more, the last one again. What a store reads as a task can be written, and is
@@ -14,7 +14,7 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use longhaul_aws::DynamoStore;
 use longhaul_aws::clients::Clients;
-use longhaul_core::ports::{LegPlace, LegPlaces, TaskStore};
+use longhaul_core::ports::{AttemptPermit, AttemptPermits, TaskStore};
 use longhaul_core::{LeaseToken, MailboxId, PartsName, Task, TaskEvent, TaskKey};
 use longhaul_testkit::{ManualClock, SeededIds, given};
 use serde_json::{Value, json};
@@ -112,7 +112,7 @@ pub(crate) fn run(input: &[u8]) {
         let _text = store.collect(&key.owner, &MailboxId::of(&[b"mailbox"]), given::NOW).await;
         table.says(answers.clone());
         let until = given::NOW.plus_ms(60_000);
-        let place = LegPlace { task: key, lease: LeaseToken::from_random([1; 16]), since: given::NOW, until };
+        let place = AttemptPermit { task: key, lease: LeaseToken::from_random([1; 16]), since: given::NOW, until };
         let _taken = store.take(&place, 2, given::NOW).await;
         table.says(answers);
         let _changed = store.apply(&key, &TaskEvent::Cancel, given::NOW).await;

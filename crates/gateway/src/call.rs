@@ -13,16 +13,16 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::{Repeatable, ToolRoute};
 use crate::following::{Following, STARTED};
 use crate::limits;
-use crate::looks::{RequestError, completed};
+use crate::polls::{RequestError, completed};
 use crate::upstream::client::Client;
 use crate::upstream::session::{Began, Session};
 use crate::upstream::tasks::Started;
-use crate::upstream::{ConnectError, Era, Lasting, Upstream};
+use crate::upstream::{ConnectError, Lifecycle, Retry, Upstream};
 
 mod conversation;
 mod held;
 
-/// A call, as one leg of its task sees it.
+/// A call, as one attempt of its task sees it.
 pub(crate) struct Call<'g> {
     upstream: &'g Upstream,
     route: &'g ToolRoute,
@@ -31,15 +31,15 @@ pub(crate) struct Call<'g> {
     peer: Peer<RoleServer>,
     /// What the caller can be asked.
     declared: ClientCapabilities,
-    /// The era to speak to the server, if it speaks that too.
-    era: Option<Era>,
+    /// The lifecycle to speak to the server, if it speaks that too.
+    lifecycle: Option<Lifecycle>,
     params: CallToolRequestParams,
     /// How many rounds of questions were before this one.
     round: u32,
     mark: Mark,
 }
 
-/// Whether it is on record that this leg sends the call.
+/// Whether it is on record that this attempt sends the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
     Unwritten,
@@ -95,7 +95,7 @@ impl<'g> Call<'g> {
         if let Some(level) = context.meta.log_level() {
             params.meta.get_or_insert_default().set_log_level(level);
         }
-        // What the older era has for tasks is not what a connection in the newer one was chosen for.
+        // What the older lifecycle has for tasks is not what a connection in the newer one was chosen for.
         let may_be_older = route.repeatable == Repeatable::Yes && !upstream.requires_task(&route.route.name);
         let declared = context.meta.client_capabilities().or_else(|| context.client_capabilities());
         Ok(Self {
@@ -104,7 +104,7 @@ impl<'g> Call<'g> {
             task,
             peer: context.peer.clone(),
             declared: declared.unwrap_or_default(),
-            era: may_be_older.then(|| older_era_of(context)).flatten(),
+            lifecycle: may_be_older.then(|| older_lifecycle_of(context)).flatten(),
             params,
             round: kept.round,
             mark: Mark::Unwritten,
@@ -136,7 +136,7 @@ impl<'g> Call<'g> {
 
     /// Sends the call. A lost connection is tried again where that may be done.
     async fn send(&mut self) -> Result<Sent, ErrorData> {
-        // In a later leg the call may have been sent before, and that is known without a connection.
+        // In a later attempt the call may have been sent before, and that is known without a connection.
         if self.task.attempt() > 1 {
             self.mark().await?;
         }
@@ -154,7 +154,7 @@ impl<'g> Call<'g> {
             };
             let error = match unanswered {
                 Unanswered::Lost(why) if self.route.repeatable == Repeatable::No => return Err(not_repeated(&why)),
-                Unanswered::Unsent(error) if error.lasting == Lasting::Yes => return Err(failed(&error.to_string())),
+                Unanswered::Unsent(error) if error.lasting == Retry::Yes => return Err(failed(&error.to_string())),
                 Unanswered::Unsent(error) => error.to_string(),
                 Unanswered::Lost(why) => format!("`{}` was called {tries} times: {why}", self.upstream.name()),
             };
@@ -186,7 +186,7 @@ impl<'g> Call<'g> {
             Err(error) => return Ok(Err(Unanswered::Unsent(error))),
         }
         let (client, events) = Client::new(self.upstream.name(), Some(self.task.idempotency_key()), &self.declared);
-        let mut client = client.in_era(self.era);
+        let mut client = client.in_lifecycle(self.lifecycle);
         // A process would have to be held for a task, so it is asked for one only if it does nothing without.
         let declares_tasks = !self.upstream.is_process() || self.upstream.requires_task(self.tool());
         if declares_tasks {
@@ -202,7 +202,7 @@ impl<'g> Call<'g> {
         let conversation = Box::pin(self.converse(&connection, events));
         let answer = tokio::select! {
             answer = conversation => answer,
-            ran = self.end_of_leg() => return Err(too_long(self.upstream.name(), ran)),
+            ran = self.end_of_attempt() => return Err(too_long(self.upstream.name(), ran)),
         };
         match answer {
             Ok(CallToolResponse::Task(created)) => {
@@ -236,8 +236,8 @@ impl<'g> Call<'g> {
     }
 
     /// Waits until the worker has to end, if it has to. Returns how long that was.
-    async fn end_of_leg(&self) -> Duration {
-        match self.task.leg_left() {
+    async fn end_of_attempt(&self) -> Duration {
+        match self.task.attempt_left() {
             Some(left) => {
                 SystemClock.sleep_ms(u64::try_from(left.as_millis()).unwrap_or(u64::MAX)).await;
                 left
@@ -277,15 +277,15 @@ impl<'g> Call<'g> {
     }
 }
 
-/// The era of the caller, if it is the older one. A server that speaks both answers as it would answer the caller
+/// The lifecycle of the caller, if it is the older one. A server that speaks both answers as it would answer the caller
 /// itself: some have tools that ask in one of them only. Where a tool may not be repeated, it is asked only in the
-/// newer one, so that the era stays open.
-fn older_era_of(context: &RequestContext<RoleServer>) -> Option<Era> {
-    let era = context.meta.protocol_version().map_or(Era::Handshake, |version| Era::of(&version));
-    (era == Era::Handshake).then_some(era)
+/// newer one, so that the lifecycle stays open.
+fn older_lifecycle_of(context: &RequestContext<RoleServer>) -> Option<Lifecycle> {
+    let lifecycle = context.meta.protocol_version().map_or(Lifecycle::Handshake, |version| Lifecycle::of(&version));
+    (lifecycle == Lifecycle::Handshake).then_some(lifecycle)
 }
 
-/// What an earlier leg has recorded as this step.
+/// What an earlier attempt has recorded as this step.
 pub(crate) async fn recorded<T: Serialize + DeserializeOwned>(task: &TaskContext, step: &str) -> Option<T> {
     // Nothing is recorded here: a try that fails records nothing.
     if task.attempt() > 1 { task.try_step(step, async || Err::<T, ()>(())).await.ok() } else { None }
@@ -302,7 +302,7 @@ pub(crate) fn failed(why: &str) -> ErrorData {
     ErrorData::internal_error(why.to_owned(), None)
 }
 
-/// A further leg would not be longer, so the call is not made again even if it may be.
+/// A further attempt would not be longer, so the call is not made again even if it may be.
 fn too_long(server: &str, ran: Duration) -> ErrorData {
     let seconds = ran.as_secs();
     failed(&format!(
@@ -310,7 +310,7 @@ fn too_long(server: &str, ran: Duration) -> ErrorData {
          not \
          repeated. Give workers more time (at most 15 minutes on Lambda), run the server behind a URL as one that has \
          tasks \
-         itself, or fold its tools that start, look and stop into one"
+         itself, or fold its tools that start, poll and stop into one"
     ))
 }
 

@@ -8,7 +8,7 @@ use longhaul::settings::EnvSource;
 
 use crate::limits;
 use crate::upstream::process::Launch;
-use crate::upstream::{Era, Keeping, Target};
+use crate::upstream::{Keeping, Lifecycle, Target};
 
 mod comments;
 mod expand;
@@ -48,8 +48,8 @@ pub(crate) struct Server {
     pub(crate) target: Target,
     /// What its tools' and prompts' names begin with; `None` for its name and `_` if there are several servers.
     pub(crate) prefix: Option<String>,
-    /// The era to speak; `None` to find out.
-    pub(crate) era: Option<Era>,
+    /// The lifecycle to speak; `None` to find out.
+    pub(crate) lifecycle: Option<Lifecycle>,
     pub(crate) start_max: Duration,
     pub(crate) concurrency: usize,
     /// How long its processes or connections are kept between calls, if they are.
@@ -77,7 +77,7 @@ impl Server {
             name: name.to_owned(),
             target,
             prefix: None,
-            era: None,
+            lifecycle: None,
             start_max: limits::START_MAX,
             concurrency: limits::CONCURRENCY,
             keeping: None,

@@ -1,4 +1,4 @@
-//! A call of a folded tool: the job is started once, and looked at until it has ended.
+//! A call of a folded tool: the job is started once, and polled until it has ended.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use serde_json::Value;
 
 use crate::call::{Call, failed, recorded};
 use crate::config::{Fold, Pointer};
-use crate::looks::{self, RequestError};
+use crate::polls::{self, RequestError};
 use crate::upstream::Upstream;
 
 /// The step that records the id of the job.
 pub(crate) const JOB: &str = "job";
 
-/// A call, as one leg of its task sees it.
+/// A call, as one attempt of its task sees it.
 pub(crate) struct FoldedCall<'g> {
     upstream: &'g Upstream,
     fold: &'g Arc<Fold>,
     task: TaskContext,
 }
 
-/// How a look ended the looks.
+/// How a poll ended the polling.
 type End = Result<CallToolResult, ErrorData>;
 
 impl<'g> FoldedCall<'g> {
@@ -45,9 +45,9 @@ impl<'g> FoldedCall<'g> {
                 other => return Ok(other),
             },
         };
-        let every = looks::pauses(self.fold.every);
-        let looked: Result<Never, End> = self.task.poll_until("end", every, || self.look(&id)).await;
-        let Err(end) = looked;
+        let every = polls::pauses(self.fold.every);
+        let polled: Result<Never, End> = self.task.poll_until("end", every, || self.poll(&id)).await;
+        let Err(end) = polled;
         end.map(Into::into)
     }
 
@@ -59,13 +59,13 @@ impl<'g> FoldedCall<'g> {
         })
     }
 
-    /// Looks once. An end is returned as the error, so that it is not recorded twice: it is the result of the task.
-    async fn look(&self, id: &Value) -> Result<Option<Never>, End> {
+    /// Polls once. An end is returned as the error, so that it is not recorded twice: it is the result of the task.
+    async fn poll(&self, id: &Value) -> Result<Option<Never>, End> {
         match self.see(id).await {
             Ok(None) => Ok(None),
             Ok(Some(result)) => Err(Ok(result)),
             Err(RequestError::Lost(why)) => {
-                looks::look_again(self.upstream, &why);
+                polls::poll_again(self.upstream, &why);
                 Ok(None)
             }
             Err(RequestError::Refused(error)) => Err(Err(error)),
@@ -98,7 +98,7 @@ impl<'g> FoldedCall<'g> {
     }
 
     async fn call(&self, tool: &str, id: &Value) -> Result<CallToolResult, RequestError> {
-        looks::call_once(self.upstream, self.task.idempotency_key(), tool, arguments(self.fold, id)).await
+        polls::call_once(self.upstream, self.task.idempotency_key(), tool, arguments(self.fold, id)).await
     }
 
     async fn report(&self, status: &CallToolResult) {
@@ -107,13 +107,13 @@ impl<'g> FoldedCall<'g> {
         let number = |pointer| find(pointer).and_then(|value| value.as_f64());
         let message = find(&pointers.message).map(|message| in_words(&message));
         match number(&pointers.done) {
-            Some(done) => looks::note(&self.task, done, number(&pointers.total), message.unwrap_or_default()).await,
-            None => looks::report(&self.task, message.as_deref()).await,
+            Some(done) => polls::note(&self.task, done, number(&pointers.total), message.unwrap_or_default()).await,
+            None => polls::report(&self.task, message.as_deref()).await,
         }
     }
 }
 
-/// What is never found: the looks at a job end with an error, which is its result.
+/// What is never found: the polls of a job end with an error, which is its result.
 #[derive(serde::Deserialize, serde::Serialize)]
 pub(crate) enum Never {}
 

@@ -1,4 +1,4 @@
-//! A task of a server behind a URL: looked at until it has ended. Between two looks nothing is held.
+//! A task of a server behind a URL: polled until it has ended. Between two polls nothing is held.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use rmcp::model::{CallToolResponse, ClientCapabilities, InputRequest, InputReque
 
 use crate::call::failed;
 use crate::limits;
-use crate::looks::{self, RequestError};
+use crate::polls::{self, RequestError};
 use crate::upstream::Upstream;
 use crate::upstream::tasks::{Seen, Started};
 
 /// The step that records which task of the server the call became.
 pub(crate) const STARTED: &str = "task";
 
-/// A task of a server, as one leg of our task sees it.
+/// A task of a server, as one attempt of our task sees it.
 pub(crate) struct Following<'c> {
     pub(crate) upstream: &'c Upstream,
     pub(crate) task: &'c TaskContext,
@@ -26,20 +26,20 @@ pub(crate) struct Following<'c> {
     pub(crate) started: Started,
 }
 
-/// How a look ended the looks.
+/// How a poll ended the polling.
 type End = Result<CallToolResponse, ErrorData>;
 
 impl Following<'_> {
-    /// Looks until the server's task has ended, and passes its questions on.
+    /// Polls until the server's task has ended, and passes its questions on.
     ///
     /// # Errors
     /// Those of the server's task; that it was cancelled, or is not known any more.
     pub(crate) async fn to_the_end(&self) -> Result<CallToolResponse, ErrorData> {
-        let every = looks::pauses(self.started.every_ms.map(Duration::from_millis));
+        let every = polls::pauses(self.started.every_ms.map(Duration::from_millis));
         let mut answered = BTreeSet::new();
         for round in 0..limits::ASKED_MAX {
             let asked: Result<InputRequests, End> =
-                self.task.poll_until(&format!("asked {round}"), every, || self.look(&answered)).await;
+                self.task.poll_until(&format!("asked {round}"), every, || self.poll(&answered)).await;
             let asked = match asked {
                 Ok(asked) => asked,
                 Err(end) => return end,
@@ -56,12 +56,12 @@ impl Following<'_> {
         Err(failed(&format!("`{}` asked {} times", self.upstream.name(), limits::ASKED_MAX)))
     }
 
-    /// Looks once, for questions that were not answered yet. An end is returned as the error, so that it is not
+    /// Polls once, for questions that were not answered yet. An end is returned as the error, so that it is not
     /// recorded twice: it is the result of our task.
-    async fn look(&self, answered: &BTreeSet<String>) -> Result<Option<InputRequests>, End> {
+    async fn poll(&self, answered: &BTreeSet<String>) -> Result<Option<InputRequests>, End> {
         match self.upstream.see_task(&self.started, self.task.idempotency_key(), self.declared).await {
             Ok(Seen::Working { message }) => {
-                looks::report(self.task, message.as_deref()).await;
+                polls::report(self.task, message.as_deref()).await;
                 Ok(None)
             }
             Ok(Seen::Asks(mut requests)) => {
@@ -70,7 +70,7 @@ impl Following<'_> {
             }
             Ok(Seen::Ended(end)) => Err(end.map(|result| (*result).into())),
             Err(RequestError::Lost(why)) => {
-                looks::look_again(self.upstream, &why);
+                polls::poll_again(self.upstream, &why);
                 Ok(None)
             }
             Err(RequestError::Refused(error)) => Err(Err(error)),
@@ -99,7 +99,7 @@ impl Following<'_> {
         match self.upstream.answer_task(&self.started, self.declared, answers).await {
             Ok(()) => Ok(Some(())),
             Err(RequestError::Lost(why)) => {
-                looks::look_again(self.upstream, &why);
+                polls::poll_again(self.upstream, &why);
                 Ok(None)
             }
             Err(RequestError::Refused(error)) => Err(error),

@@ -12,7 +12,7 @@ use rmcp::model::{
 use tokio::task::JoinSet;
 
 use crate::catalog::{Catalog, Listed};
-use crate::cleaning::with_cleaning;
+use crate::cleanup::with_cleanup;
 use crate::config::{self, Config, ResourceUpdates};
 use crate::handler::{Handler, Shared};
 use crate::limits;
@@ -22,7 +22,7 @@ use crate::outside::OutsideTools;
 use crate::policy::with_policies;
 use crate::start_error::{Problem, StartError};
 use crate::upstream::process::Groups;
-use crate::upstream::{Era, Upstream};
+use crate::upstream::{Lifecycle, Upstream};
 
 /// Servers whose tools have become durable.
 pub struct Gateway {
@@ -32,7 +32,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Starts each server, or connects to it, once: to learn in which era it speaks and what it has.
+    /// Starts each server, or connects to it, once: to learn in which lifecycle it speaks and what it has.
     ///
     /// # Errors
     /// [`StartError`], which names every server that cannot be used, and every name that two of them have.
@@ -84,7 +84,7 @@ impl Gateway {
         let shared = Arc::new(Shared { upstreams, lists, outside, telling, info });
         let (handler, policies) = (Handler(Arc::clone(&shared)), Arc::clone(&shared));
         let server = Server::new(move || handler.clone()).policies(move |tool| policies.policy(tool));
-        let server = with_cleaning(server, &shared);
+        let server = with_cleanup(server, &shared);
         Ok(Self { server, shared, groups })
     }
 
@@ -109,7 +109,7 @@ impl std::fmt::Debug for Gateway {
 
 /// What a lock file says about a server, as far as this process can use it.
 fn known_from(list: Listed, upstream: &Upstream) -> Listed {
-    upstream.remember(Some(Era::of(&list.info.protocol_version)));
+    upstream.remember(Some(Lifecycle::of(&list.info.protocol_version)));
     upstream.learn(&list.tools);
     upstream.task_tools().recall(list.task_tools.clone());
     if upstream.is_reached_from_here() { list } else { list.only_tools() }
@@ -134,8 +134,8 @@ async fn stop(upstreams: &[Arc<Upstream>], groups: &Groups) {
     // Each of them has its times to end by itself, and is killed by then.
     let mut left_ms = 3 * limits::END_GRACE_MS;
     while !groups.is_empty() && left_ms > 0 {
-        SystemClock.sleep_ms(limits::LOOK_MS).await;
-        left_ms = left_ms.saturating_sub(limits::LOOK_MS);
+        SystemClock.sleep_ms(limits::POLL_MS).await;
+        left_ms = left_ms.saturating_sub(limits::POLL_MS);
     }
     groups.kill();
 }

@@ -23,8 +23,8 @@ use crate::config::Fold;
 use crate::folded::FoldedCall;
 use crate::limits;
 use crate::lists::Lists;
-use crate::looks::RequestError;
 use crate::outside::OutsideTools;
+use crate::polls::RequestError;
 use crate::upstream::client::Client;
 use crate::upstream::{Connection, Upstream};
 

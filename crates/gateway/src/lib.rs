@@ -20,7 +20,7 @@
 
 mod call;
 mod catalog;
-mod cleaning;
+mod cleanup;
 mod config;
 mod folded;
 mod following;
@@ -31,9 +31,9 @@ mod handler;
 mod limits;
 mod lists;
 mod lock;
-mod looks;
 mod outside;
 mod policy;
+mod polls;
 pub mod settings;
 mod start_error;
 mod upstream;

@@ -37,10 +37,11 @@ pub(crate) const LISTS_WAIT: Duration = Duration::from_secs(1);
 /// How long a server may take to end after its standard input was closed, and again after SIGTERM.
 pub(crate) const END_GRACE_MS: u64 = 2_000;
 
-/// How often the gateway looks whether a process has ended that is asked to.
-pub(crate) const LOOK_MS: u64 = 20;
+/// How often the gateway checks whether a process has ended that is asked to.
+pub(crate) const POLL_MS: u64 = 20;
 
-/// How often it looks whether a process has ended by itself while it should answer. Its closed output tells most often.
+/// How often it checks whether a process has ended by itself while it should answer. Its closed output tells most
+/// often.
 pub(crate) const WATCH_MS: u64 = 200;
 
 /// How long the output of a process is read after its end: what it wrote last may still be on its way.
@@ -68,10 +69,10 @@ pub(crate) const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
 /// leaks memory is replaced in time.
 pub(crate) const CALLS_MAX: usize = 1_000;
 
-/// How often idle processes and connections are looked at.
+/// How often idle processes and connections are checked.
 pub(crate) const SWEEP_MS: u64 = 1_000;
 
-/// How often a call is tried in one leg if the server cannot be started, or dies in a call that may be repeated.
+/// How often a call is tried in one attempt if the server cannot be started, or dies in a call that may be repeated.
 pub(crate) const TRIES_MAX: u32 = 3;
 
 /// How often in a row the gateway may die in a call that may be repeated, before its task fails. Servers are processes
@@ -88,18 +89,18 @@ pub(crate) const HANDLE_AFTER: Duration = Duration::from_secs(2);
 /// How long a task may take, unless `runAtMost` says otherwise.
 pub(crate) const RUN_MAX: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// The shortest and the longest pause between two looks at a server's own task, whatever the server says.
-pub(crate) const LOOK_EVERY_LEAST: Duration = Duration::from_millis(200);
-pub(crate) const LOOK_EVERY_MOST: Duration = Duration::from_secs(5 * 60);
+/// The shortest and the longest pause between two polls of a server's own task, whatever the server says.
+pub(crate) const POLL_EVERY_LEAST: Duration = Duration::from_millis(200);
+pub(crate) const POLL_EVERY_MOST: Duration = Duration::from_secs(5 * 60);
 
-/// The first and the longest pause between two looks where nobody says how long they are.
-pub(crate) const LOOK_FIRST: Duration = Duration::from_secs(1);
-pub(crate) const LOOK_LONGEST: Duration = Duration::from_secs(30);
+/// The first and the longest pause between two polls where nobody says how long they are.
+pub(crate) const POLL_FIRST: Duration = Duration::from_secs(1);
+pub(crate) const POLL_LONGEST: Duration = Duration::from_secs(30);
 
 /// How often one task of a server may ask.
 pub(crate) const ASKED_MAX: u32 = 256;
 
-/// How long a look waits for the question of a task that says it has one.
+/// How long a poll waits for the question of a task that says it has one.
 pub(crate) const QUESTION_MAX: Duration = Duration::from_secs(10);
 
 /// How much longer than our own task a server is asked to keep its task.

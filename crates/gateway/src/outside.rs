@@ -88,8 +88,8 @@ impl OutsideTool {
         let job = entry.kind.clone().map(|kind| {
             let kind = reached(kind, aws);
             let durable = DurableJob::shared(Arc::clone(&kind));
-            let durable = match entry.look_every {
-                Some(every) => durable.look_every(every),
+            let durable = match entry.poll_every {
+                Some(every) => durable.poll_every(every),
                 None => durable,
             };
             Job { kind, durable }
@@ -115,7 +115,7 @@ impl OutsideTool {
         }
     }
 
-    /// Runs one leg of a call.
+    /// Runs one attempt of a call.
     pub(crate) async fn call(
         &self,
         request: CallToolRequestParams,

@@ -21,7 +21,7 @@ pub(crate) async fn with_policies(catalog: &mut Catalog) -> Vec<Problem> {
         let policy = policy(&route.terms, route.callers);
         match check(&route.tool, &policy).await {
             Ok(()) => route.policy = Some(policy),
-            // Most often its dialect is an older one.
+            // Most often its protocol version is an older one.
             Err(ToolError::Schema { .. }) => {
                 unchecked.insert(name.clone());
                 route.policy = Some(policy.unchecked_arguments());

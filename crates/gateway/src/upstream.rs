@@ -1,4 +1,4 @@
-//! One server behind the gateway: starting it or connecting to it, in the era that it speaks.
+//! One server behind the gateway: starting it or connecting to it, in the lifecycle that it speaks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,24 +52,24 @@ pub(crate) enum Target {
 
 /// How a server begins a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Era {
+pub(crate) enum Lifecycle {
     /// `initialize`, up to revision `2025-11-25`.
     Handshake,
     /// Requests that say everything themselves, from revision `2026-07-28`.
     PerRequest,
 }
 
-impl Era {
+impl Lifecycle {
     pub(crate) fn of(version: &ProtocolVersion) -> Self {
         if version.has_initialize() { Self::Handshake } else { Self::PerRequest }
     }
 }
 
-fn lifecycle(era: Option<Era>) -> ClientLifecycleMode {
+fn client_mode(lifecycle: Option<Lifecycle>) -> ClientLifecycleMode {
     let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
-    match era {
-        Some(Era::Handshake) => ClientLifecycleMode::Initialize,
-        Some(Era::PerRequest) => ClientLifecycleMode::Discover { preferred_versions },
+    match lifecycle {
+        Some(Lifecycle::Handshake) => ClientLifecycleMode::Initialize,
+        Some(Lifecycle::PerRequest) => ClientLifecycleMode::Discover { preferred_versions },
         None => ClientLifecycleMode::Auto { preferred_versions, legacy_version: Some(ProtocolVersion::V_2025_11_25) },
     }
 }
@@ -86,10 +86,10 @@ pub(crate) struct Upstream {
     pool: Option<Arc<Pool>>,
     /// What requests to a URL are made with.
     http: Http,
-    /// The era that the operator wants.
-    wanted: Option<Era>,
-    era: Mutex<Option<Era>>,
-    /// Whether it was found to speak the newer era only.
+    /// The lifecycle that the operator wants.
+    wanted: Option<Lifecycle>,
+    lifecycle: Mutex<Option<Lifecycle>>,
+    /// Whether it was found to speak the newer lifecycle only.
     newer_only: AtomicBool,
     params: ParamHeaders,
     /// Whether it has said that its lists are others now.
@@ -104,12 +104,12 @@ pub(crate) struct Upstream {
 pub(crate) struct ConnectError {
     why: String,
     /// Whether it may be different the next time.
-    pub(crate) lasting: Lasting,
+    pub(crate) lasting: Retry,
 }
 
 /// Whether another try can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lasting {
+pub(crate) enum Retry {
     /// Not before somebody changes the configuration or installs something.
     Yes,
     /// Perhaps.
@@ -127,8 +127,8 @@ impl Upstream {
             permits: Arc::new(Semaphore::new(server.concurrency)),
             pool: server.keeping.map(|keeping| Arc::new(Pool::new(server.concurrency, keeping))),
             http: Http::default(),
-            wanted: server.era,
-            era: Mutex::new(server.era),
+            wanted: server.lifecycle,
+            lifecycle: Mutex::new(server.lifecycle),
             newer_only: AtomicBool::new(false),
             params: ParamHeaders::default(),
             changed: Arc::default(),
@@ -151,14 +151,14 @@ impl Upstream {
         !matches!(self.target, Target::Elsewhere(_))
     }
 
-    /// The era that it spoke last; `None` before the first connection.
-    pub(crate) fn era(&self) -> Option<Era> {
-        *self.era.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The lifecycle that it spoke last; `None` before the first connection.
+    pub(crate) fn lifecycle(&self) -> Option<Lifecycle> {
+        *self.lifecycle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins the next connections in this era, unless the operator wants another.
-    pub(crate) fn remember(&self, era: Option<Era>) {
-        *self.era.lock().unwrap_or_else(PoisonError::into_inner) = self.wanted.or(era);
+    /// Begins the next connections in this lifecycle, unless the operator wants another.
+    pub(crate) fn remember(&self, lifecycle: Option<Lifecycle>) {
+        *self.lifecycle.lock().unwrap_or_else(PoisonError::into_inner) = self.wanted.or(lifecycle);
     }
 
     /// Whether it has said that its lists are others than those that were read last.
@@ -202,28 +202,28 @@ impl Upstream {
     async fn connect_anew(&self, client: Client) -> Result<Connection, ConnectError> {
         let client = client.noting_changes(&self.changed);
         if !self.begins_with_the_older(&client) {
-            return self.connect_in_its_era(client, &self.permits).await;
+            return self.connect_in_its_lifecycle(client, &self.permits).await;
         }
         let permit = self.permit().await?;
-        match self.connect_as(Some(Era::Handshake), client.clone(), permit).await {
-            Err(error) if error.lasting == Lasting::No => {}
+        match self.connect_as(Some(Lifecycle::Handshake), client.clone(), permit).await {
+            Err(error) if error.lasting == Retry::No => {}
             connected => return connected,
         }
-        let connected = self.connect_in_its_era(client, &self.permits).await;
+        let connected = self.connect_in_its_lifecycle(client, &self.permits).await;
         if connected.is_ok() {
             self.speaks_the_newer_only();
         }
         connected
     }
 
-    /// Whether the older era is tried although the server speaks the newer one.
+    /// Whether the older lifecycle is tried although the server speaks the newer one.
     fn begins_with_the_older(&self, client: &Client) -> bool {
-        client.era() == Some(Era::Handshake) && self.may_speak_the_older()
+        client.lifecycle() == Some(Lifecycle::Handshake) && self.may_speak_the_older()
     }
 
-    /// Whether a server that speaks the newer era may speak the older one too.
+    /// Whether a server that speaks the newer lifecycle may speak the older one too.
     fn may_speak_the_older(&self) -> bool {
-        let both = self.wanted.is_none() && self.era() == Some(Era::PerRequest);
+        let both = self.wanted.is_none() && self.lifecycle() == Some(Lifecycle::PerRequest);
         both && !self.newer_only.load(Ordering::Relaxed)
     }
 
@@ -240,12 +240,16 @@ impl Upstream {
         Arc::clone(permits).acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))
     }
 
-    async fn connect_in_its_era(&self, client: Client, permits: &Arc<Semaphore>) -> Result<Connection, ConnectError> {
-        let (permit, known) = (self.permit_of(permits).await?, self.era());
+    async fn connect_in_its_lifecycle(
+        &self,
+        client: Client,
+        permits: &Arc<Semaphore>,
+    ) -> Result<Connection, ConnectError> {
+        let (permit, known) = (self.permit_of(permits).await?, self.lifecycle());
         match self.connect_as(known, client.clone(), permit).await {
             Ok(connection) => Ok(self.remembered(connection)),
-            Err(error) if error.lasting == Lasting::Yes => Err(error),
-            // It may have been replaced by one of another era: the next connection asks again.
+            Err(error) if error.lasting == Retry::Yes => Err(error),
+            // It may have been replaced by one of another lifecycle: the next connection asks again.
             Err(error) if known.is_some() => {
                 self.remember(None);
                 Err(error)
@@ -253,7 +257,7 @@ impl Upstream {
             // Some older servers end, or fall silent, when their first message is not `initialize`.
             Err(_) => {
                 let permit = self.permit_of(permits).await?;
-                self.connect_as(Some(Era::Handshake), client, permit)
+                self.connect_as(Some(Lifecycle::Handshake), client, permit)
                     .await
                     .map(|connection| self.remembered(connection))
             }
@@ -262,47 +266,48 @@ impl Upstream {
 
     async fn connect_as(
         &self,
-        era: Option<Era>,
+        lifecycle: Option<Lifecycle>,
         client: Client,
         permit: OwnedSemaphorePermit,
     ) -> Result<Connection, ConnectError> {
         match &self.target {
-            Target::Child(launch) => self.start(launch, era, client, permit).await,
+            Target::Child(launch) => self.start(launch, lifecycle, client, permit).await,
             Target::Http(endpoint) => {
                 let transport = self.http.transport(endpoint, self.params.clone()).map_err(|why| self.lost(&why))?;
                 let transport = InOrder::new(Watched::new(transport, client.watch().clone()), client.clone());
-                match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, lifecycle(era)))).await {
+                match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, client_mode(lifecycle)))).await
+                {
                     Ok(running) => Ok(self.connection(running, None, Some(permit))),
                     Err(Unbegun::Late) => Err(self.lost(LATE)),
                     Err(Unbegun::Refused(error)) => Err(self.lost(&unbegun(&error))),
                 }
             }
-            Target::Elsewhere(why) => Err(ConnectError { why: self.cannot_start(why), lasting: Lasting::Yes }),
+            Target::Elsewhere(why) => Err(ConnectError { why: self.cannot_start(why), lasting: Retry::Yes }),
         }
     }
 
-    /// The connection, after noting its era.
+    /// The connection, after noting its lifecycle.
     fn remembered(&self, connection: Connection) -> Connection {
-        self.remember(connection.peer().peer_info().map(|info| Era::of(&info.protocol_version)));
+        self.remember(connection.peer().peer_info().map(|info| Lifecycle::of(&info.protocol_version)));
         connection
     }
 
     async fn start(
         &self,
         launch: &Launch,
-        era: Option<Era>,
+        lifecycle: Option<Lifecycle>,
         client: Client,
         permit: OwnedSemaphorePermit,
     ) -> Result<Connection, ConnectError> {
         let started = Process::start(&self.name, launch, &self.groups, permit);
         let (mut process, pipes) =
-            started.map_err(|why| ConnectError { why: self.cannot_start(&why), lasting: Lasting::Yes })?;
+            started.map_err(|why| ConnectError { why: self.cannot_start(&why), lasting: Retry::Yes })?;
         let watch = client.watch().clone();
         let transport = InOrder::new(
             Watched::new(Stdio::new(pipes, watch.clone(), self.task_tools.clone()), watch),
             client.clone(),
         );
-        match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, lifecycle(era)))).await {
+        match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, client_mode(lifecycle)))).await {
             Ok(running) => return Ok(self.connection(running, Some(process), None)),
             Err(Unbegun::Late) => process.note(LATE),
             Err(Unbegun::Refused(error)) if answered(&error) => {
@@ -343,7 +348,7 @@ impl Upstream {
 
     /// That there is no connection.
     pub(crate) fn lost(&self, why: &str) -> ConnectError {
-        ConnectError { why: self.cannot_start(why), lasting: Lasting::No }
+        ConnectError { why: self.cannot_start(why), lasting: Retry::No }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 
-use crate::dialects::{Naming, REVISIONS, UNKNOWN, about_sessions, call, in_sessions, initialize, requests};
+use crate::protocol_versions::{Naming, REVISIONS, UNKNOWN, about_sessions, call, in_sessions, initialize, requests};
 
 /// Longer than any answer takes. A stream about a task that somebody was not to see would not end before.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -97,7 +97,7 @@ impl Client {
     }
 }
 
-/// To this caller, somebody else's task and sessions are not different from what never was, in any dialect.
+/// To this caller, somebody else's task and sessions are not different from what never was, in any protocol version.
 pub async fn assert_sees_nothing(who: &str, client: &Client, task: &str, sessions: &[String]) {
     let own = client.sessions().await;
     let differ = client.differ(&own, task).await;

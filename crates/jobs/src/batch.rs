@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::aws::words::{arguments, list, started, text};
 use crate::aws::{Aws, AwsError, Protocol, Repeat, Service};
-use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, Look, OutsideJob};
+use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
 use crate::output;
 use crate::rights::Rights;
 
@@ -100,7 +100,7 @@ impl OutsideJob for BatchJob {
         Ok(found.and_then(|job| text(job, "/jobId")).map(JobRef::new))
     }
 
-    async fn look(&self, job: &JobRef) -> Result<Look, JobError> {
+    async fn poll(&self, job: &JobRef) -> Result<Poll, JobError> {
         let answer = self.call("DescribeJobs", &json!({"jobs": [job]}), Repeat::Yes).await.map_err(AwsError::later)?;
         let Some(described) = list(&answer, "/jobs").next() else {
             return Err(JobError::Refused(format!(
@@ -113,10 +113,10 @@ impl OutsideJob for BatchJob {
             "logStream": text(described, "/container/logStreamName"), "reason": text(described, "/statusReason"),
         });
         Ok(match status {
-            "SUCCEEDED" => Look::Done(output::succeeded(&what)),
+            "SUCCEEDED" => Poll::Done(output::succeeded(&what)),
             "FAILED" => {
                 let why = text(described, "/container/reason").or_else(|| text(described, "/statusReason"));
-                Look::Done(output::failed(
+                Poll::Done(output::failed(
                     &format!("the job failed: {}", why.unwrap_or("Batch does not say why")),
                     what,
                 ))
@@ -125,7 +125,7 @@ impl OutsideJob for BatchJob {
                 let steps = ["SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"];
                 let step = steps.iter().position(|step| *step == other).unwrap_or_default();
                 let done = f64::from(u32::try_from(step).unwrap_or_default());
-                Look::Going(Some(JobProgress { done, total: None, message: other.to_lowercase() }))
+                Poll::Going(Some(JobProgress { done, total: None, message: other.to_lowercase() }))
             }
         })
     }

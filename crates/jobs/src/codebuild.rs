@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::aws::words::{arguments, list, started, text};
 use crate::aws::{Aws, AwsError, Protocol, Repeat, Service};
-use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, Look, OutsideJob};
+use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
 use crate::output;
 use crate::rights::Rights;
 
@@ -104,7 +104,7 @@ impl OutsideJob for CodeBuild {
         Ok(list(&builds, "/builds").find(is_ours).and_then(|build| text(build, "/id")).map(JobRef::new))
     }
 
-    async fn look(&self, job: &JobRef) -> Result<Look, JobError> {
+    async fn poll(&self, job: &JobRef) -> Result<Poll, JobError> {
         let answer = self.call("BatchGetBuilds", &json!({"ids": [job]})).await.map_err(AwsError::later)?;
         let Some(build) = list(&answer, "/builds").next() else {
             return Err(JobError::Refused(format!("CodeBuild does not know the build {job} any more")));
@@ -114,19 +114,19 @@ impl OutsideJob for CodeBuild {
         let exported: Map<String, Value> = exported.collect();
         let (status, log) = (text(build, "/buildStatus").unwrap_or("unknown"), text(build, "/logs/deepLink"));
         Ok(match status {
-            "SUCCEEDED" => Look::Done(output::succeeded(&Value::Object(exported))),
+            "SUCCEEDED" => Poll::Done(output::succeeded(&Value::Object(exported))),
             "IN_PROGRESS" | "unknown" => {
                 let phases = list(build, "/phases").count();
                 let done = f64::from(u32::try_from(phases).unwrap_or_default());
                 let phase = text(build, "/currentPhase").unwrap_or_default().to_lowercase();
-                Look::Going(Some(JobProgress { done, total: None, message: phase }))
+                Poll::Going(Some(JobProgress { done, total: None, message: phase }))
             }
             // FAILED, FAULT, TIMED_OUT, STOPPED
             _ => {
                 let messages = list(build, "/phases").flat_map(|phase| list(phase, "/contexts"));
                 let why: Vec<&str> = messages.filter_map(|context| text(context, "/message")).collect();
                 let words = format!("the build ended as {status}: {}", why.join("; "));
-                Look::Done(output::failed(
+                Poll::Done(output::failed(
                     &words,
                     json!({"build": job, "status": status, "log": log, "exported": exported}),
                 ))

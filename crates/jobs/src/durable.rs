@@ -1,4 +1,4 @@
-//! The driver, which is the same for all systems: start once, look until the end, stop what nobody waits for any more.
+//! The driver, which is the same for all systems: start once, poll until the end, stop what nobody waits for any more.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use rmcp::model::CallToolResult;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, Look, OutsideJob};
+use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
 use crate::limits;
 
 /// The step that records which job the task has started.
@@ -60,14 +60,14 @@ pub struct DurableJob {
     every: Every,
 }
 
-/// How a look ended the looks: its error is the result of the task, so that it is not recorded twice.
+/// How a poll ended the polling: its error is the result of the task, so that it is not recorded twice.
 type Ended = Result<CallToolResult, ErrorData>;
 
-/// What is never found: the looks at a job end with an error, which is its result.
+/// What is never found: the polls of a job end with an error, which is its result.
 #[derive(Serialize, Deserialize)]
 enum Never {}
 
-/// What a task waits for in vain: cleaning is tried again.
+/// What a task waits for in vain: cleanup is tried again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CleanUpError {
@@ -80,7 +80,7 @@ pub enum CleanUpError {
 }
 
 impl DurableJob {
-    /// Jobs of this kind, looked at after a second, then more and more seldom, up to every 15 minutes.
+    /// Jobs of this kind, polled after a second, then more and more seldom, up to every 15 minutes.
     pub fn new(job: impl OutsideJob) -> Self {
         Self::shared(Arc::new(job))
     }
@@ -88,12 +88,12 @@ impl DurableJob {
     /// The same for a kind that is shared.
     #[must_use]
     pub fn shared(job: Arc<dyn OutsideJob>) -> Self {
-        Self { job, every: Every::growing(limits::LOOK_FIRST, limits::LOOK_LONGEST) }
+        Self { job, every: Every::growing(limits::POLL_FIRST, limits::POLL_LONGEST) }
     }
 
-    /// Waits so long between two looks.
+    /// Waits so long between two polls.
     #[must_use]
-    pub fn look_every(self, every: impl Into<Every>) -> Self {
+    pub fn poll_every(self, every: impl Into<Every>) -> Self {
         Self { every: every.into(), ..self }
     }
 
@@ -101,7 +101,7 @@ impl DurableJob {
     /// else to do. Nothing is held while it waits.
     ///
     /// # Errors
-    /// Why it could not be started or looked at, with what to do. A job that failed is a result that says so.
+    /// Why it could not be started or polled, with what to do. A job that failed is a result that says so.
     pub async fn run(&self, task: &TaskContext, input: &Value) -> Result<CallToolResult, ErrorData> {
         let Some(task_key) = task.task_key() else {
             return Err(failed("an outside job needs a task: give its tool a TaskPolicy"));
@@ -111,19 +111,19 @@ impl DurableJob {
             Again::SameJob => self.start_until_it_is(task, &key, input).await?,
             Again::AnotherJob => self.start_once(task, &key, input).await?,
         };
-        let looked: Result<Never, Ended> = task.poll_until("end", self.every, || self.look(task, &job)).await;
-        let Err(end) = looked;
+        let polled: Result<Never, Ended> = task.poll_until("end", self.every, || self.poll(task, &job)).await;
+        let Err(end) = polled;
         end
     }
 
     /// Stops what the task has started. For `Server::clean_up`. A job whose start is not on record is looked for.
     ///
     /// # Errors
-    /// [`CleanUpError`], after which cleaning is tried again.
+    /// [`CleanUpError`], after which cleanup is tried again.
     pub async fn clean_up(&self, ended: &EndedTask) -> Result<(), CleanUpError> {
         let job = match ended.step::<JobRef>(JOB).await? {
             Some(job) => Some(job),
-            // No leg has begun, and so nothing was started.
+            // No attempt has begun, and so nothing was started.
             None if ended.attempts() == 0 => None,
             None => {
                 let input = Value::Object(ended.arguments::<Map<String, Value>>()?);
@@ -147,7 +147,7 @@ impl DurableJob {
         }
     }
 
-    /// How long to wait, in milliseconds, after each look that has not found a job, but for the last.
+    /// How long to wait, in milliseconds, after each poll that has not found a job, but for the last.
     fn pauses_of_finding(&self) -> &'static [u64] {
         if self.job.can_find() { &limits::FIND_AGAIN_MS } else { &[] }
     }
@@ -210,13 +210,13 @@ impl DurableJob {
                 match self.job.find(key, input).await {
                     Ok(found) => Ok(Some(found)),
                     Err(JobError::Refused(other)) => Err(failed(&format!(
-                        "the job may have been started; it was not started again: {why}; and it could not be looked \
+                        "the job may have been started; it was not started again: {why}; and it could not be polled \
                          for: {other}"
                     ))),
                     Err(JobError::NotNow(_) | JobError::Unanswered(_)) => Ok(None),
                 }
             };
-            let found = task.poll_until(&format!("look {number} for the job"), limits::START_AGAIN, find).await?;
+            let found = task.poll_until(&format!("poll {number} for the job"), limits::START_AGAIN, find).await?;
             match (found, pauses.next()) {
                 (Some(job), _) => return Ok(task.step(JOB, async || job).await),
                 (None, Some(pause_ms)) => task.sleep(Duration::from_millis(*pause_ms)).await,
@@ -226,22 +226,22 @@ impl DurableJob {
         Err(failed(&format!("the job may have been started; it was not started again: {why}")))
     }
 
-    async fn look(&self, task: &TaskContext, job: &JobRef) -> Result<Option<Never>, Ended> {
-        match self.job.look(job).await {
-            Ok(Look::Done(result)) => Err(Ok(crate::output::within_limits(result, job))),
-            Ok(Look::Going(progress)) => {
+    async fn poll(&self, task: &TaskContext, job: &JobRef) -> Result<Option<Never>, Ended> {
+        match self.job.poll(job).await {
+            Ok(Poll::Done(result)) => Err(Ok(crate::output::within_limits(result, job))),
+            Ok(Poll::Going(progress)) => {
                 report(task, progress).await;
                 Ok(None)
             }
             Err(JobError::Refused(why)) => {
-                // Nobody looks at it any more, so it is not to go on, if it does.
+                // Nobody polls it any more, so it is not to go on, if it does.
                 if let Err(error) = self.job.stop(job, &why).await {
-                    tracing::warn!(%job, %error, "an outside job that cannot be looked at was not stopped");
+                    tracing::warn!(%job, %error, "an outside job that cannot be polled was not stopped");
                 }
                 Err(Err(failed(&why)))
             }
             Err(JobError::NotNow(why) | JobError::Unanswered(why)) => {
-                tracing::warn!(%job, why, "a look at an outside job failed; the next one will tell");
+                tracing::warn!(%job, why, "a poll of an outside job failed; the next one will tell");
                 Ok(None)
             }
         }
@@ -263,7 +263,7 @@ async fn report(task: &TaskContext, progress: Option<JobProgress>) {
     }
 }
 
-/// What an earlier leg has recorded as this step.
+/// What an earlier attempt has recorded as this step.
 async fn recorded<T: Serialize + serde::de::DeserializeOwned>(task: &TaskContext, step: &str) -> Option<T> {
     // Nothing is recorded here: a try that fails records nothing.
     if task.attempt() > 1 { task.try_step(step, async || Err::<T, ()>(())).await.ok() } else { None }
@@ -282,7 +282,7 @@ fn unless_refused<T>(answer: Result<T, JobError>) -> Result<Option<T>, CleanUpEr
     }
 }
 
-/// Why it is stopped, for whoever looks at the job.
+/// Why it is stopped, for whoever polls the job.
 fn why(end: &End) -> String {
     match end {
         End::Cancelled => "its task was cancelled".to_owned(),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::aws::words::{arguments, list, text};
 use crate::aws::{Aws, AwsError, Protocol, Repeat, Service};
-use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, Look, OutsideJob};
+use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
 use crate::output;
 use crate::rights::Rights;
 
@@ -131,7 +131,7 @@ impl OutsideJob for EcsTask {
         Ok(None)
     }
 
-    async fn look(&self, job: &JobRef) -> Result<Look, JobError> {
+    async fn poll(&self, job: &JobRef) -> Result<Poll, JobError> {
         let request = json!({"cluster": self.spec.cluster, "tasks": [job]});
         let answer = self.call("DescribeTasks", &request).await.map_err(AwsError::later)?;
         let Some(task) = list(&answer, "/tasks").next() else {
@@ -141,7 +141,7 @@ impl OutsideJob for EcsTask {
         };
         let status = text(task, "/lastStatus").unwrap_or("unknown");
         if status != "STOPPED" {
-            return Ok(Look::Going(Some(JobProgress { done: 0.0, total: None, message: status.to_lowercase() })));
+            return Ok(Poll::Going(Some(JobProgress { done: 0.0, total: None, message: status.to_lowercase() })));
         }
         let end = |container: &Value| {
             json!({
@@ -154,7 +154,7 @@ impl OutsideJob for EcsTask {
         let is_good = |container: &Value| container.get("exitCode").and_then(Value::as_i64) == Some(0);
         let of_ours =
             list(task, "/containers").find(|container| text(container, "/name") == Some(&self.spec.container));
-        Ok(Look::Done(match of_ours {
+        Ok(Poll::Done(match of_ours {
             Some(container) if is_good(container) => output::succeeded(&what),
             Some(container) => {
                 let code =

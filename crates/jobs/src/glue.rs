@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::aws::words::{arguments, list, started, text};
 use crate::aws::{Aws, AwsError, Protocol, Repeat, Service};
-use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, Look, OutsideJob};
+use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
 use crate::output;
 use crate::rights::Rights;
 
@@ -90,7 +90,7 @@ impl OutsideJob for GlueJob {
         Ok(list(&answer, "/JobRuns").find(is_ours).and_then(|run| text(run, "/Id")).map(JobRef::new))
     }
 
-    async fn look(&self, job: &JobRef) -> Result<Look, JobError> {
+    async fn poll(&self, job: &JobRef) -> Result<Poll, JobError> {
         let request = json!({"JobName": self.spec.job_name, "RunId": job});
         let answer = match self.call("GetJobRun", &request, Repeat::Yes).await {
             Ok(answer) => answer,
@@ -106,12 +106,12 @@ impl OutsideJob for GlueJob {
         let seconds = answer.pointer("/JobRun/ExecutionTime").and_then(Value::as_f64).unwrap_or_default();
         let what = json!({"run": job, "state": state, "executionSeconds": seconds});
         Ok(match state {
-            "SUCCEEDED" => Look::Done(output::succeeded(&what)),
+            "SUCCEEDED" => Poll::Done(output::succeeded(&what)),
             "FAILED" | "ERROR" | "TIMEOUT" | "STOPPED" | "EXPIRED" => {
                 let why = text(&answer, "/JobRun/ErrorMessage").unwrap_or("Glue does not say why");
-                Look::Done(output::failed(&format!("the run ended as {state}: {why}"), what))
+                Poll::Done(output::failed(&format!("the run ended as {state}: {why}"), what))
             }
-            _ => Look::Going(Some(JobProgress { done: seconds, total: None, message: state.to_lowercase() })),
+            _ => Poll::Going(Some(JobProgress { done: seconds, total: None, message: state.to_lowercase() })),
         })
     }
 
@@ -121,8 +121,8 @@ impl OutsideJob for GlueJob {
         // It has ended if it is not stopped.
         match list(&answer, "/Errors").next() {
             None => Ok(()),
-            Some(error) => match self.look(job).await {
-                Ok(Look::Done(_)) | Err(JobError::Refused(_)) => Ok(()),
+            Some(error) => match self.poll(job).await {
+                Ok(Poll::Done(_)) | Err(JobError::Refused(_)) => Ok(()),
                 _ => Err(JobError::Unanswered(format!("BatchStopJobRun: {error}"))),
             },
         }

@@ -5,7 +5,7 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, Look, OutsideJob};
+use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
 use crate::output;
 use crate::template::{Known, Place, Template, in_url};
 use crate::web::{Answer, Web};
@@ -163,7 +163,7 @@ pub enum HttpResult {
     Of(HttpRequest),
 }
 
-/// How jobs of one kind are started, looked at and stopped. Places in answers are JSON pointers (RFC 6901).
+/// How jobs of one kind are started, polled and stopped. Places in answers are JSON pointers (RFC 6901).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpJobSpec {
     /// Starts a job, and is answered with its id.
@@ -216,7 +216,7 @@ impl HttpJob {
         (!id.is_empty()).then(|| JobRef::new(id))
     }
 
-    async fn result(&self, job: &JobRef, status: &Value) -> Result<Look, JobError> {
+    async fn result(&self, job: &JobRef, status: &Value) -> Result<Poll, JobError> {
         let result = match &self.spec.result {
             HttpResult::At(pointer) => match status.pointer(pointer) {
                 Some(output) => output::succeeded(output),
@@ -234,16 +234,16 @@ impl HttpJob {
                 }
             }
         };
-        Ok(Look::Done(result))
+        Ok(Poll::Done(result))
     }
 
-    fn failure(&self, job: &JobRef, state: &str, status: &Value) -> Look {
+    fn failure(&self, job: &JobRef, state: &str, status: &Value) -> Poll {
         let why = self.spec.error.as_ref().and_then(|pointer| status.pointer(pointer)).map(in_words);
         let words = match &why {
             Some(why) => format!("the job failed ({state}): {why}"),
             None => format!("the job failed ({state})"),
         };
-        Look::Done(output::failed(&words, json!({"job": job, "state": state, "error": why, "answer": status})))
+        Poll::Done(output::failed(&words, json!({"job": job, "state": state, "error": why, "answer": status})))
     }
 
     fn progress(&self, status: &Value) -> Option<JobProgress> {
@@ -296,13 +296,13 @@ impl OutsideJob for HttpJob {
         self.spec.find.is_some()
     }
 
-    async fn look(&self, job: &JobRef) -> Result<Look, JobError> {
+    async fn poll(&self, job: &JobRef) -> Result<Poll, JobError> {
         let answer = self.of_job(&self.spec.status, job).await?;
         if !answer.status.is_success() {
             return Err(not_seen(job, &answer));
         }
         if answer.body.is_none() {
-            return Ok(Look::Done(output::too_large(job, None)));
+            return Ok(Poll::Done(output::too_large(job, None)));
         }
         let Some(status) = json_of(&answer) else {
             return Err(JobError::Unanswered("the answer about the job is not JSON".to_owned()));
@@ -317,7 +317,7 @@ impl OutsideJob for HttpJob {
         if self.spec.done.contains(&state) {
             return self.result(job, &status).await;
         }
-        Ok(Look::Going(self.progress(&status)))
+        Ok(Poll::Going(self.progress(&status)))
     }
 
     async fn stop(&self, job: &JobRef, _why: &str) -> Result<(), JobError> {
@@ -354,7 +354,7 @@ fn said(answer: &Answer) -> String {
     }
 }
 
-/// Why a look has seen nothing.
+/// Why a poll has seen nothing.
 fn not_seen(job: &JobRef, answer: &Answer) -> JobError {
     match answer.status {
         StatusCode::NOT_FOUND | StatusCode::GONE => {

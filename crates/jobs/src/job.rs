@@ -10,7 +10,7 @@ use rmcp::model::CallToolResult;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A kind of job in another system: how one is started, looked at and stopped. [`DurableJob`](crate::DurableJob) makes
+/// A kind of job in another system: how one is started, polled and stopped. [`DurableJob`](crate::DurableJob) makes
 /// the body of a durable tool of it.
 ///
 /// Every method makes few quick requests and does not wait for the job. Whoever waits is the task, at no cost.
@@ -38,11 +38,11 @@ pub trait OutsideJob: Send + Sync + 'static {
         true
     }
 
-    /// Looks whether it has ended.
+    /// Polls whether it has ended.
     ///
     /// # Errors
-    /// [`JobError`]. Every error but [`JobError::Refused`] leads to another look later.
-    async fn look(&self, job: &JobRef) -> Result<Look, JobError>;
+    /// [`JobError`]. Every error but [`JobError::Refused`] leads to another poll later.
+    async fn poll(&self, job: &JobRef) -> Result<Poll, JobError>;
 
     /// Stops it. To stop what has ended, or what is not there, is no error.
     ///
@@ -69,7 +69,7 @@ pub enum Again {
     AnotherJob,
 }
 
-/// Which task a job is for: the name of its start. Every task has another one, the same in every leg.
+/// Which task a job is for: the name of its start. Every task has another one, the same in every attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobKey {
     whole: String,
@@ -122,9 +122,9 @@ impl fmt::Display for JobRef {
     }
 }
 
-/// What a look has seen.
+/// What a poll has seen.
 #[derive(Clone, Debug)]
-pub enum Look {
+pub enum Poll {
     /// It has not ended. With how far it is, if the system says so.
     Going(Option<JobProgress>),
     /// It has ended, with this result. If it has failed, the result says so (`isError`).
@@ -134,7 +134,7 @@ pub enum Look {
 /// How far a job is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobProgress {
-    /// How much is done: never less than at an earlier look.
+    /// How much is done: never less than at an earlier poll.
     pub done: f64,
     /// How much there is to do, if that is known.
     pub total: Option<f64>,

@@ -27,6 +27,6 @@ pub use durable::{CleanUpError, DurableJob};
 pub use ecs::{EcsTask, EcsTaskSpec};
 pub use glue::{GlueJob, GlueJobSpec};
 pub use http_job::{HttpJob, HttpJobSpec, HttpRequest, HttpResult, RequestKind};
-pub use job::{Again, JobError, JobKey, JobProgress, JobRef, Look, OutsideJob};
+pub use job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
 pub use rights::Rights;
 pub use step_functions::{StateMachine, StepFunctions};

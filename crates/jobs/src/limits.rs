@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// The first and the longest pause between two looks, unless somebody says otherwise. Between them each pause is half
+/// The first and the longest pause between two polls, unless somebody says otherwise. Between them each pause is half
 /// of the time that has passed, so that short jobs end soon and long ones cost little.
-pub(crate) const LOOK_FIRST: Duration = Duration::from_secs(1);
-pub(crate) const LOOK_LONGEST: Duration = Duration::from_secs(15 * 60);
+pub(crate) const POLL_FIRST: Duration = Duration::from_secs(1);
+pub(crate) const POLL_LONGEST: Duration = Duration::from_secs(15 * 60);
 
 /// How long to wait before a start is tried again that is the same however often it is made.
 pub(crate) const START_AGAIN: Duration = Duration::from_secs(5);

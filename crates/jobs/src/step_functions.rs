@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::aws::{Aws, AwsError, Kind, Protocol, Repeat, Service};
-use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, Look, OutsideJob};
+use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
 use crate::output;
 use crate::rights::Rights;
 
@@ -20,7 +20,7 @@ const SERVICE: Service = Service {
 /// The longest input of an execution, in bytes: a limit of AWS.
 const INPUT_BYTES_MAX: usize = 256 << 10;
 
-/// How many of the last events a look reads to learn in which state the execution is.
+/// How many of the last events a poll reads to learn in which state the execution is.
 const EVENTS: u32 = 25;
 
 /// The name of a state machine, and where it is.
@@ -94,7 +94,7 @@ impl StateMachine {
 /// Executions of a state machine: a call's arguments are the input, and its result is the output.
 ///
 /// The name of an execution says which task it is for, so that a repeated start is the same execution. The state
-/// machine must be of the type standard: express workflows cannot be looked at.
+/// machine must be of the type standard: express workflows cannot be polled.
 #[derive(Debug)]
 pub struct StepFunctions {
     aws: Arc<Aws>,
@@ -129,7 +129,7 @@ impl StepFunctions {
         let described = self.call("DescribeStateMachine", &json!({"stateMachineArn": machine})).await?;
         if described.get("type").and_then(Value::as_str) == Some("EXPRESS") {
             let why = format!(
-                "{machine} is an express workflow, which cannot be looked at while it runs: name one of the type \
+                "{machine} is an express workflow, which cannot be polled while it runs: name one of the type \
                  standard"
             );
             return Err(AwsError::new("DescribeStateMachine", "EXPRESS", why, Kind::Refused));
@@ -211,16 +211,16 @@ impl OutsideJob for StepFunctions {
         Ok(execution.filter(is_ours).map(|_| JobRef::new(arn)))
     }
 
-    async fn look(&self, job: &JobRef) -> Result<Look, JobError> {
+    async fn poll(&self, job: &JobRef) -> Result<Poll, JobError> {
         let Some(execution) = self.describe(job.as_str()).await.map_err(AwsError::later)? else {
             return Err(JobError::Refused(format!(
                 "there is no execution {job} any more: AWS forgets them after 90 days"
             )));
         };
         match execution.get("status").and_then(Value::as_str) {
-            Some("SUCCEEDED") => Ok(Look::Done(succeeded(&execution))),
-            Some(status @ ("FAILED" | "TIMED_OUT" | "ABORTED")) => Ok(Look::Done(failed(job, status, &execution))),
-            _ => Ok(Look::Going(self.progress(job.as_str()).await)),
+            Some("SUCCEEDED") => Ok(Poll::Done(succeeded(&execution))),
+            Some(status @ ("FAILED" | "TIMED_OUT" | "ABORTED")) => Ok(Poll::Done(failed(job, status, &execution))),
+            _ => Ok(Poll::Going(self.progress(job.as_str()).await)),
         }
     }
 
@@ -230,8 +230,8 @@ impl OutsideJob for StepFunctions {
             Ok(_) => Ok(()),
             Err(error) if error.is("ExecutionDoesNotExist") => Ok(()),
             // It may have ended, which some answer with an error.
-            Err(error) => match self.look(job).await {
-                Ok(Look::Done(_)) => Ok(()),
+            Err(error) => match self.poll(job).await {
+                Ok(Poll::Done(_)) => Ok(()),
                 _ => Err(error.later()),
             },
         }

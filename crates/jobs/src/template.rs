@@ -1,4 +1,4 @@
-//! Texts with places for what is known only when a job is started or looked at.
+//! Texts with places for what is known only when a job is started or polled.
 
 use serde_json::Value;
 

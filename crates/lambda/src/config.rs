@@ -77,17 +77,17 @@ pub struct WorkerConfig {
     pub common: Common,
     /// The URL of the queue that dead letters go to: records from there are dead letters.
     pub dead_letter_queue_url: String,
-    /// Legs that one sandbox runs at a time.
+    /// Attempts that one sandbox runs at a time.
     pub concurrency: usize,
-    /// Legs of one owner that all sandboxes together run at a time; `None` for any number.
-    pub owner_legs_max: Option<u32>,
+    /// Attempts of one owner that all sandboxes together run at a time; `None` for any number.
+    pub owner_attempts_max: Option<u32>,
     /// The ARNs of the secrets that tools read, by the tools' names for them.
     pub secret_arns: BTreeMap<String, String>,
     /// Who is told by webhook how tasks end, as JSON; `None` for nobody.
     pub webhooks: Option<String>,
     /// Which addresses webhooks are sent to.
     pub reach: Reach,
-    /// The event bus that is told how tasks end, which makes the function one that [announces](crate::Announcer).
+    /// The event bus that is told how tasks end, which makes the function one that [publishes](crate::Publisher).
     pub event_bus: Option<String>,
 }
 
@@ -143,7 +143,7 @@ impl WorkerConfig {
             common: common(values)?,
             dead_letter_queue_url: values.get(&table::DEAD_LETTER_QUEUE_URL)?,
             concurrency: usize::try_from(values.get(&table::CONCURRENCY)?).unwrap_or(usize::MAX),
-            owner_legs_max: values.find(&table::OWNER_CONCURRENCY)?.and_then(|max| u32::try_from(max).ok()),
+            owner_attempts_max: values.find(&table::OWNER_CONCURRENCY)?.and_then(|max| u32::try_from(max).ok()),
             secret_arns: secret_arns(values)?,
             webhooks: values.find(&table::WEBHOOKS)?,
             reach: if values.get(&table::WEBHOOKS_TO_THIS_MACHINE)? { Reach::ThisMachineToo } else { Reach::Public },
@@ -154,8 +154,8 @@ impl WorkerConfig {
 
 fn common(values: &Values) -> Result<Common, SettingsError> {
     let mut server = ServerSettings::of(values)?;
-    // The function's own deadline ends a leg.
-    server.engine.leg_ms_max = None;
+    // The function's own deadline ends an attempt.
+    server.engine.attempt_ms_max = None;
     Ok(Common {
         table: values.get(&table::TABLE)?,
         queue_url: values.get(&table::QUEUE_URL)?,
@@ -348,9 +348,10 @@ mod tests {
     }
 
     #[test]
-    fn the_legs_of_an_owner_are_limited_on_request() {
+    fn the_attempts_of_an_owner_are_limited_on_request() {
         let read = |max| {
-            WorkerConfig::read(&env(&[(table::OWNER_CONCURRENCY.variable(), max)])).map(|config| config.owner_legs_max)
+            WorkerConfig::read(&env(&[(table::OWNER_CONCURRENCY.variable(), max)]))
+                .map(|config| config.owner_attempts_max)
         };
         assert_eq!([read("2"), read("1024"), read("")], [Ok(Some(2)), Ok(Some(1_024)), Ok(None)]);
         assert!(read("0").is_err() && read("many").is_err());
@@ -365,6 +366,6 @@ mod tests {
         let settings = Settings { lease_ms: 13_500, heartbeat_ms: 4_500, ..limits };
         assert_eq!(config.common.server.engine, settings);
         assert_eq!((config.concurrency, config.common.server.engine.open_tasks_max), (1, 10_000));
-        assert_eq!(config.owner_legs_max, None);
+        assert_eq!(config.owner_attempts_max, None);
     }
 }

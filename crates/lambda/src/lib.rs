@@ -1,11 +1,10 @@
-//! Longhaul as Lambda functions: one that answers requests, one that runs tools, one that announces how they ended.
+//! Longhaul as Lambda functions: one that answers requests, one that runs tools, one that publishes how they ended.
 //!
 //! This crate translates events and responses; the work in between belongs to the engine and the MCP server, which know
 //! nothing about Lambda. [`ApiConfig`] and [`WorkerConfig`] are read once, [`start_api`] and [`start_worker`] create
 //! the clients and the first connections before the first event, [`Api::run`] and [`Worker::run`] serve until the
 //! sandbox ends.
 
-mod announcer;
 mod api;
 mod buffered;
 mod caller;
@@ -13,6 +12,7 @@ mod config;
 mod event;
 mod logs;
 pub mod metrics;
+mod publisher;
 mod record;
 mod sandbox;
 mod stream;
@@ -21,7 +21,6 @@ mod unclaimed;
 mod webhooks;
 mod worker;
 
-pub use announcer::Announcer;
 pub use api::Api;
 pub use caller::{AwsCaller, OnBehalf, TokenClaims};
 pub use config::{ApiConfig, Auth, Common, IamOwner, Responses, WorkerConfig};
@@ -29,5 +28,6 @@ pub use event::HttpEvent;
 pub use logs::{LogSettings, init_logs, json_logs};
 pub use longhaul_logs::Payloads;
 pub use longhaul_settings::table::Audit;
-pub use sandbox::{StartError, World, start_announcer, start_api, start_worker, tool_secrets};
+pub use publisher::Publisher;
+pub use sandbox::{StartError, World, start_api, start_publisher, start_worker, tool_secrets};
 pub use worker::{DeadLetters, Worker};

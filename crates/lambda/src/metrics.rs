@@ -16,19 +16,19 @@ pub const TASKS_ACCEPTED: &str = "TasksAccepted";
 pub const TASKS_ENDED: &str = "TasksEnded";
 /// Time from acceptance to the first claim, in milliseconds.
 pub const QUEUE_WAIT: &str = "QueueWait";
-/// Time that a leg ran, in milliseconds.
-pub const LEG_TIME: &str = "LegTime";
+/// Time that an attempt ran, in milliseconds.
+pub const ATTEMPT_TIME: &str = "AttemptTime";
 /// Time from acceptance to the end, in milliseconds.
 pub const TASK_TIME: &str = "TaskTime";
-/// Legs that began.
-pub const LEGS: &str = "Legs";
+/// Attempts that began.
+pub const ATTEMPTS: &str = "Attempts";
 /// Recoveries from dead workers and lost messages.
 pub const RECOVERIES: &str = "Recoveries";
 
 /// 1 for a task that failed and 0 for one that ended otherwise: the average is the share of failed tasks.
 pub const TASKS_FAILED: &str = "TasksFailed";
 /// Tasks after which cleaning up failed too often.
-pub const CLEANINGS_GIVEN_UP: &str = "CleaningsGivenUp";
+pub const CLEANUPS_GIVEN_UP: &str = "CleanupsGivenUp";
 /// Times that the table did not answer although it was asked again.
 pub const STORE_ERRORS: &str = "StoreErrors";
 /// Requests that were answered with a status of 500 or more.
@@ -133,21 +133,21 @@ impl Observer for EmbeddedMetrics {
         self.put(task, &[Metric::count(TASKS_ACCEPTED)]);
     }
 
-    fn leg_began(&self, task: &Task, waited_ms: Option<u64>) {
+    fn attempt_began(&self, task: &Task, waited_ms: Option<u64>) {
         let waited = waited_ms.map(|ms| Metric::ms(QUEUE_WAIT, ms));
-        let metrics: Vec<_> = [Metric::count(LEGS)].into_iter().chain(waited).collect();
+        let metrics: Vec<_> = [Metric::count(ATTEMPTS)].into_iter().chain(waited).collect();
         self.put(task, &metrics);
     }
 
-    fn leg_ended(&self, task: &Task, ran_ms: u64) {
-        self.put(task, &[Metric::ms(LEG_TIME, ran_ms)]);
+    fn attempt_ended(&self, task: &Task, ran_ms: u64) {
+        self.put(task, &[Metric::ms(ATTEMPT_TIME, ran_ms)]);
     }
 
     /// Not counted: a line would cost more than many a step.
     fn came_to_step(&self, _task: &Task, _name: &str, _recorded: IsRecorded) {}
 
-    fn cleaning_given_up(&self, task: &Task) {
-        self.put(task, &[Metric::count(CLEANINGS_GIVEN_UP)]);
+    fn cleanup_given_up(&self, task: &Task) {
+        self.put(task, &[Metric::count(CLEANUPS_GIVEN_UP)]);
     }
 
     fn ended(&self, task: &Task) {

@@ -7,14 +7,14 @@ use longhaul_aws::clients::{Clients, SdkConfig, function_config};
 use longhaul_aws::{DynamoStore, EventBus, QuotaMode, SECRET, SqsQueue, ToolSecretError, read_tool_secrets};
 use longhaul_core::ports::{StoreError, WorkQueue};
 use longhaul_core::{Clock, IdSource, ToolClass};
-use longhaul_engine::{Engine, LegLimit, Ports};
+use longhaul_engine::{AttemptLimit, Engine, Ports};
 use longhaul_mcp::{McpServer, McpSettings, Policies};
 use longhaul_settings::EnvSource;
 
 use crate::api::Api;
 use crate::metrics::EmbeddedMetrics;
 use crate::worker::{DeadLetters, Worker};
-use crate::{Announcer, ApiConfig, Common, WorkerConfig, webhooks};
+use crate::{ApiConfig, Common, Publisher, WorkerConfig, webhooks};
 
 /// What a sandbox is not to find for itself: time, randomness, and its environment.
 #[derive(Clone)]
@@ -103,7 +103,7 @@ pub async fn start_worker(
     let mut secret = [0; 32];
     world.ids.fill(&mut secret);
     let metrics = metrics(&config.common, &world);
-    let places = config.owner_legs_max.map(|legs_max| LegLimit::new(Arc::new(store.clone()), legs_max));
+    let places = config.owner_attempts_max.map(|attempts_max| AttemptLimit::new(Arc::new(store.clone()), attempts_max));
     let engine = engine(&config.common, store, queues.at(&config.common.queue_url), world, metrics)
         .with_own_queues(queues.of_classes(&config.common, policies));
     let engine = places.into_iter().fold(engine, Engine::limited_by);
@@ -114,11 +114,11 @@ pub async fn start_worker(
     Ok(of_classes.fold(worker, |worker, url| worker.and_takes_from(url, queues.at(url))))
 }
 
-/// Sets up the announcer function, which tells `bus`.
+/// Sets up the publisher function, which tells `bus`.
 ///
 /// # Errors
 /// [`StartError`]
-pub async fn start_announcer(config: &WorkerConfig, bus: &str, world: World) -> Result<Announcer, StartError> {
+pub async fn start_publisher(config: &WorkerConfig, bus: &str, world: World) -> Result<Publisher, StartError> {
     let aws = world.aws();
     let endpoints = webhooks::without_secrets(config)?;
     let clients = Clients::new(&aws);
@@ -128,7 +128,7 @@ pub async fn start_announcer(config: &WorkerConfig, bus: &str, world: World) -> 
     let queue = Queues { clients, dead_letter_url: "" }.at(&config.common.queue_url);
     let bus = EventBus::new(&aws, bus, Arc::clone(&world.clock));
     let metrics = metrics(&config.common, &world);
-    Ok(Announcer::new(engine(&config.common, store, queue, world, metrics), bus, endpoints))
+    Ok(Publisher::new(engine(&config.common, store, queue, world, metrics), bus, endpoints))
 }
 
 /// Makes the queues of a sandbox.

@@ -1,4 +1,4 @@
-//! Webhooks in functions: the announcer decides who is told, and a worker, which has the secrets, tells them.
+//! Webhooks in functions: the publisher decides who is told, and a worker, which has the secrets, tells them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use longhaul_aws::clients::SdkConfig;
 use longhaul_aws::read_tool_secrets;
 use longhaul_core::Clock;
 use longhaul_engine::{Engine, ToolRunner};
-use longhaul_push::{Endpoints, NoticeRunner, SecretSource, read, read_without_secrets};
+use longhaul_push::{Endpoints, SecretSource, WebhookDeliveryRunner, read, read_without_secrets};
 
 use crate::{StartError, WorkerConfig};
 
@@ -32,7 +32,7 @@ pub(crate) async fn runner(
     let (_, sources) = read_without_secrets(text, config.reach).map_err(StartError::Webhooks)?;
     let secrets = Secrets(read_tool_secrets(aws, &arns(&sources), clock).await?);
     let endpoints = read(text, &secrets, config.reach).map_err(StartError::Webhooks)?;
-    Ok(Arc::new(NoticeRunner::new(tools, engine.clone(), endpoints, config.reach)))
+    Ok(Arc::new(WebhookDeliveryRunner::new(tools, engine.clone(), endpoints, config.reach)))
 }
 
 /// The ARNs of secrets, by the sources that name them.

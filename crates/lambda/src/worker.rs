@@ -1,7 +1,7 @@
 //! The worker function: runs a batch of deliveries and reports those that failed.
 //!
-//! Each delivery is one leg of one task. A delivery that fails does not affect the others: it is reported as failed,
-//! its message stays in the queue, and it is delivered again after its visibility timeout.
+//! Each delivery is one attempt of one task. A delivery that fails does not affect the others: it is reported as
+//! failed, its message stays in the queue, and it is delivered again after its visibility timeout.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,7 +23,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::record::{self, Source, Unreadable};
 use crate::unclaimed::{self, WorkerEvent};
 
-/// How long before the function's deadline a leg is aborted, so that there is time to record it.
+/// How long before the function's deadline an attempt is aborted, so that there is time to record it.
 const RESERVE_MS: u64 = 1_000;
 
 /// How long an unreadable dead letter stays hidden. An operator has to look at it; SQS keeps it for at most 14 days.
@@ -74,7 +74,7 @@ enum Reported {
 }
 
 impl Worker {
-    /// A function that runs the tools of `runner`, `concurrency` legs at a time.
+    /// A function that runs the tools of `runner`, `concurrency` attempts at a time.
     #[must_use]
     pub fn new(engine: Engine, runner: Arc<dyn ToolRunner>, dead_letters: DeadLetters, concurrency: usize) -> Self {
         let of_classes = BTreeMap::new();
@@ -101,7 +101,7 @@ impl Worker {
         let batch = Batch {
             free: Semaphore::new(self.concurrency),
             unfinished: AtomicUsize::new(event.records.len()),
-            signals: WorkerSignals { until: self.legs_end(deadline), ..WorkerSignals::default() },
+            signals: WorkerSignals { until: self.attempts_end(deadline), ..WorkerSignals::default() },
         };
         let reports = join_all(event.records.iter().map(|record| self.run_guarded(record, &batch))).await;
         let mut response = SqsBatchResponse::default();
@@ -137,9 +137,9 @@ impl Worker {
         lambda_runtime::run(lambda_runtime::service_fn(run_batch)).await
     }
 
-    /// When the legs of this invocation end. A deadline that has passed when the batch arrives is ignored: some
+    /// When the attempts of this invocation end. A deadline that has passed when the batch arrives is ignored: some
     /// development hosts send a constant.
-    fn legs_end(&self, deadline: Timestamp) -> Option<Timestamp> {
+    fn attempts_end(&self, deadline: Timestamp) -> Option<Timestamp> {
         let left_ms = deadline.since_ms(self.now());
         (left_ms > 0).then(|| deadline.minus_ms(RESERVE_MS.min(left_ms / 4)))
     }
@@ -167,7 +167,7 @@ impl Worker {
         let (queue, disposition) = match source {
             Source::Work => {
                 let engine = self.engine_of(record);
-                (&*engine.ports().queue, self.run_leg(engine, &delivery, batch).await)
+                (&*engine.ports().queue, self.run_attempt(engine, &delivery, batch).await)
             }
             Source::DeadLetters => (&*self.dead_letters.queue, self.engine.run_dead_letter(&delivery).await),
         };
@@ -199,17 +199,17 @@ impl Worker {
         }
     }
 
-    /// Runs one leg. The message arrives hidden for as long as the function may run. It is hidden for one lease
+    /// Runs one attempt. The message arrives hidden for as long as the function may run. It is hidden for one lease
     /// instead, and the engine's heartbeats extend that: so the message of a killed worker is delivered again after one
     /// lease.
-    async fn run_leg(&self, engine: &Engine, delivery: &Delivery, batch: &Batch) -> Disposition {
-        let leg = async {
+    async fn run_attempt(&self, engine: &Engine, delivery: &Delivery, batch: &Batch) -> Disposition {
+        let attempt = async {
             let Some(_slot) = self.slot(engine, delivery, batch).await else {
                 return Disposition::RetryAfter { after_ms: 0 };
             };
             engine.run_delivery(delivery, &*self.runner, &batch.signals).await
         };
-        let ((), disposition) = futures::join!(hide(engine, delivery), leg);
+        let ((), disposition) = futures::join!(hide(engine, delivery), attempt);
         disposition
     }
 
@@ -223,10 +223,10 @@ impl Worker {
         let mut slot = std::pin::pin!(batch.free.acquire());
         loop {
             let left_ms = batch.signals.until.map_or(u64::MAX, |until| until.since_ms(self.now()));
-            if left_ms <= settings.leg_margin_ms {
+            if left_ms <= settings.attempt_margin_ms {
                 return None;
             }
-            let wait_ms = settings.heartbeat_ms.min(left_ms - settings.leg_margin_ms);
+            let wait_ms = settings.heartbeat_ms.min(left_ms - settings.attempt_margin_ms);
             match select(slot.as_mut(), self.engine.ports().clock.sleep_ms(wait_ms)).await {
                 Either::Left((slot, _)) => return slot.ok(),
                 Either::Right(_) => hide(engine, delivery).await,

@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(machines.with(|running| running.len()), 1);
         task.cancel().await?;
         let run = task.to_end().await?;
-        assert_eq!((run.status(), run.cleanings()), (Status::Cancelled, &[Ok(())][..]));
+        assert_eq!((run.status(), run.cleanups()), (Status::Cancelled, &[Ok(())][..]));
         assert!(machines.with(|running| running.is_empty()));
         Ok(())
     }
@@ -101,7 +101,7 @@ mod tests {
     async fn a_trial_that_ends_by_itself_stops_its_own_machine() -> Result<(), TestError> {
         let machines = Machines::default();
         let run = trial(&machines).to_end().await?;
-        assert_eq!((run.text(), run.cleanings()), ("no faults in a day".to_owned(), &[][..]));
+        assert_eq!((run.text(), run.cleanups()), ("no faults in a day".to_owned(), &[][..]));
         assert!(machines.with(|running| running.is_empty()));
         Ok(())
     }

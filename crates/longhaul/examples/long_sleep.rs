@@ -1,4 +1,4 @@
-//! A tool that waits for days. A long sleep ends the leg: no process waits, and on AWS nothing is paid.
+//! A tool that waits for days. A long sleep ends the attempt: no process waits, and on AWS nothing is paid.
 //!
 //!     cargo run --example long_sleep
 

@@ -49,7 +49,7 @@ mod tests {
     async fn a_tool_that_knows_nothing_of_tasks_is_run_again_after_a_crash() -> Result<(), TestError> {
         let call = testing::server(Calculator).call("product", json!({"a": 6, "b": 7}));
         let run = call.crash_at_end().to_end().await?;
-        assert_eq!((run.text().as_str(), run.legs()), ("42", 2));
+        assert_eq!((run.text().as_str(), run.attempts()), ("42", 2));
         Ok(())
     }
 }

@@ -54,7 +54,7 @@ impl Reports {
 impl ServerHandler for Reports {}
 
 fn main() -> ExitCode {
-    // Shared by all handlers: there is one for each request, and one for each leg.
+    // Shared by all handlers: there is one for each request, and one for each attempt.
     let service = Arc::<Service>::default();
     let policy = TaskPolicy::required().run_at_most(5 * 24 * HOUR);
     local::main(|_env| Server::new(move || Reports { service: Arc::clone(&service) }).task("report", policy))

@@ -9,7 +9,7 @@ use longhaul::rmcp::{self, ErrorData, ServerHandler, schemars, tool, tool_handle
 use longhaul::{Answer, Server, TaskContext, TaskPolicy, local};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Cleaning {
+struct Cleanup {
     /// The folder to clean.
     folder: String,
 }
@@ -29,7 +29,7 @@ impl Cleaner {
     #[tool(description = "Deletes the files of a folder, after asking")]
     async fn clean(
         &self,
-        Parameters(Cleaning { folder }): Parameters<Cleaning>,
+        Parameters(Cleanup { folder }): Parameters<Cleanup>,
         task: TaskContext,
     ) -> Result<String, ErrorData> {
         let files = task.try_step("count", || count(&folder)).await?;

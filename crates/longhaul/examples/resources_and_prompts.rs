@@ -16,7 +16,7 @@ use longhaul::rmcp::{
 };
 use longhaul::{Server, TaskContext, TaskPolicy, local};
 
-const MANUAL: &str = "manual://cleaning";
+const MANUAL: &str = "manual://cleanup";
 
 #[derive(Clone)]
 struct House {
@@ -41,8 +41,8 @@ impl House {
 #[prompt_router]
 impl House {
     #[prompt(description = "Has the house cleaned, and says so")]
-    async fn cleaning(&self) -> Vec<PromptMessage> {
-        let text = "Read manual://cleaning, call `clean`, and tell me when the house is clean.";
+    async fn cleanup(&self) -> Vec<PromptMessage> {
+        let text = "Read manual://cleanup, call `clean`, and tell me when the house is clean.";
         vec![PromptMessage::new(Role::User, ContentBlock::text(text))]
     }
 }

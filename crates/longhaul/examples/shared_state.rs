@@ -1,4 +1,4 @@
-//! State behind an `Arc`: a handler is made for each request and for each leg, so what they share is made once.
+//! State behind an `Arc`: a handler is made for each request and for each attempt, so what they share is made once.
 //!
 //!     cargo run --example shared_state
 
@@ -42,7 +42,7 @@ impl Cities {
         task: TaskContext,
     ) -> Result<String, ErrorData> {
         let cache = Arc::clone(&self.cache);
-        // Recorded: a later leg gets the same number, although its cache may say something else by then.
+        // Recorded: a later attempt gets the same number, although its cache may say something else by then.
         let number = task.step("look up", async || cache.inhabitants(&city)).await;
         Ok(format!("{city} has {number} inhabitants"))
     }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_later_leg_has_what_was_recorded() -> Result<(), TestError> {
+    async fn a_later_attempt_has_what_was_recorded() -> Result<(), TestError> {
         let cities = Cities { cache: Arc::default() };
         let call = testing::server(cities).call("inhabitants", json!({"city": "Bern"}));
         let run = call.crash_after("look up").to_end().await?;

@@ -67,7 +67,7 @@ mod tests {
         let call = testing::server(Migrations).call("migrate", tables()).crash_after("migrate customers");
         let run = call.to_end().await?;
         assert_eq!(run.text(), "2000 rows in 2 tables");
-        assert_eq!((run.legs(), run.times("migrate customers"), run.times("migrate orders")), (2, 1, 1));
+        assert_eq!((run.attempts(), run.times("migrate customers"), run.times("migrate orders")), (2, 1, 1));
         Ok(())
     }
 

@@ -45,7 +45,7 @@ use futures::future::try_join;
 use longhaul_core::with_causes;
 pub use longhaul_lambda::StartError;
 use longhaul_lambda::{
-    ApiConfig, Common, LogSettings, WorkerConfig, World, init_logs, start_announcer, start_api, start_worker,
+    ApiConfig, Common, LogSettings, WorkerConfig, World, init_logs, start_api, start_publisher, start_worker,
     tool_secrets,
 };
 use longhaul_settings::{Declared, Flags, Place, SettingsError, Values, table};
@@ -227,7 +227,7 @@ impl WorkerFunction {
         let runtime = runtime.worker_threads(WORKER_THREADS).enable_all().build().map_err(FunctionError::Runtime)?;
         runtime.block_on(async {
             if let Some(bus) = &config.event_bus {
-                return start_announcer(config, bus, world()).await?.run().await.map_err(FunctionError::RuntimeApi);
+                return start_publisher(config, bus, world()).await?.run().await.map_err(FunctionError::RuntimeApi);
             }
             let build = |engine, settings| server.build(engine, settings);
             let starting = Box::pin(start_worker(config, world(), server.tasks(), build));

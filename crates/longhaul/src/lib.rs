@@ -114,10 +114,10 @@ pub mod ports {
         Recorded, StoreError, TaskStore, WorkQueue,
     };
     pub use longhaul_core::{
-        Advance, Ask, Cleaning, CleaningEnd, Clock, Entry, EntryKind, Failure, FailureKind, IdSource, Identity,
-        InvalidOwner, InvalidTaskId, Lease, LeaseToken, LegOutcome, Legs, MailboxId, Outcome, OwnerId, PartsName,
-        PastLeg, Payload, Policy, Progress, Recording, Refusal, RequestedTerms, ResultKind, State, Status, Suspension,
-        Task, TaskEvent, TaskFilter, TaskId, TaskKey, TaskRecord, Terms, Timestamp,
+        Advance, Ask, AttemptOutcome, Attempts, Cleanup, CleanupEnd, Clock, Entry, EntryKind, Failure, FailureKind,
+        IdSource, Identity, InvalidOwner, InvalidTaskId, Lease, LeaseToken, MailboxId, Outcome, OwnerId, PartsName,
+        PastAttempt, Payload, Policy, Progress, Recording, Refusal, RequestedTerms, ResultKind, State, Status,
+        Suspension, Task, TaskEvent, TaskFilter, TaskId, TaskKey, TaskRecord, Terms, Timestamp,
     };
 }
 

@@ -112,8 +112,8 @@ pub async fn start_on(server: &Server, backend: Backend, options: &Options) -> R
     Running::start_on(server, backend, options).await
 }
 
-/// Serves until the process is asked to stop (Ctrl-C or SIGTERM), then shuts down: `/readyz` says so, running legs end
-/// at their next step boundary, or after `drain-ms`, and are returned to the queue, and then no more requests are
+/// Serves until the process is asked to stop (Ctrl-C or SIGTERM), then shuts down: `/readyz` says so, running attempts
+/// end at their next step boundary, or after `drain-ms`, and are returned to the queue, and then no more requests are
 /// answered.
 ///
 /// Once the server listens, it prints on standard output what a user needs: the URLs of the endpoint and of the
@@ -166,7 +166,7 @@ async fn until_stopped(running: Running, ready: impl FnOnce(SocketAddr)) {
     running.welcome().await.print();
     ready(running.address());
     stop_wanted().await;
-    tracing::info!("stopping: running legs are returned to the queue");
+    tracing::info!("stopping: running attempts are returned to the queue");
     running.stop().await;
 }
 

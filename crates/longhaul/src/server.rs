@@ -107,7 +107,7 @@ impl Server {
     /// stopped running everywhere: it sees what the task's steps recorded, and removes what they made. A task whose
     /// tool returned something, a result or an error, is not cleaned up after: that was up to the tool.
     ///
-    /// If it fails, panics, takes longer than the setting `cleaning-ms` (a minute), or its worker dies, it is tried
+    /// If it fails, panics, takes longer than the setting `cleanup-ms` (a minute), or its worker dies, it is tried
     /// again, five times in all, with growing pauses: it must do no harm the second time. After that it is given up,
     /// and the log says so. The status of the task is not changed by any of this, and its client sees nothing of it.
     ///

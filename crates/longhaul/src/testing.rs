@@ -2,7 +2,7 @@
 //!
 //! There is no HTTP, no database and no waiting here. Time stands still while a tool runs, and jumps to the next moment
 //! that matters when everything waits, so that a sleep of a day takes no time. Everything else is as in production: the
-//! arguments are checked, the tool runs in legs, steps are recorded and replayed.
+//! arguments are checked, the tool runs in attempts, steps are recorded and replayed.
 //!
 //! ```
 //! use longhaul::rmcp::handler::server::wrapper::Parameters;
@@ -46,7 +46,7 @@
 //! let call = testing::server(Migrations).call("migrate", json!({"tables": ["a", "b"]}));
 //! let run = call.crash_after("migrate a").to_end().await?;
 //! assert_eq!(run.text(), "2000 rows");
-//! assert_eq!((run.legs(), run.times("migrate a")), (2, 1));
+//! assert_eq!((run.attempts(), run.times("migrate a")), (2, 1));
 //!
 //! // Every step, before and after.
 //! testing::crash_everywhere(Migrations, "migrate", json!({"tables": ["a", "b"]})).await?;
@@ -70,7 +70,7 @@ use serde_json::Value;
 use crate::Server;
 
 mod call;
-mod cleanings;
+mod cleanups;
 mod client;
 mod error;
 mod everywhere;

@@ -4,7 +4,7 @@ use http::header::{HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use longhaul_audit::{Entry, Event, Outcome};
 use longhaul_core::{TaskKey, limits};
-use longhaul_engine::{FactError, FactRecorded};
+use longhaul_engine::{SignalError, SignalRecorded};
 use serde::de::IgnoredAny;
 use serde_json::json;
 
@@ -75,15 +75,15 @@ async fn take_from_holder(shared: &Shared, token: &CallbackToken, value: &[u8]) 
         Ok(value) => value,
         Err(answer) => return answer,
     };
-    match shared.engine.record_fact_by_token(&token.task, &token.hash(), value).await {
-        Ok(FactRecorded::First) => Answer::TAKEN,
-        Ok(FactRecorded::Earlier(_)) => Answer::SECOND,
-        Ok(FactRecorded::TooLate) => Answer::TOO_LATE,
-        Err(FactError::NotFound | FactError::Name { .. }) => Answer::WRONG,
-        Err(FactError::Ended) => Answer::ENDED,
-        Err(FactError::Empty) => Answer::NOT_JSON,
-        Err(FactError::TooLarge { .. }) => Answer::TOO_LARGE,
-        Err(FactError::Unavailable(error)) => {
+    match shared.engine.record_signal_by_token(&token.task, &token.hash(), value).await {
+        Ok(SignalRecorded::First) => Answer::TAKEN,
+        Ok(SignalRecorded::Earlier(_)) => Answer::SECOND,
+        Ok(SignalRecorded::TooLate) => Answer::TOO_LATE,
+        Err(SignalError::NotFound | SignalError::Name { .. }) => Answer::WRONG,
+        Err(SignalError::Ended) => Answer::ENDED,
+        Err(SignalError::Empty) => Answer::NOT_JSON,
+        Err(SignalError::TooLarge { .. }) => Answer::TOO_LARGE,
+        Err(SignalError::Unavailable(error)) => {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(task_id = %token.task.id, error, "a callback could not be recorded");
             Answer::UNAVAILABLE

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::Either;
 use longhaul_core::{FailureKind, TaskKey, Timestamp};
-use longhaul_engine::Leg;
+use longhaul_engine::Attempt;
 use rmcp::ErrorData;
 use rmcp::handler::server::common::{AsRequestContext, FromContextPart};
 use rmcp::model::ClientCapabilities;
@@ -23,8 +23,8 @@ mod callback;
 mod calling;
 mod calls;
 mod input;
-mod looking;
 mod plain;
+mod polling;
 mod progress;
 mod variables;
 
@@ -37,10 +37,10 @@ pub use variables::VariableError;
 /// A tool's handle on its own call: steps, sleeps, questions, progress and variables. Take it as a parameter of a tool,
 /// next to [`Parameters`](rmcp::handler::server::wrapper::Parameters). Clones are the same handle.
 ///
-/// In a task, a tool runs in *legs*. When it waits for the client, sleeps for long, or its worker dies, its future is
-/// dropped; later the tool is run again from its first line. [Steps](Self::step) that were recorded are not run again:
-/// they return their recorded values, and so do answers and sleeps. Code between steps runs in every leg and should do
-/// the same each time. In a plain call nothing is recorded: steps simply run.
+/// In a task, a tool runs in *attempts*. When it waits for the client, sleeps for long, or its worker dies, its future
+/// is dropped; later the tool is run again from its first line. [Steps](Self::step) that were recorded are not run
+/// again: they return their recorded values, and so do answers and sleeps. Code between steps runs in every attempt and
+/// should do the same each time. In a plain call nothing is recorded: steps simply run.
 ///
 /// ```
 /// # use longhaul_mcp as longhaul;
@@ -74,19 +74,19 @@ struct Inner {
 }
 
 enum Run {
-    Task(Leg),
+    Task(Attempt),
     Plain(PlainCall),
 }
 
 impl TaskContext {
     pub(crate) fn task(
-        leg: Leg,
+        attempt: Attempt,
         capabilities: ClientCapabilities,
         given: BTreeMap<String, Value>,
         caller: Option<VerifiedCaller>,
         calls: Arc<dyn Calls>,
     ) -> Self {
-        Self(Arc::new(Inner { run: Run::Task(leg), capabilities, given, caller, calls: Some(calls) }))
+        Self(Arc::new(Inner { run: Run::Task(attempt), capabilities, given, caller, calls: Some(calls) }))
     }
 
     pub(crate) fn plain(
@@ -98,7 +98,7 @@ impl TaskContext {
         Self(Arc::new(Inner { run: Run::Plain(call), capabilities, given, caller, calls: None }))
     }
 
-    /// Runs `run` once and records its value; later legs get the recorded value and do not run it again.
+    /// Runs `run` once and records its value; later attempts get the recorded value and do not run it again.
     ///
     /// This is for work that cannot fail; work that can is for [`try_step`](Self::try_step). The value is any type that
     /// `serde` can write and read.
@@ -113,10 +113,11 @@ impl TaskContext {
     ///
     /// `run` runs at least once: if the process dies after the work and before the record, it runs again. Hand
     /// [`idempotency_key`](Self::idempotency_key) to systems that take one. The first recorded value wins. Names are
-    /// unique within a task: two steps with the same name end it as failed. A store that does not answer ends the leg
-    /// and is tried again, which the tool never sees. A recorded value that is no longer a `T` ends the task as failed.
+    /// unique within a task: two steps with the same name end it as failed. A store that does not answer ends the
+    /// attempt and is tried again, which the tool never sees. A recorded value that is no longer a `T` ends the task as
+    /// failed.
     ///
-    /// A `Result` is refused by the compiler, because its error would be recorded, and replayed in every later leg:
+    /// A `Result` is refused by the compiler, because its error would be recorded, and replayed in every later attempt:
     ///
     /// ```compile_fail,E0283
     /// # use longhaul_mcp as longhaul;
@@ -160,12 +161,12 @@ impl TaskContext {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        let leg = match &self.0.run {
-            Run::Task(leg) => leg,
+        let attempt = match &self.0.run {
+            Run::Task(attempt) => attempt,
             Run::Plain(call) => return call.step(run).await,
         };
-        let text = leg.step(name, async || Ok(write(leg, name, run().await?).await)).await?;
-        Ok(read(leg, name, &text).await)
+        let text = attempt.step(name, async || Ok(write(attempt, name, run().await?).await)).await?;
+        Ok(read(attempt, name, &text).await)
     }
 
     /// Sleeps. In a task this costs nothing, for hours or days. In a plain call the time is limited: a tool that sleeps
@@ -175,7 +176,7 @@ impl TaskContext {
     pub fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + '_ {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         match &self.0.run {
-            Run::Task(leg) => Either::Left(leg.sleep_ms(ms)),
+            Run::Task(attempt) => Either::Left(attempt.sleep_ms(ms)),
             Run::Plain(call) => Either::Right(call.sleep_ms(ms)),
         }
     }
@@ -185,7 +186,7 @@ impl TaskContext {
         let since_epoch = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
         let until = Timestamp::from_ms(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX));
         match &self.0.run {
-            Run::Task(leg) => Either::Left(leg.sleep_until(until)),
+            Run::Task(attempt) => Either::Left(attempt.sleep_until(until)),
             Run::Plain(call) => Either::Right(call.sleep_until(until)),
         }
     }
@@ -196,7 +197,7 @@ impl TaskContext {
     #[must_use]
     pub fn cancelled(&self) -> CancellationToken {
         match &self.0.run {
-            Run::Task(leg) => leg.cancelled().clone(),
+            Run::Task(attempt) => attempt.cancelled().clone(),
             Run::Plain(call) => call.cancelled().clone(),
         }
     }
@@ -205,7 +206,7 @@ impl TaskContext {
     #[must_use]
     pub fn attempt(&self) -> u32 {
         match &self.0.run {
-            Run::Task(leg) => leg.task().attempt,
+            Run::Task(attempt) => attempt.task().attempt,
             Run::Plain(_) => 1,
         }
     }
@@ -214,24 +215,25 @@ impl TaskContext {
     #[must_use]
     pub fn deadline(&self) -> Option<SystemTime> {
         match &self.0.run {
-            Run::Task(leg) => UNIX_EPOCH.checked_add(Duration::from_millis(leg.task().deadline().as_ms())),
+            Run::Task(attempt) => UNIX_EPOCH.checked_add(Duration::from_millis(attempt.task().deadline().as_ms())),
             Run::Plain(_) => None,
         }
     }
 
     /// How much longer this call may run in one piece: until the worker that runs it has to end, less the time in which
-    /// it records that. A step that takes longer is interrupted, and begun again in the next leg. `None` if there is no
-    /// such end: on a local server, whose legs end with the task's [deadline](Self::deadline), and in a plain call.
+    /// it records that. A step that takes longer is interrupted, and begun again in the next attempt. `None` if there
+    /// is no such end: on a local server, whose attempts end with the task's [deadline](Self::deadline), and in a plain
+    /// call.
     #[must_use]
-    pub fn leg_left(&self) -> Option<Duration> {
+    pub fn attempt_left(&self) -> Option<Duration> {
         match &self.0.run {
-            Run::Task(leg) => leg.left_ms().map(Duration::from_millis),
+            Run::Task(attempt) => attempt.left_ms().map(Duration::from_millis),
             Run::Plain(_) => None,
         }
     }
 
-    /// Who made this call, as it was verified when it was made: the same in every leg, on every machine, however long
-    /// ago that was. If a team shares the task, it is the member who made the call. `None` for callers whom nobody
+    /// Who made this call, as it was verified when it was made: the same in every attempt, on every machine, however
+    /// long ago that was. If a team shares the task, it is the member who made the call. `None` for callers whom nobody
     /// identifies, such as those of a local server for one user, and in tasks that a version without this began.
     ///
     /// ```
@@ -255,42 +257,42 @@ impl TaskContext {
     #[must_use]
     pub fn task_key(&self) -> Option<TaskKey> {
         match &self.0.run {
-            Run::Task(leg) => Some(leg.task().key()),
+            Run::Task(attempt) => Some(attempt.task().key()),
             Run::Plain(_) => None,
         }
     }
 
     /// A key for other systems that recognise a repeated request by one. In a task it is the task's id, the same in
-    /// every leg. In a plain call it is derived from the caller and the idempotency key that it sent, so that a retry
-    /// has the same one; if it sent none, the key is generated for this call and stays the same through its rounds of
-    /// questions.
+    /// every attempt. In a plain call it is derived from the caller and the idempotency key that it sent, so that a
+    /// retry has the same one; if it sent none, the key is generated for this call and stays the same through its
+    /// rounds of questions.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         match &self.0.run {
-            Run::Task(leg) => leg.task().id.to_string(),
+            Run::Task(attempt) => attempt.task().id.to_string(),
             Run::Plain(call) => call.key().to_owned(),
         }
     }
 }
 
 /// The JSON text of what step `name` returned.
-async fn write<T: Serialize>(leg: &Leg, name: &str, value: T) -> String {
+async fn write<T: Serialize>(attempt: &Attempt, name: &str, value: T) -> String {
     match serde_json::to_string(&value) {
         Ok(text) => text,
         Err(error) => {
             let message = format!("the value of step `{name}` cannot be written as JSON: {error}");
-            leg.fail(FailureKind::Misuse, message).await
+            attempt.fail(FailureKind::Misuse, message).await
         }
     }
 }
 
 /// What is on record for step `name`.
-async fn read<T: DeserializeOwned>(leg: &Leg, name: &str, text: &str) -> T {
+async fn read<T: DeserializeOwned>(attempt: &Attempt, name: &str, text: &str) -> T {
     match serde_json::from_str(text) {
         Ok(value) => value,
         Err(error) => {
             let message = format!("the recorded value of step `{name}` is not what the tool expects: {error}");
-            leg.fail(FailureKind::Corrupt, message).await
+            attempt.fail(FailureKind::Corrupt, message).await
         }
     }
 }

@@ -115,7 +115,7 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
     }
 
     // Everything below is passed on unchanged, except for the states of requests with several rounds, and tools that a
-    // caller may not call. Requests about tasks do not come here: their dialects answer them.
+    // caller may not call. Requests about tasks do not come here: their protocol versions answer them.
 
     async fn get_task(
         &self,

@@ -1,23 +1,23 @@
-//! Durable tool calls for any rmcp server: the handler, the tool runner and the dialects.
+//! Durable tool calls for any rmcp server: the handler, the tool runner and the protocol versions.
 //!
 //! [`McpServer`] answers requests and, on the worker's side, runs tools. It wraps an ordinary `rmcp` handler: calls of
 //! the tools that have a [`TaskPolicy`] become tasks for clients that know tasks; everything else reaches the handler
 //! unchanged. A tool that needs more than being run again after a crash takes a [`TaskContext`].
 //!
 //! The modules form layers, and each imports only from the layers below it: `revision`, `policy`, `settings` and
-//! `nearest`; `schema`; `shared`; `views`, `context`, `cleaning`, `runner`, `tool_check` and `backend`; `dialect`; one
-//! module for each dialect in `dialects`, and `durable` at the same level; `router`; `server`. `ARCHITECTURE.md` has
-//! the table, and a test checks the code against it.
+//! `nearest`; `schema`; `shared`; `views`, `context`, `cleanup`, `runner`, `tool_check` and `backend`;
+//! `protocol_version`; one module for each protocol version in `protocol_versions`, and `durable` at the same level;
+//! `router`; `server`. `ARCHITECTURE.md` has the table, and a test checks the code against it.
 
 mod backend;
 mod callbacks;
-mod cleaning;
+mod cleanup;
 mod context;
-mod dialect;
-mod dialects;
 mod durable;
 mod nearest;
 mod policy;
+mod protocol_version;
+mod protocol_versions;
 mod revision;
 mod router;
 mod runner;
@@ -31,7 +31,7 @@ mod shared;
 mod tool_check;
 mod views;
 
-pub use cleaning::{End, EndedTask, EndedTaskError};
+pub use cleanup::{End, EndedTask, EndedTaskError};
 pub use context::{Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, UseTryStep, VariableError};
 pub use longhaul_engine::{Every, VariableLimit};
 pub use policy::{Policies, TaskPolicy};

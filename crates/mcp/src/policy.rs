@@ -122,7 +122,7 @@ impl TaskPolicy {
     /// once, unless [`questions_within`](Self::questions_within) says otherwise. A client that leaves before the answer
     /// cancels the task, unless it sent an idempotency key. The wait is never longer than the one for jobs
     /// (`--inline-wait-s`). It counts only in `2026-07-28`, where the server decides what a call becomes: in the other
-    /// dialects, clients that ask for a task get one.
+    /// protocol versions, clients that ask for a task get one.
     #[must_use]
     pub const fn handle_after(mut self, time: Duration) -> Self {
         self.handle_after = time;
@@ -197,8 +197,8 @@ impl TaskPolicy {
         self
     }
 
-    /// Deletes the task as soon as its client has fetched the result, in the dialects that know when that is: the
-    /// operations of SEP-1391. Do not use it for results that others may still read, such as other clients of one
+    /// Deletes the task as soon as its client has fetched the result, in the protocol versions that know when that is:
+    /// the operations of SEP-1391. Do not use it for results that others may still read, such as other clients of one
     /// owner.
     #[must_use]
     pub const fn forget_once_fetched(mut self) -> Self {
@@ -215,10 +215,10 @@ impl TaskPolicy {
         self
     }
 
-    /// Says that callers need this scope to call the tool, in every dialect. Repeat it for several: all of them are
-    /// needed then. Callers without them do not see the tool, and are told which scopes a call of it needs. It holds
-    /// for callers who come with scopes; those whom something identified that knows none, such as IAM, may call every
-    /// tool. The server does not start with something that is not a scope (RFC 6749, section 3.3).
+    /// Says that callers need this scope to call the tool, in every protocol version. Repeat it for several: all of
+    /// them are needed then. Callers without them do not see the tool, and are told which scopes a call of it needs. It
+    /// holds for callers who come with scopes; those whom something identified that knows none, such as IAM, may call
+    /// every tool. The server does not start with something that is not a scope (RFC 6749, section 3.3).
     #[must_use]
     pub fn scope(mut self, scope: impl Into<String>) -> Self {
         self.scopes.insert(scope.into());

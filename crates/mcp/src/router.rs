@@ -1,5 +1,5 @@
-//! What every request goes through: it is read once, offered to the dialects in their order, and passed on to `rmcp` if
-//! none of them answers. Only this module has the list of all dialects.
+//! What every request goes through: it is read once, offered to the protocol versions in their order, and passed on to
+//! `rmcp` if none of them answers. Only this module has the list of all protocol versions.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use tracing::Instrument;
 
 use crate::Body;
 use crate::backend::Backend;
-use crate::dialect::{Dialect, Endpoint};
-use crate::dialects::{async_calls, core_tasks, handshake, job_tools, operations, tasks_extension};
+use crate::protocol_version::{Endpoint, ProtocolVersion};
+use crate::protocol_versions::{async_calls, core_tasks, handshake, job_tools, operations, tasks_extension};
 use crate::revision::Generation;
 use crate::shared::Shared;
 use crate::shared::guard::{Panicked, catch};
@@ -31,9 +31,9 @@ mod batch;
 use access::Gate;
 use batch::{Answering, Kind};
 
-/// The dialects, in the order in which they are asked. The handshake takes all that is left of older revisions, so it
-/// is the last.
-const DIALECTS: &[&dyn Dialect] = &[
+/// The protocol versions, in the order in which they are asked. The handshake takes all that is left of older
+/// revisions, so it is the last.
+const PROTOCOL_VERSIONS: &[&dyn ProtocolVersion] = &[
     &tasks_extension::TasksExtension,
     &operations::Operations,
     &async_calls::AsyncCalls,
@@ -53,7 +53,7 @@ pub(crate) struct Router {
 
 impl Router {
     pub(crate) fn new(backend: Arc<dyn Backend>, shared: Arc<Shared>) -> Self {
-        Self { endpoint: Arc::new(Endpoint::new(backend, shared, DIALECTS)) }
+        Self { endpoint: Arc::new(Endpoint::new(backend, shared, PROTOCOL_VERSIONS)) }
     }
 
     pub(crate) async fn respond(&self, request: Request<Bytes>, caller: Principal) -> Response<Body> {
@@ -62,7 +62,8 @@ impl Router {
             Ok(admitted) => admitted,
             Err(refused) => return refused,
         };
-        // The futures of all dialects are inside of each other: on the heap, they do not fill the callers' stacks.
+        // The futures of all protocol versions are inside of each other: on the heap, they do not fill the callers'
+        // stacks.
         admitted.during(Box::pin(self.respond_to(request, caller))).await
     }
 
@@ -171,8 +172,8 @@ impl Router {
             }
             Message::Notification { method, params } => {
                 let notice = Notice { method, params, owner, scope, client: &client };
-                for dialect in DIALECTS {
-                    dialect.on_notification(&notice, &self.endpoint).await;
+                for protocol_version in PROTOCOL_VERSIONS {
+                    protocol_version.on_notification(&notice, &self.endpoint).await;
                 }
                 self.endpoint.pass_on(request, None).await
             }
@@ -195,8 +196,8 @@ impl Router {
     }
 
     async fn dispatch(&self, call: &Incoming<'_>) -> Response<Body> {
-        for dialect in DIALECTS {
-            if let Some(answer) = dialect.answer(call, &self.endpoint).await {
+        for protocol_version in PROTOCOL_VERSIONS {
+            if let Some(answer) = protocol_version.answer(call, &self.endpoint).await {
                 return answer;
             }
         }
@@ -217,8 +218,8 @@ impl Router {
             return unavailable;
         }
         let Some(last) = last else { return self.attend(request, caller).await };
-        for dialect in DIALECTS {
-            if let Some(answer) = dialect.resume(last, caller.owner, &self.endpoint).await {
+        for protocol_version in PROTOCOL_VERSIONS {
+            if let Some(answer) = protocol_version.resume(last, caller.owner, &self.endpoint).await {
                 return retry_after::announced(answer, Generation::Handshake).await;
             }
         }
@@ -231,8 +232,8 @@ impl Router {
             Ok(client) => client,
             Err(error) => return reply::error_with(StatusCode::NOT_FOUND, None, &error),
         };
-        for dialect in DIALECTS {
-            if let Some(answer) = dialect.attend(&client, caller.owner, &self.endpoint).await {
+        for protocol_version in PROTOCOL_VERSIONS {
+            if let Some(answer) = protocol_version.attend(&client, caller.owner, &self.endpoint).await {
                 return answer;
             }
         }

@@ -1,11 +1,11 @@
-//! The tool runner: calls the author's handler on the worker's side, for one leg of a task.
+//! The tool runner: calls the author's handler on the worker's side, for one attempt of a task.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use longhaul_core::{Ask, NOTICE_TOOL, ResultKind};
-use longhaul_engine::{Cleaned, Driven, Ended, Leg, LegEnd, Round, ToolRunner};
+use longhaul_core::{Ask, ResultKind, WEBHOOK_DELIVERY_TOOL};
+use longhaul_engine::{Attempt, AttemptEnd, Cleaned, Driven, Ended, Round, ToolRunner};
 use rmcp::model::{
     CallToolResponse, CallToolResult, ClientCapabilities, InitializeRequestParams, InputRequiredResult, InputResponses,
     NumberOrString, ProgressToken, ProtocolVersion,
@@ -49,9 +49,9 @@ impl<H: ServerHandler> Runner<H> {
     }
 
     /// Whether the handler does not have the tool of a task: another server has accepted it, with other tools or
-    /// another version of this one. A handler that names no tools has every one, but not that of notices.
+    /// another version of this one. A handler that names no tools has every one, but not that of webhook deliveries.
     async fn lacks(&self, tool: &str) -> bool {
-        if tool == NOTICE_TOOL {
+        if tool == WEBHOOK_DELIVERY_TOOL {
             return true;
         }
         if self.tools.contains(tool) {
@@ -75,52 +75,60 @@ impl<H: ServerHandler> Runner<H> {
     }
 
     /// Calls the tool with what came with the call, or with the answers of the latest round.
-    async fn call(&self, leg: &Leg, call: StoredCall, round: Option<(Option<String>, InputResponses)>) -> LegEnd {
+    async fn call(
+        &self,
+        attempt: &Attempt,
+        call: StoredCall,
+        round: Option<(Option<String>, InputResponses)>,
+    ) -> AttemptEnd {
         let declared = call.meta.client_capabilities().unwrap_or_default();
         let (wire, pipes) = Wire::new();
         let service = serve_directly::<RoleServer, _, _, _, _>(UnusedService, wire, Some(client(declared.clone())));
         let calls = CallsOf { make_handler: Arc::clone(&self.make_handler), shared: Arc::clone(&self.shared) };
-        let context = context(&service, leg, &call, &declared, Arc::new(calls));
-        let params = call.into_params(&leg.task().tool, round);
+        let context = context(&service, attempt, &call, &declared, Arc::new(calls));
+        let params = call.into_params(&attempt.task().tool, round);
         let make_handler = Arc::clone(&self.make_handler);
         let tool = {
-            let leg = leg.clone();
+            let attempt = attempt.clone();
             // The handler is made inside, so that a panic there is caught too.
             let call = async move { make_handler().call_tool(params, context).await };
-            async move { leg.drive(catch(call)).await }
+            async move { attempt.drive(catch(call)).await }
         };
-        match Pump::new(leg.clone(), declared.clone(), pipes, self.shared.logs.of(leg.task().id)).run(tool).await {
-            Ok(called) => end(leg, called, &declared).await,
-            Err(reason) => LegEnd::Crashed { reason },
+        match Pump::new(attempt.clone(), declared.clone(), pipes, self.shared.logs.of(attempt.task().id))
+            .run(tool)
+            .await
+        {
+            Ok(called) => end(attempt, called, &declared).await,
+            Err(reason) => AttemptEnd::Crashed { reason },
         }
     }
 }
 
 #[async_trait]
 impl<H: ServerHandler> ToolRunner for Runner<H> {
-    async fn run(&self, leg: Leg) -> LegEnd {
-        if self.lacks(&leg.task().tool).await {
-            return LegEnd::NoSuchTool;
+    async fn run(&self, attempt: Attempt) -> AttemptEnd {
+        if self.lacks(&attempt.task().tool).await {
+            return AttemptEnd::NoSuchTool;
         }
-        let _held = self.shared.memory.for_leg(leg.request()).await;
-        let call: StoredCall = match serde_json::from_str(leg.request()) {
+        let _held = self.shared.memory.for_attempt(attempt.request()).await;
+        let call: StoredCall = match serde_json::from_str(attempt.request()) {
             Ok(call) => call,
             Err(error) => return failed(&errors::internal("the stored call cannot be read", &error)),
         };
-        let round = match leg.drive(leg.last_round()).await {
+        let round = match attempt.drive(attempt.last_round()).await {
             Driven::Ended(None) => None,
             Driven::Ended(Some((carry, answers))) => match read_round(&carry, answers) {
                 Ok(round) => Some(round),
                 Err(error) => return failed(&errors::internal("the answers to a round cannot be read", &error)),
             },
-            Driven::Suspended(suspended) => return LegEnd::Suspended(suspended),
+            Driven::Suspended(suspended) => return AttemptEnd::Suspended(suspended),
         };
-        self.call(&leg, call, round).await
+        self.call(&attempt, call, round).await
     }
 
     async fn clean(&self, ended: &Ended) -> Cleaned {
         let Some(cleaner) = self.cleaners.of(&ended.task().tool) else { return Cleaned::NoSuchTool };
-        let _held = self.shared.memory.for_leg(ended.request()).await;
+        let _held = self.shared.memory.for_attempt(ended.request()).await;
         // The author's code is called inside, so that a panic there is caught too.
         match catch(async { cleaner(ended.clone()).await }).await {
             Ok(Ok(())) => Cleaned::Done,
@@ -150,33 +158,33 @@ fn client(capabilities: ClientCapabilities) -> InitializeRequestParams {
 
 fn context(
     service: &RunningService<RoleServer, UnusedService>,
-    leg: &Leg,
+    attempt: &Attempt,
     call: &StoredCall,
     declared: &ClientCapabilities,
     calls: Arc<dyn Calls>,
 ) -> RequestContext<RoleServer> {
-    let id = NumberOrString::String(leg.task().id.to_string().into());
+    let id = NumberOrString::String(attempt.task().id.to_string().into());
     let mut context = RequestContext::new(id.clone(), service.peer().clone());
-    context.ct = leg.cancelled().clone();
+    context.ct = attempt.cancelled().clone();
     context.meta = call.meta_for(ProgressToken(id));
     call.caller.clone().into_iter().for_each(|caller| drop(context.extensions.insert(caller)));
     let (given, caller) = (call.given.clone(), call.caller.clone());
-    context.extensions.insert(TaskContext::task(leg.clone(), declared.clone(), given, caller, calls));
+    context.extensions.insert(TaskContext::task(attempt.clone(), declared.clone(), given, caller, calls));
     context
 }
 
-async fn end(leg: &Leg, called: Called, declared: &ClientCapabilities) -> LegEnd {
+async fn end(attempt: &Attempt, called: Called, declared: &ClientCapabilities) -> AttemptEnd {
     match called {
-        Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
+        Driven::Suspended(suspended) => AttemptEnd::Suspended(suspended),
         Driven::Ended(Err(Panicked(words))) => {
             // The panic's message is for the tool's author; clients are shown the reason.
-            tracing::error!(panic = words, task_id = %leg.task().id, "the tool panicked");
-            LegEnd::Crashed { reason: "the tool panicked".to_owned() }
+            tracing::error!(panic = words, task_id = %attempt.task().id, "the tool panicked");
+            AttemptEnd::Crashed { reason: "the tool panicked".to_owned() }
         }
         Driven::Ended(Ok(Err(error))) => failed(&error),
         Driven::Ended(Ok(Ok(CallToolResponse::Complete(result)))) => completed(&result),
         Driven::Ended(Ok(Ok(CallToolResponse::InputRequired(asked)))) => match round(asked, declared) {
-            Ok(round) => leg.ask_round(round).await,
+            Ok(round) => attempt.ask_round(round).await,
             Err(error) => failed(&error),
         },
         // A task, or anything that a later version of `rmcp` may add.
@@ -184,18 +192,18 @@ async fn end(leg: &Leg, called: Called, declared: &ClientCapabilities) -> LegEnd
     }
 }
 
-fn completed(result: &CallToolResult) -> LegEnd {
+fn completed(result: &CallToolResult) -> AttemptEnd {
     let kind = if result.is_error == Some(true) { ResultKind::ToolError } else { ResultKind::Success };
     match serde_json::to_string(result) {
-        Ok(result) => LegEnd::Completed { result, kind },
+        Ok(result) => AttemptEnd::Completed { result, kind },
         Err(error) => failed(&errors::internal("the tool's result is not JSON", &error)),
     }
 }
 
-fn failed(error: &ErrorData) -> LegEnd {
+fn failed(error: &ErrorData) -> AttemptEnd {
     let detail = serde_json::to_string(error)
         .unwrap_or_else(|_no_json| serde_json::json!({"code": error.code.0, "message": error.message}).to_string());
-    LegEnd::Failed { message: error.message.to_string(), detail }
+    AttemptEnd::Failed { message: error.message.to_string(), detail }
 }
 
 fn round(asked: InputRequiredResult, declared: &ClientCapabilities) -> Result<Round, ErrorData> {

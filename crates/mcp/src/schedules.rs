@@ -102,7 +102,7 @@ impl Schedules {
     pub(crate) fn new(shared: Arc<Shared>, schedules: &[Schedule]) -> Self {
         let unsaid = match shared.settings.anonymous_callers {
             AnonymousCallers::OneUser => OwnerId::of(Identity::Anonymous),
-            AnonymousCallers::Strangers => nobody(),
+            AnonymousCallers::AnonymousCallers => nobody(),
         };
         let plans = schedules.iter().filter_map(|schedule| {
             let times = Times::of(schedule)

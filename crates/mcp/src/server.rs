@@ -33,7 +33,7 @@ pub struct McpServer {
 
 impl McpServer {
     /// A server whose calls are answered by what `make_handler` makes: one handler for each request, and one for each
-    /// leg of a task. Calls of the tools in `policies` become tasks.
+    /// attempt of a task. Calls of the tools in `policies` become tasks.
     pub fn new<H: ServerHandler>(
         make_handler: impl Fn() -> H + Send + Sync + 'static,
         policies: impl Into<Policies>,

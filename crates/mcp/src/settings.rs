@@ -108,7 +108,7 @@ pub enum AnonymousCallers {
     /// Anyone. A task's id is what protects it (MCP `2025-11-25`, "Task Isolation and Access Control"): they may not
     /// list tasks, and what they choose themselves, such as tokens and idempotency keys, is valid within their session
     /// only.
-    Strangers,
+    AnonymousCallers,
     /// One and the same user, who may list the tasks, and finds them by tokens and keys from any session.
     OneUser,
 }
@@ -126,7 +126,7 @@ impl McpSettings {
             ask_ms_max: 5 * 60 * 1_000,
             result_ms_max: 5 * 60 * 1_000,
             retry_ms: 1_000,
-            anonymous_callers: AnonymousCallers::Strangers,
+            anonymous_callers: AnonymousCallers::AnonymousCallers,
             inline_wait_ms: 20_000,
             keep_alive_ms: 15_000,
             plain_wait_ms_max: 20_000,
@@ -165,15 +165,16 @@ impl ServerSettings {
 
 fn engine(values: &Values) -> Result<Settings, SettingsError> {
     let default = Settings::default();
-    let leg_ms_max = values.find(&table::LEG_MS)?;
+    let attempt_ms_max = values.find(&table::ATTEMPT_MS)?;
     Ok(Settings {
         lease_ms: values.get(&table::LEASE_MS)?,
         heartbeat_ms: values.get(&table::HEARTBEAT_MS)?,
         progress_ms: values.get(&table::PROGRESS_MS)?,
-        cleaning_ms: values.get(&table::CLEANING_MS)?,
+        cleanup_ms: values.get(&table::CLEANUP_MS)?,
         resend_ms: values.get(&table::RESEND_MS)?,
-        leg_ms_max,
-        leg_margin_ms: leg_ms_max.map_or(default.leg_margin_ms, |leg_ms| default.leg_margin_ms.min(leg_ms / 4)),
+        attempt_ms_max,
+        attempt_margin_ms: attempt_ms_max
+            .map_or(default.attempt_margin_ms, |attempt_ms| default.attempt_margin_ms.min(attempt_ms / 4)),
         stop_grace_ms: values.find(&table::DRAIN_MS)?.unwrap_or(default.stop_grace_ms),
         open_tasks_max: count(values, &table::OPEN_TASKS_MAX)?.unwrap_or(default.open_tasks_max),
         stored_bytes_max: values.get(&table::STORED_MB_MAX)? << 20,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use longhaul_core::Announced;
+use longhaul_core::NotificationKind;
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -192,15 +192,19 @@ impl Reader<'_> {
     }
 
     /// All that ends, unless something else is said.
-    fn events(&mut self, value: Option<&Value>, at: &str) -> Option<BTreeSet<Announced>> {
+    fn events(&mut self, value: Option<&Value>, at: &str) -> Option<BTreeSet<NotificationKind>> {
         let Some(value) = value else {
-            return Some(BTreeSet::from([Announced::Completed, Announced::Failed, Announced::Cancelled]));
+            return Some(BTreeSet::from([
+                NotificationKind::Completed,
+                NotificationKind::Failed,
+                NotificationKind::Cancelled,
+            ]));
         };
-        let event = |value: &Value| Announced::ALL.into_iter().find(|event| value == event.as_str());
+        let event = |value: &Value| NotificationKind::ALL.into_iter().find(|event| value == event.as_str());
         let events = value.as_array().and_then(|list| list.iter().map(event).collect::<Option<BTreeSet<_>>>());
         let events = events.filter(|events| !events.is_empty());
         if events.is_none() {
-            let all = Announced::ALL.map(Announced::as_str).join(", ");
+            let all = NotificationKind::ALL.map(NotificationKind::as_str).join(", ");
             self.fault(at, format!("must be a list of at least one of {all}"));
         }
         events

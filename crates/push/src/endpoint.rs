@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use longhaul_core::{Announced, Announcement};
+use longhaul_core::{Notification, NotificationKind};
 use url::Url;
 
 use crate::Secret;
@@ -15,7 +15,7 @@ pub struct Endpoint {
     /// Where it is.
     pub url: Url,
     /// What it is told of.
-    pub events: BTreeSet<Announced>,
+    pub events: BTreeSet<NotificationKind>,
     /// Of which tools: their names, in which `*` stands for anything. Empty for all.
     pub tools: Vec<String>,
     /// What its webhooks are signed with: one, or two while one replaces the other. None if they were not read.
@@ -27,9 +27,9 @@ pub struct Endpoint {
 impl Endpoint {
     /// Whether it is told of this.
     #[must_use]
-    pub fn wants(&self, announcement: &Announcement) -> bool {
-        let wants_tool = self.tools.is_empty() || self.tools.iter().any(|tool| matches(tool, &announcement.tool));
-        self.events.contains(&announcement.what) && wants_tool
+    pub fn wants(&self, notification: &Notification) -> bool {
+        let wants_tool = self.tools.is_empty() || self.tools.iter().any(|tool| matches(tool, &notification.tool));
+        self.events.contains(&notification.what) && wants_tool
     }
 }
 

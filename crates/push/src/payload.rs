@@ -1,49 +1,49 @@
 //! What receivers get, as `docs/schemas/webhook-1.json` describes it: fields may be added, and mean the same for ever.
 
 use jiff::Timestamp;
-use longhaul_core::Announcement;
+use longhaul_core::Notification;
 use serde_json::{Map, Value, json};
 
-/// The body of the webhook for `announcement`: the same for each try.
+/// The body of the webhook for `notification`: the same for each try.
 #[must_use]
-pub fn payload(announcement: &Announcement) -> String {
+pub fn payload(notification: &Notification) -> String {
     json!({
-        "type": format!("task.{}", announcement.what.as_str()),
-        "timestamp": moment(announcement),
-        "data": details(announcement),
+        "type": format!("task.{}", notification.what.as_str()),
+        "timestamp": moment(notification),
+        "data": details(notification),
     })
     .to_string()
 }
 
 /// Which task it is about, and what became of it.
 #[must_use]
-pub fn details(announcement: &Announcement) -> Value {
+pub fn details(notification: &Notification) -> Value {
     let mut data = Map::from_iter([
-        ("taskId".to_owned(), json!(announcement.task.id.to_string())),
-        ("tool".to_owned(), json!(announcement.tool)),
-        ("status".to_owned(), json!(announcement.what.as_str())),
+        ("taskId".to_owned(), json!(notification.task.id.to_string())),
+        ("tool".to_owned(), json!(notification.tool)),
+        ("status".to_owned(), json!(notification.what.as_str())),
     ]);
-    data.extend(announcement.message.as_ref().map(|message| ("message".to_owned(), json!(message))));
-    data.extend(announcement.trace.map(|trace| ("traceparent".to_owned(), json!(trace.as_str()))));
+    data.extend(notification.message.as_ref().map(|message| ("message".to_owned(), json!(message))));
+    data.extend(notification.trace.map(|trace| ("traceparent".to_owned(), json!(trace.as_str()))));
     Value::Object(data)
 }
 
 /// When it happened (RFC 3339, UTC).
-pub(crate) fn moment(announcement: &Announcement) -> String {
-    let ms = i64::try_from(announcement.at.as_ms()).unwrap_or(i64::MAX);
+pub(crate) fn moment(notification: &Notification) -> String {
+    let ms = i64::try_from(notification.at.as_ms()).unwrap_or(i64::MAX);
     Timestamp::from_millisecond(ms).unwrap_or_default().to_string()
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use longhaul_core::{Announced, TaskKey, TraceParent};
+    use longhaul_core::{NotificationKind, TaskKey, TraceParent};
     use longhaul_testkit::given;
 
     use super::*;
 
-    pub(crate) fn announcement(what: Announced) -> Announcement {
+    pub(crate) fn notification(what: NotificationKind) -> Notification {
         let id = "01890a5d-ac96-774b-bcce-b302099a8057".parse().unwrap();
-        Announcement {
+        Notification {
             task: TaskKey::new(given::owner("alice"), id),
             what,
             attempt: 3,
@@ -56,7 +56,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_payload_says_which_task_and_what_became_of_it() {
-        let body = payload(&announcement(Announced::Completed));
+        let body = payload(&notification(NotificationKind::Completed));
         assert_eq!(
             body,
             r#"{"data":{"status":"completed","taskId":"01890a5d-ac96-774b-bcce-b302099a8057","tool":"report"},"timestamp":"2025-11-21T18:33:20.123Z","type":"task.completed"}"#
@@ -68,10 +68,10 @@ pub(crate) mod tests {
         let text = include_str!("../../../docs/schemas/webhook-1.json");
         let schema = jsonschema::validator_for(&serde_json::from_str(text).unwrap()).unwrap();
         let trace = TraceParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
-        for what in Announced::ALL {
-            let full = Announcement { message: Some("too late".to_owned()), trace, ..announcement(what) };
-            for announcement in [announcement(what), full] {
-                let body: Value = serde_json::from_str(&payload(&announcement)).unwrap();
+        for what in NotificationKind::ALL {
+            let full = Notification { message: Some("too late".to_owned()), trace, ..notification(what) };
+            for notification in [notification(what), full] {
+                let body: Value = serde_json::from_str(&payload(&notification)).unwrap();
                 assert!(schema.is_valid(&body), "{body}");
             }
         }

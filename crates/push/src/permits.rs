@@ -9,18 +9,18 @@ const OPEN_MAX: usize = 4;
 
 /// The open requests of each endpoint.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Places(Arc<Mutex<HashMap<String, usize>>>);
+pub(crate) struct Permits(Arc<Mutex<HashMap<String, usize>>>);
 
 /// One open request; over when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    of: Places,
+pub(crate) struct Permit {
+    of: Permits,
     endpoint: String,
 }
 
-impl Places {
-    /// A place for one more request, if there is one.
-    pub(crate) fn take(&self, endpoint: &str) -> Option<Place> {
+impl Permits {
+    /// A permit for one more request, if there is one.
+    pub(crate) fn take(&self, endpoint: &str) -> Option<Permit> {
         let mut open = self.lock();
         let count = open.entry(endpoint.to_owned()).or_default();
         if *count >= OPEN_MAX {
@@ -28,7 +28,7 @@ impl Places {
         }
         *count += 1;
         drop(open);
-        Some(Place { of: self.clone(), endpoint: endpoint.to_owned() })
+        Some(Permit { of: self.clone(), endpoint: endpoint.to_owned() })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, usize>> {
@@ -36,7 +36,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(count) = self.of.lock().get_mut(&self.endpoint) {
             *count = count.saturating_sub(1);
@@ -49,13 +49,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_endpoint_has_its_own_places_and_gets_them_back() {
-        let places = Places::default();
-        let mut taken: Vec<Place> = (0..OPEN_MAX).filter_map(|_| places.take("a")).collect();
+    fn each_endpoint_has_its_own_permits_and_gets_them_back() {
+        let permits = Permits::default();
+        let mut taken: Vec<Permit> = (0..OPEN_MAX).filter_map(|_| permits.take("a")).collect();
         assert_eq!(taken.len(), OPEN_MAX);
-        assert!(places.take("a").is_none());
-        assert!(places.take("b").is_some());
+        assert!(permits.take("a").is_none());
+        assert!(permits.take("b").is_some());
         taken.pop();
-        assert!(places.take("a").is_some());
+        assert!(permits.take("a").is_some());
     }
 }

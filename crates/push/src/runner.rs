@@ -1,30 +1,30 @@
-//! Runs notices; leaves all other tasks to the server's own tools.
+//! Runs webhook deliveries; leaves all other tasks to the server's own tools.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use longhaul_core::{Progress, ResultKind};
-use longhaul_engine::{Cleaned, Driven, Ended, Engine, Every, Leg, LegEnd, ToolRunner};
+use longhaul_engine::{Attempt, AttemptEnd, Cleaned, Driven, Ended, Engine, Every, ToolRunner};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::notices::{Arguments, Told};
-use crate::permits::Places;
+use crate::permits::Permits;
 use crate::schedule::{PAUSES_MS, pause_ms};
 use crate::sender::{Answer, Sender, Sent};
+use crate::webhook_deliveries::{Arguments, Told};
 use crate::{Endpoint, Endpoints, Reach, gone, payload};
 
-/// How long a notice waits, without a worker, when its endpoint is told as much as it may be.
+/// How long a webhook delivery waits, without a worker, when its endpoint is told as much as it may be.
 const FULL_PAUSE: Duration = Duration::from_secs(2);
 
-/// Runs notices by sending webhooks, and all other tasks as another runner does.
-pub struct NoticeRunner {
+/// Runs webhook deliveries by sending webhooks, and all other tasks as another runner does.
+pub struct WebhookDeliveryRunner {
     inner: Arc<dyn ToolRunner>,
     engine: Engine,
     endpoints: Endpoints,
     sender: Sender,
-    places: Places,
+    permits: Permits,
 }
 
 /// What one try came to: the text that its step records.
@@ -43,38 +43,44 @@ enum Try {
     },
 }
 
-/// Why a try could not be made: it is made again in another leg.
+/// Why a try could not be made: it is made again in another attempt.
 type NotTried = Box<dyn std::error::Error + Send + Sync>;
 
-impl NoticeRunner {
+impl WebhookDeliveryRunner {
     /// A runner for these endpoints. `engine` records which of them have switched themselves off.
     #[must_use]
     pub fn new(inner: Arc<dyn ToolRunner>, engine: Engine, endpoints: Endpoints, reach: Reach) -> Self {
-        Self { inner, engine, endpoints, sender: Sender::new(reach), places: Places::default() }
+        Self { inner, engine, endpoints, sender: Sender::new(reach), permits: Permits::default() }
     }
 
-    async fn tell(&self, leg: &Leg) -> LegEnd {
-        let Ok(Told { arguments }) = serde_json::from_str(leg.request()) else {
-            return failed("the stored announcement cannot be read");
+    async fn tell(&self, attempt: &Attempt) -> AttemptEnd {
+        let Ok(Told { arguments }) = serde_json::from_str(attempt.request()) else {
+            return failed("the stored notification cannot be read");
         };
         let Some(endpoint) = self.endpoints.named(&arguments.endpoint) else {
             return untold(&format!("the endpoint `{}` is not configured any more", arguments.endpoint));
         };
-        match self.try_until_told(leg, endpoint, &arguments).await {
+        match self.try_until_told(attempt, endpoint, &arguments).await {
             Ok(end) => end,
-            Err(error) => LegEnd::Crashed { reason: error.to_string() },
+            Err(error) => AttemptEnd::Crashed { reason: error.to_string() },
         }
     }
 
-    async fn try_until_told(&self, leg: &Leg, endpoint: &Endpoint, arguments: &Arguments) -> Result<LegEnd, NotTried> {
-        let (id, body) = (arguments.announcement.id(), payload(&arguments.announcement));
+    async fn try_until_told(
+        &self,
+        attempt: &Attempt,
+        endpoint: &Endpoint,
+        arguments: &Arguments,
+    ) -> Result<AttemptEnd, NotTried> {
+        let (id, body) = (arguments.notification.id(), payload(&arguments.notification));
         let (mut asked_ms, mut last) = (None, String::new());
         for (number, scheduled_ms) in (1_u8..).zip(PAUSES_MS) {
             if number > 1 {
-                leg.sleep_ms(pause_ms(scheduled_ms, asked_ms, &*self.engine.ports().ids)).await;
+                attempt.sleep_ms(pause_ms(scheduled_ms, asked_ms, &*self.engine.ports().ids)).await;
             }
             let every = Every::fixed(FULL_PAUSE);
-            let text = leg.poll_until(&format!("try {number}"), every, || self.try_once(endpoint, &id, &body)).await?;
+            let text =
+                attempt.poll_until(&format!("try {number}"), every, || self.try_once(endpoint, &id, &body)).await?;
             match serde_json::from_str(&text)? {
                 Try::Told { status } => {
                     return Ok(completed(
@@ -86,7 +92,7 @@ impl NoticeRunner {
                 Try::Failed { why, retry_after_ms } => {
                     let message = Some(format!("try {number} of {}: {why}", PAUSES_MS.len()));
                     let (done, total) = (f64::from(number), Some(PAUSES_MS.len() as f64));
-                    leg.progress(Progress { done, total, message });
+                    attempt.progress(Progress { done, total, message });
                     (asked_ms, last) = (retry_after_ms, why);
                 }
             }
@@ -96,7 +102,7 @@ impl NoticeRunner {
 
     /// The text of a [`Try`]; `None` if the endpoint is told as much at the moment as it may be.
     async fn try_once(&self, endpoint: &Endpoint, id: &str, body: &str) -> Result<Option<String>, NotTried> {
-        let Some(_place) = self.places.take(&endpoint.name) else { return Ok(None) };
+        let Some(_permit) = self.permits.take(&endpoint.name) else { return Ok(None) };
         let outcome = if gone::is_off(&self.engine, endpoint).await? {
             Try::Off
         } else {
@@ -119,14 +125,14 @@ impl NoticeRunner {
 }
 
 #[async_trait]
-impl ToolRunner for NoticeRunner {
-    async fn run(&self, leg: Leg) -> LegEnd {
-        if !leg.task().is_notice() {
-            return self.inner.run(leg).await;
+impl ToolRunner for WebhookDeliveryRunner {
+    async fn run(&self, attempt: Attempt) -> AttemptEnd {
+        if !attempt.task().is_webhook_delivery() {
+            return self.inner.run(attempt).await;
         }
-        match leg.drive(self.tell(&leg)).await {
+        match attempt.drive(self.tell(&attempt)).await {
             Driven::Ended(end) => end,
-            Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
+            Driven::Suspended(suspended) => AttemptEnd::Suspended(suspended),
         }
     }
 
@@ -136,19 +142,19 @@ impl ToolRunner for NoticeRunner {
 }
 
 /// A result of the form that tools' results have.
-fn completed(text: &str, kind: ResultKind) -> LegEnd {
+fn completed(text: &str, kind: ResultKind) -> AttemptEnd {
     let is_error = kind == ResultKind::ToolError;
     let result = json!({"content": [{"type": "text", "text": text}], "isError": is_error}).to_string();
-    LegEnd::Completed { result, kind }
+    AttemptEnd::Completed { result, kind }
 }
 
-/// The end of a notice that nobody wants any more.
-fn untold(why: &str) -> LegEnd {
+/// The end of a webhook delivery that nobody wants any more.
+fn untold(why: &str) -> AttemptEnd {
     completed(why, ResultKind::ToolError)
 }
 
-/// The end of a notice that was not told, in the form of a JSON-RPC error.
-fn failed(message: &str) -> LegEnd {
+/// The end of a webhook delivery that was not told, in the form of a JSON-RPC error.
+fn failed(message: &str) -> AttemptEnd {
     let detail = json!({"code": -32603, "message": message}).to_string();
-    LegEnd::Failed { message: message.to_owned(), detail }
+    AttemptEnd::Failed { message: message.to_owned(), detail }
 }

@@ -198,19 +198,20 @@ declare! {
         "How long a connection is kept open after an answer until the head of its next request is complete, in \
          milliseconds. Longer than clients keep theirs, so that none of them sends a request while its connection is \
          being closed.";
-    CONCURRENCY: Number = Number::count("legs", 1, 1_024), local Value("32"), worker Value("1"),
-        parameter "LegsPerWorker" =>
-        "How many legs one worker runs at a time.";
-    OWNER_CONCURRENCY: Number = Number::count("legs", 1, 1_024),
+    CONCURRENCY: Number = Number::count("attempts", 1, 1_024), local Value("32"), worker Value("1"),
+        parameter "AttemptsPerWorker" =>
+        "How many attempts one worker runs at a time.";
+    OWNER_CONCURRENCY: Number = Number::count("attempts", 1, 1_024),
         local Unset("all but an eighth of `concurrency`, and one less at least"), worker Unset("no limit"),
-        parameter "LegsPerOwner" =>
-        "How many legs of one owner run at a time, so that other owners find a free one.";
-    LEG_MS: Number = Number::ms(10, limits::TTL_MS_CEILING), local Unset("no limit but the tool's own"),
+        parameter "AttemptsPerOwner" =>
+        "How many attempts of one owner run at a time, so that other owners find a free one.";
+    ATTEMPT_MS: Number = Number::ms(10, limits::TTL_MS_CEILING), local Unset("no limit but the tool's own"),
         lambda Unset("unknown") =>
-        "Longest leg in milliseconds; a task continues in another leg at its next step boundary. On AWS it is the \
+        "Longest attempt in milliseconds; a task continues in another attempt at its next step boundary. On AWS it is \
+         the \
          worker's timeout, `WorkerTimeoutSeconds`.";
     DRAIN_MS: Number = Number::ms(0, 3_600_000), local Unset("2000 with `sqlite`, 20000 with `dynamodb`") =>
-        "How long running legs have to reach a step boundary after the process was asked to stop (SIGTERM or \
+        "How long running attempts have to reach a step boundary after the process was asked to stop (SIGTERM or \
          Ctrl-C), in milliseconds. Then they are given back where they are, and another process, or the next one, \
          continues them.";
     // After a kill the next attempt starts one lease later, and that has to be within a minute. The default on Lambda
@@ -226,8 +227,8 @@ declare! {
     PROGRESS_MS: Number = Number::ms(100, 60_000), local Value("500"), lambda Value("2000"), parameter "ProgressMs" =>
         "How often a worker writes a task's progress at most, in milliseconds. The first report after a quiet \
          interval of this length is written at once.";
-    CLEANING_MS: Number = Number::ms(1_000, 600_000), local Value("60000"), lambda Value("60000"),
-        parameter "CleaningMs" =>
+    CLEANUP_MS: Number = Number::ms(1_000, 600_000), local Value("60000"), lambda Value("60000"),
+        parameter "CleanupMs" =>
         "How long one try to clean up after a task may take, in milliseconds. A worker that dies in it is followed \
          by another one this much later.";
     RESEND_MS: Number = Number::ms(1_000, 600_000), local Value("30000"), lambda Value("30000"), parameter "ResendMs" =>

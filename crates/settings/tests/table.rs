@@ -98,7 +98,7 @@ fn a_setting_that_is_gone_is_refused_with_what_holds_now() {
         assert!(ALL.iter().all(|setting| setting.name() != name), "{name}");
         let variable = format!("LONGHAUL_{}", name.to_uppercase().replace('-', "_"));
         let said = |read: Result<Values, SettingsError>| read.unwrap_err().faults().first().unwrap().to_string();
-        let sentence = format!("is no setting any more, leave it out: {holds}");
+        let sentence = format!("is no setting any more, {holds}");
         assert_eq!(said(local(&[(name, "500")], &[])), format!("--{name} {sentence}"));
         assert_eq!(said(local(&[], &[(&variable, "500")])), format!("{variable} {sentence}"));
         assert_eq!(said(worker(&[(&variable, "500")])), format!("{variable} {sentence}"));
@@ -137,12 +137,12 @@ fn values_that_a_program_sets_are_read_back() {
     values.set(&LISTEN, &"127.0.0.1:1".parse().unwrap());
     values.set(&LOG_FORMAT, &LogFormat::Json);
     values.set(&ALLOW_HOST, &vec!["a.example".to_owned(), "b.example".to_owned()]);
-    values.set(&LEG_MS, &60_000);
+    values.set(&ATTEMPT_MS, &60_000);
     assert_eq!(values.check(), Ok(()));
     assert_eq!(values.get(&LISTEN).unwrap().port(), 1);
     assert_eq!(values.get(&LOG_FORMAT), Ok(LogFormat::Json));
     assert_eq!(values.get(&ALLOW_HOST).unwrap(), ["a.example", "b.example"]);
-    assert_eq!(values.find(&LEG_MS), Ok(Some(60_000)));
+    assert_eq!(values.find(&ATTEMPT_MS), Ok(Some(60_000)));
 }
 
 #[test]

@@ -10,7 +10,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use longhaul_sim::{Legs, LoadPlan, LoadReport, Throughput, run_load};
+use longhaul_sim::{Attempts, LoadPlan, LoadReport, Throughput, run_load};
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -47,7 +47,7 @@ fn plan_of(numbers: [&String; 3], words: &[String]) -> LoadPlan {
         keys: has("keys"),
         steps: if has("steps") { 10 } else { 0 },
         open_tasks_max: if has("limit") { 10_000 } else { plan.open_tasks_max },
-        legs: if has("ramp") { Legs::OF_A_NEW_QUEUE } else { plan.legs },
+        attempts: if has("ramp") { Attempts::OF_A_NEW_QUEUE } else { plan.attempts },
         ..plan
     }
 }

@@ -2,28 +2,30 @@
 
 use futures::future::join_all;
 use longhaul_core::{TaskId, TaskKey};
-use longhaul_engine::{Call, CallError, ChildEnd, LegEnd};
+use longhaul_engine::{AttemptEnd, Call, CallError, ChildEnd};
 use longhaul_testkit::models::PlantedFault;
 
 use super::plan::request_of;
 use super::tools::Running;
 
-/// How long a tool waits in its leg, by mistake.
-const LEASES_IN_LEG: u32 = 5;
+/// How long a tool waits in its attempt, by mistake.
+const LEASES_IN_ATTEMPT: u32 = 5;
 
 impl Running<'_> {
-    /// Calls these tools at once, and waits for all of them. How the leg ends, if it cannot.
-    pub(super) async fn call_all(&self, first: usize, count: usize) -> Option<LegEnd> {
+    /// Calls these tools at once, and waits for all of them. How the attempt ends, if it cannot.
+    pub(super) async fn call_all(&self, first: usize, count: usize) -> Option<AttemptEnd> {
         let at_ms = self.now_ms();
-        self.world.lock().checks.calls_begin(&self.key, self.attempt, at_ms);
+        self.world.lock().checks.calls_begin(&self.key, self.number, at_ms);
         let ends = join_all((first..first + count).map(|number| self.call(number))).await;
         self.world.lock().checks.calls_end(&self.key);
         let at_ms = self.now_ms();
         for end in ends {
             match end {
                 Ok(_) => {}
-                Err(CallError::TooDeep { .. }) => self.world.lock().checks.call_refused(self.leg.task(), at_ms),
-                Err(error @ CallError::NotAccepted(_)) => return Some(LegEnd::Crashed { reason: error.to_string() }),
+                Err(CallError::TooDeep { .. }) => self.world.lock().checks.call_refused(self.attempt.task(), at_ms),
+                Err(error @ CallError::NotAccepted(_)) => {
+                    return Some(AttemptEnd::Crashed { reason: error.to_string() });
+                }
             }
         }
         None
@@ -31,7 +33,7 @@ impl Running<'_> {
 
     async fn call(&self, number: usize) -> Result<ChildEnd, CallError> {
         let name = format!("c{number}");
-        let task = self.leg.task();
+        let task = self.attempt.task();
         let id = TaskId::derived(task.created_at, &[task.owner.as_bytes(), task.id.as_bytes(), name.as_bytes()]);
         let plan = &self.world.plan.calls[number];
         let prepare = || async move {
@@ -43,14 +45,14 @@ impl Running<'_> {
                 terms: plan.terms(),
                 idempotency: None,
                 trace: None,
-                cleaning: plan.cleaning,
+                cleanup: plan.cleanup,
                 not_before: None,
             })
         };
-        if self.world.planted == Some(PlantedFault::ChildAwaitedInLeg) {
-            self.wait_in_leg(TaskKey::new(task.owner, id)).await;
+        if self.world.planted == Some(PlantedFault::ChildAwaitedInAttempt) {
+            self.wait_in_attempt(TaskKey::new(task.owner, id)).await;
         }
-        let end = self.leg.call(&name, id, prepare).await?;
+        let end = self.attempt.call(&name, id, prepare).await?;
         let at_ms = self.now_ms();
         let mut state = self.world.lock();
         let super::world::State { checks, store, .. } = &mut *state;
@@ -58,10 +60,10 @@ impl Running<'_> {
         Ok(end)
     }
 
-    /// What a tool would do that waits in its leg for a child that it has made before.
-    async fn wait_in_leg(&self, child: TaskKey) {
+    /// What a tool would do that waits in its attempt for a child that it has made before.
+    async fn wait_in_attempt(&self, child: TaskKey) {
         let unfinished = || self.world.lock().store.peek(&child).is_some_and(|task| !task.has_ended());
-        for _ in 0..LEASES_IN_LEG {
+        for _ in 0..LEASES_IN_ATTEMPT {
             if unfinished() {
                 self.world.kernel.sleep(self.world.plan.settings.lease_ms).await;
             }

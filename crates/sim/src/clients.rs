@@ -115,7 +115,7 @@ impl Client {
             terms: plan.terms(),
             idempotency: idempotency.clone(),
             trace: None,
-            cleaning: plan.cleaning,
+            cleanup: plan.cleanup,
             not_before: plan.not_before_ms.map(|ms| Timestamp::from_ms(EPOCH_MS + ms)),
         };
         self.world.kernel.tell(|| format!("makes call {number}"));
@@ -365,7 +365,7 @@ impl Client {
     async fn answer_all(&self, key: TaskKey) {
         let Some(task) = self.world.lock().store.peek(&key).cloned() else { return };
         let State::InputRequired { asks, until } = task.state.clone() else { return };
-        // A task with a timer alongside its question continues by itself, and has to. One with cleaning has its
+        // A task with a timer alongside its question continues by itself, and has to. One with cleanup has its
         // deadline there.
         let waits_for_answers = until.is_none_or(|until| until >= task.deadline());
         if !waits_for_answers && self.world.plan.care != Care::Polls {

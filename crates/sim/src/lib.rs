@@ -2,7 +2,7 @@
 //!
 //! [`Plan::of`] makes a world from a seed, [`run`] runs it, and [`shrink`] makes the world of a failing seed smaller
 //! while it still fails. `docs/testing.md` says how to read a failure, and how to add a fault, a checker or an actor.
-//! The models of store, queue and places, and the faults that can be planted in them, are in
+//! The models of store, queue and permits, and the faults that can be planted in them, are in
 //! `longhaul_testkit::models`.
 
 #![expect(
@@ -15,7 +15,6 @@
     reason = "the numbers of a small world fit into every type used here, and nothing here runs in production"
 )]
 
-mod announcing;
 mod calling;
 mod checks;
 mod clients;
@@ -26,9 +25,10 @@ mod lying;
 mod metered;
 mod outside;
 mod partitions;
-mod places_port;
+mod permits_port;
 mod plan;
 mod ports;
+mod publishing;
 mod queue_port;
 mod roll;
 mod run;
@@ -47,7 +47,7 @@ mod world;
 mod worlds;
 
 pub use fault_profile::{FaultProfile, InjectedFault};
-pub use load::{Legs, LoadPlan, LoadReport, run_load};
+pub use load::{Attempts, LoadPlan, LoadReport, run_load};
 pub use longhaul_testkit::models::{PlantedFault, Promise, SCHEDULED_TOOL, Violation};
 pub use metered::MeteredStore;
 pub use partitions::{Throughput, Usage};
@@ -57,5 +57,5 @@ pub use schedule_plan::{Overlaps, SchedulePlan};
 pub use seeds::{SeedSearch, search};
 pub use shrink::{Shrunk, shrink};
 pub use story::{Line, StoryMode};
-pub use timed::{Looks, MakeLooks};
+pub use timed::{MakePolls, Polls};
 pub use world::Injected;

@@ -129,7 +129,7 @@ impl MeteredStore {
         let known = self.partitions.known(key);
         let bytes = known.task.as_ref().map_or(1, units::item_bytes);
         if let Some(task) = &known.task {
-            self.make_all(&units::looks(task, event, now)).await?;
+            self.make_all(&units::polls(task, event, now)).await?;
         }
         self.make(&units::task_update(key, bytes)).await?;
         Ok(known)
@@ -147,7 +147,7 @@ impl MeteredStore {
         let ends = after.has_ended() && known.task.as_ref().is_none_or(|before| !before.has_ended());
         self.partitions.note(&key, |known| known.task = Some(after.clone()));
         let in_parts = matches!(after.state.outcome(), Some(Payload::Parts { .. }));
-        if ends && !after.is_notice() && (known.slots > 0 || in_parts) {
+        if ends && !after.is_webhook_delivery() && (known.slots > 0 || in_parts) {
             // The end is on record. The count is corrected later.
             self.change_count(key.owner).await;
         }
@@ -175,7 +175,7 @@ impl TaskStore for MeteredStore {
             Err(
                 CreateError::TooManyOpen { .. } | CreateError::TooMuchStored { .. } | CreateError::TooManyNew { .. },
             ) => {
-                // Only the count was asked; then the adapter looks whether this is a retry.
+                // Only the count was asked; then the adapter polls whether this is a retry.
                 calls.iter().skip(1).rev().for_each(|call| self.partitions.unmake(call));
                 self.make(&units::task_read(&key, 1)).await?;
             }

@@ -1,4 +1,4 @@
-//! Somebody outside, who records the facts that tools wait for: at any time after a tool has told, also before it
+//! Somebody outside, who records the signals that tools wait for: at any time after a tool has told, also before it
 //! waits.
 
 use std::future::poll_fn;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use longhaul_core::EntryKind;
-use longhaul_engine::FactError;
+use longhaul_engine::SignalError;
 
 use super::clients::Client;
 use super::world::{HandedOut, World};
 
 /// Records what is due, until it is on record. Whoever dies after the record does not come back: then the task has to
-/// look itself.
-pub(crate) async fn record_facts(world: Arc<World>, client: Client) {
+/// poll itself.
+pub(crate) async fn record_signals(world: Arc<World>, client: Client) {
     loop {
         let next_ms = told(&world).await;
         let now_ms = world.kernel.now_ms();
@@ -23,17 +23,17 @@ pub(crate) async fn record_facts(world: Arc<World>, client: Client) {
             continue;
         }
         let (due, later) =
-            std::mem::take(&mut world.lock().handed_out).into_iter().partition(|fact| fact.due_ms <= now_ms);
+            std::mem::take(&mut world.lock().handed_out).into_iter().partition(|signal| signal.due_ms <= now_ms);
         world.lock().handed_out = later;
         let due: Vec<HandedOut> = due;
-        for mut fact in due {
-            if client.record_fact(&fact).await {
+        for mut signal in due {
+            if client.record_signal(&signal).await {
                 continue;
             }
-            let is_on_record = world.lock().store.entry(&fact.key, EntryKind::Fact, &fact.name).is_some();
+            let is_on_record = world.lock().store.entry(&signal.key, EntryKind::Signal, &signal.name).is_some();
             if !is_on_record {
-                fact.due_ms = world.kernel.now_ms() + world.plan.settings.lease_ms / 4;
-                world.lock().handed_out.push(fact);
+                signal.due_ms = world.kernel.now_ms() + world.plan.settings.lease_ms / 4;
+                world.lock().handed_out.push(signal);
             }
         }
     }
@@ -43,7 +43,7 @@ pub(crate) async fn record_facts(world: Arc<World>, client: Client) {
 async fn told(world: &World) -> u64 {
     poll_fn(|context| {
         let mut state = world.lock();
-        let next_ms = state.handed_out.iter().map(|fact| fact.due_ms).min();
+        let next_ms = state.handed_out.iter().map(|signal| signal.due_ms).min();
         if next_ms.is_none() {
             state.listener = Some(context.waker().clone());
         }
@@ -53,12 +53,15 @@ async fn told(world: &World) -> u64 {
 }
 
 impl Client {
-    /// Records a fact. Whether that was answered.
-    async fn record_fact(&self, fact: &HandedOut) -> bool {
-        self.world.kernel.tell(|| format!("records the fact `{}` of {}", fact.name, self.world.lock().name(&fact.key)));
-        let answer = self.request(async |engine| engine.record_fact(&fact.key, &fact.name, "\"there\"").await).await;
+    /// Records a signal. Whether that was answered.
+    async fn record_signal(&self, signal: &HandedOut) -> bool {
+        self.world
+            .kernel
+            .tell(|| format!("records the signal `{}` of {}", signal.name, self.world.lock().name(&signal.key)));
+        let answer =
+            self.request(async |engine| engine.record_signal(&signal.key, &signal.name, "\"there\"").await).await;
         match answer {
-            Some((_, Ok(_) | Err(FactError::Ended | FactError::NotFound))) => true,
+            Some((_, Ok(_) | Err(SignalError::Ended | SignalError::NotFound))) => true,
             Some((_, Err(_))) | None => false,
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use longhaul_core::{Cleaning, Policy, RequestedTerms, Terms};
+use longhaul_core::{Cleanup, Policy, RequestedTerms, Terms};
 use longhaul_engine::Settings;
 
 use super::fault_profile::FaultProfile;
@@ -25,8 +25,8 @@ pub struct Plan {
     pub fault_profile: FaultProfile,
     /// How long faults are injected, in milliseconds.
     pub chaos_ms: u64,
-    /// How many legs one owner may run at a time, if that is limited.
-    pub owner_legs: Option<u32>,
+    /// How many attempts one owner may run at a time, if that is limited.
+    pub owner_attempts: Option<u32>,
     /// Whether the store writes a new task's message with its record.
     pub store_and_queue: StoreAndQueue,
     /// How often clients read filtered lists, in milliseconds; `None` for never.
@@ -37,7 +37,7 @@ pub struct Plan {
     pub calls: Vec<CallPlan>,
     /// Who makes them.
     pub clients: Vec<ClientPlan>,
-    /// Whether clients poll at the end.
+    /// Whether clients poll the end.
     pub care: Care,
     /// How often a message is delivered before it becomes a dead letter.
     pub receives_max: u32,
@@ -75,7 +75,7 @@ pub enum StoreAndQueue {
     OneDatabase,
 }
 
-/// Whether clients poll at the end.
+/// Whether clients poll the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Care {
     /// Every accepted task is polled until it has ended.
@@ -94,7 +94,7 @@ pub enum Care {
 pub enum After {
     /// Nothing more.
     Stop,
-    /// Time passes until everything has expired, and clients look again.
+    /// Time passes until everything has expired, and clients poll again.
     Expiry,
 }
 
@@ -117,12 +117,12 @@ pub struct CallPlan {
     pub slack: Slack,
     /// How long the result is retained.
     pub retention_ms: u64,
-    /// How many consecutive legs may die.
+    /// How many consecutive attempts may die.
     pub consecutive_failures_max: u32,
-    /// Whether the tool has cleaning.
-    pub cleaning: Cleaning,
-    /// How often the cleaning fails before it succeeds.
-    pub cleaning_fails: u32,
+    /// Whether the tool has cleanup.
+    pub cleanup: Cleanup,
+    /// How often the cleanup fails before it succeeds.
+    pub cleanup_fails: u32,
     /// The moment before which it is not to start, in milliseconds since the world began; `None` for at once.
     pub not_before_ms: Option<u64>,
 }
@@ -164,11 +164,11 @@ pub enum Op {
     TwoAsks,
     /// A question or a timer, whichever comes first.
     AskOrSleep(u64),
-    /// Looks until something is there, which is so long after the first look; the pauses grow from the second time to
+    /// Polls until something is there, which is so long after the first poll; the pauses grow from the second time to
     /// the third.
-    Look(u64, u64, u64),
-    /// Waits for a fact, which is recorded so long after the tool told somebody.
-    Fact(u64),
+    Poll(u64, u64, u64),
+    /// Waits for a signal, which is recorded so long after the tool told somebody.
+    Signal(u64),
     /// Calls these tools at once, as tasks of their own: the calls from the first number, so many of them.
     Call(usize, usize),
     /// A progress report.
@@ -230,11 +230,11 @@ impl Plan {
         let settings = &self.settings;
         writeln!(
             f,
-            "lease {} ms, heartbeat {} ms, resend {} ms, legs of at most {:?} ms, {} open tasks, {:?} at the end",
+            "lease {} ms, heartbeat {} ms, resend {} ms, attempts of at most {:?} ms, {} open tasks, {:?} at the end",
             settings.lease_ms,
             settings.heartbeat_ms,
             settings.resend_ms,
-            settings.leg_ms_max,
+            settings.attempt_ms_max,
             settings.open_tasks_max,
             self.care
         )?;
@@ -247,8 +247,8 @@ impl Plan {
             self.visibility_ms,
             self.receives_max
         )?;
-        if let Some(legs_max) = self.owner_legs {
-            writeln!(f, "  at most {legs_max} leg(s) of one owner at a time")?;
+        if let Some(attempts_max) = self.owner_attempts {
+            writeln!(f, "  at most {attempts_max} attempt(s) of one owner at a time")?;
         }
         if self.store_and_queue == StoreAndQueue::OneDatabase {
             writeln!(f, "  store and queue are one database")?;
@@ -276,17 +276,19 @@ impl Plan {
         Ok(())
     }
 
-    /// How long the place of a leg is taken whose worker is not told when it ends, where legs are limited.
+    /// How long the permit of an attempt is taken whose worker is not told when it ends, where attempts are limited.
     #[must_use]
-    pub const fn leg_ms(&self) -> u64 {
+    pub const fn attempt_ms(&self) -> u64 {
         self.settings.lease_ms * 8
     }
 
-    /// Whether tools wait for facts.
+    /// Whether tools wait for signals.
     #[must_use]
-    pub fn has_facts(&self) -> bool {
-        let waits =
-            |call: &CallPlan| matches!(&call.tool, Tool::Script(ops) if ops.iter().any(|op| matches!(op, Op::Fact(_))));
+    pub fn has_signals(&self) -> bool {
+        let waits = |call: &CallPlan| {
+            matches!(&call.tool, Tool::Script(ops) if
+            ops.iter().any(|op| matches!(op, Op::Signal(_))))
+        };
         self.calls.iter().any(waits)
     }
 
@@ -371,11 +373,11 @@ impl Op {
     pub(crate) const fn entries_max(self) -> usize {
         match self {
             Self::Work(_) | Self::Progress | Self::Variable(_) | Self::Crash(_) | Self::Hang => 0,
-            Self::Step(..) | Self::Sleep(_) | Self::Ask | Self::Fact(_) => 1,
+            Self::Step(..) | Self::Sleep(_) | Self::Ask | Self::Signal(_) => 1,
             Self::TwoSteps(..) | Self::TwoAsks => 2,
             Self::Call(_, count) => 2 * count,
             Self::AskOrSleep(_) => 3,
-            Self::Look(_, first_ms, longest_ms) => {
+            Self::Poll(_, first_ms, longest_ms) => {
                 if first_ms < longest_ms {
                     2
                 } else {
@@ -387,9 +389,9 @@ impl Op {
 
     const fn ms(self) -> u64 {
         match self {
-            Self::Work(ms) | Self::Step(ms, _) | Self::Sleep(ms) | Self::AskOrSleep(ms) | Self::Fact(ms) => ms,
+            Self::Work(ms) | Self::Step(ms, _) | Self::Sleep(ms) | Self::AskOrSleep(ms) | Self::Signal(ms) => ms,
             Self::TwoSteps(one, two) => one + two,
-            Self::Look(there_ms, _, longest_ms) => there_ms + longest_ms,
+            Self::Poll(there_ms, _, longest_ms) => there_ms + longest_ms,
             Self::Ask
             | Self::TwoAsks
             | Self::Call(..)

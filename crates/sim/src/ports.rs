@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_core::{Clock, IdSource, Timestamp};
-use longhaul_engine::{Engine, LegLimit, Ports};
+use longhaul_engine::{AttemptLimit, Engine, Ports};
 
 use super::lying::{self, Instance};
 use super::metered::{HearOfRefusal, MeteredStore};
-use super::places_port::SimPlaces;
+use super::permits_port::SimPermits;
 use super::queue_port::queue_port;
 use super::store_port::store_port;
 use super::world::World;
@@ -27,10 +27,10 @@ pub(crate) fn engine(world: &Arc<World>, instance: Instance, skew_ms: i64) -> En
     }
     let ports = Ports { store, queue, clock, ids };
     let engine = Engine::new(ports, world.plan.settings);
-    let limit = world.plan.owner_legs.map(|legs_max| LegLimit {
-        places: Arc::new(SimPlaces { world: Arc::clone(world) }),
-        legs_max,
-        leg_ms: world.plan.leg_ms(),
+    let limit = world.plan.owner_attempts.map(|attempts_max| AttemptLimit {
+        permits: Arc::new(SimPermits { world: Arc::clone(world) }),
+        attempts_max,
+        attempt_ms: world.plan.attempt_ms(),
         wait_ms: world.plan.settings.lease_ms / 10,
         wait_ms_max: world.plan.settings.lease_ms,
     });

@@ -156,8 +156,8 @@ impl WorkQueue for SimQueue {
             let next_ms = {
                 let state = self.world.lock();
                 // A real queue does not report when its next message is due.
-                let look_ms = state.real_queue.is_some().then_some(now_ms + self.world.plan.settings.lease_ms / 10);
-                look_ms.or_else(|| state.queue.next_at_ms()).unwrap_or(ends_ms).clamp(now_ms + 1, ends_ms)
+                let poll_ms = state.real_queue.is_some().then_some(now_ms + self.world.plan.settings.lease_ms / 10);
+                poll_ms.or_else(|| state.queue.next_at_ms()).unwrap_or(ends_ms).clamp(now_ms + 1, ends_ms)
             };
             self.something_new(next_ms - now_ms).await;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use longhaul_core::{Cleaning, limits};
+use longhaul_core::{Cleanup, limits};
 use longhaul_engine::Settings;
 use longhaul_testkit::models::Randomness;
 
@@ -38,7 +38,7 @@ impl Plan {
             workers,
             fault_profile,
             chaos_ms,
-            owner_legs: None,
+            owner_attempts: None,
             store_and_queue: StoreAndQueue::Apart,
             filtered_lists_ms: None,
             latency_ms: dice.one_of(&[1, 5, lease_ms / 50]),
@@ -56,16 +56,16 @@ impl Plan {
         };
         plan.ensure_every_call_is_made();
         plan.add_retention_and_forget_requests();
-        plan.add_looks();
-        plan.add_cleaning();
+        plan.add_polls();
+        plan.add_cleanup();
         plan
     }
 
-    /// The world of `seed`, in which an owner may run one leg at a time, or two.
+    /// The world of `seed`, in which an owner may run one attempt at a time, or two.
     #[must_use]
-    pub fn with_limited_legs(seed: u64) -> Self {
-        let legs_max = Randomness::stream(seed, 4).between(1, 2) as u32;
-        Self { owner_legs: Some(legs_max), ..Self::of(seed) }
+    pub fn with_limited_attempts(seed: u64) -> Self {
+        let attempts_max = Randomness::stream(seed, 4).between(1, 2) as u32;
+        Self { owner_attempts: Some(attempts_max), ..Self::of(seed) }
     }
 
     /// The world of `seed`, in which two more clients read filtered lists again and again.
@@ -76,10 +76,10 @@ impl Plan {
         Self { filtered_lists_ms: Some(every_ms), ..plan }
     }
 
-    /// The world of `seed`, in which tools wait for facts that somebody outside records. In half of these worlds no
+    /// The world of `seed`, in which tools wait for signals that somebody outside records. In half of these worlds no
     /// fault is injected and nobody polls.
     #[must_use]
-    pub fn with_facts(seed: u64) -> Self {
+    pub fn with_signals(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 7);
         let mut plan = Self::of(seed);
         let lease_ms = plan.settings.lease_ms;
@@ -89,11 +89,11 @@ impl Plan {
         for call in &mut plan.calls {
             let ops = (0..dice.between(1, 3)).flat_map(|_| told_and_awaited(dice, lease_ms, plan.latency_ms)).collect();
             call.tool = Tool::Script(ops);
-            call.cleaning = Cleaning::None;
+            call.cleanup = Cleanup::None;
             call.slack = Slack::Plenty;
-            call.run_ms = plan.chaos_ms * 4 + lease_ms * 1_000 + 40 * limits::FACT_LOOK_MS_MAX;
+            call.run_ms = plan.chaos_ms * 4 + lease_ms * 1_000 + 40 * limits::SIGNAL_POLL_MS_MAX;
         }
-        plan.delay_ms_max = limits::FACT_LOOK_MS_MAX;
+        plan.delay_ms_max = limits::SIGNAL_POLL_MS_MAX;
         // Long waits have long runs, and nothing would happen until they are over.
         plan.after = After::Stop;
         plan
@@ -121,7 +121,7 @@ impl Plan {
         let mut plan = Self::of(seed);
         plan.care = Care::Server;
         // Cleaning up is not looked after: it needs polls, if its message is lost.
-        plan.calls.iter_mut().for_each(|call| call.cleaning = Cleaning::None);
+        plan.calls.iter_mut().for_each(|call| call.cleanup = Cleanup::None);
         plan.never_poll();
         plan
     }
@@ -148,7 +148,7 @@ impl Plan {
     }
 
     /// From separate dice too, at the ends of scripts.
-    fn add_looks(&mut self) {
+    fn add_polls(&mut self) {
         let dice = &mut Randomness::stream(self.seed, 5);
         let lease_ms = self.settings.lease_ms;
         for call in &mut self.calls {
@@ -156,22 +156,22 @@ impl Plan {
             if !ops.contains(&Op::Hang) && dice.happens(250) {
                 let first_ms = dice.one_of(&[lease_ms / 10, lease_ms / 3]);
                 let longest_ms = dice.one_of(&[first_ms, lease_ms, lease_ms * 2]);
-                ops.push(Op::Look(dice.below(lease_ms * 4), first_ms, longest_ms));
+                ops.push(Op::Poll(dice.below(lease_ms * 4), first_ms, longest_ms));
             }
         }
     }
 
     /// From separate dice too.
-    fn add_cleaning(&mut self) {
+    fn add_cleanup(&mut self) {
         let dice = &mut Randomness::stream(self.seed, 6);
         let lease_ms = self.settings.lease_ms;
         for call in &mut self.calls {
             if dice.happens(300) {
-                call.cleaning = Cleaning::ARMED;
+                call.cleanup = Cleanup::ARMED;
                 // While it waits, its message comes again and again until its deadline: at most 125 times.
                 call.run_ms = call.run_ms.min(lease_ms * 250);
                 self.delay_ms_max = self.delay_ms_max.max(lease_ms * 2);
-                call.cleaning_fails = dice.one_of(&[0, 0, 1, 2]) as u32;
+                call.cleanup_fails = dice.one_of(&[0, 0, 1, 2]) as u32;
             }
         }
     }
@@ -186,11 +186,11 @@ impl Plan {
     }
 }
 
-/// A fact that a tool waits for, perhaps after a step.
+/// A signal that a tool waits for, perhaps after a step.
 fn told_and_awaited(dice: &mut Randomness, lease_ms: u64, latency_ms: u64) -> Vec<Op> {
     let step = dice.happens(600).then(|| Op::Step(dice.below(lease_ms / 3), 12));
-    let fact = Op::Fact(dice.one_of(&[0, 1, latency_ms * 4, lease_ms / 3, lease_ms * 2]));
-    step.into_iter().chain([fact]).collect()
+    let signal = Op::Signal(dice.one_of(&[0, 1, latency_ms * 4, lease_ms / 3, lease_ms * 2]));
+    step.into_iter().chain([signal]).collect()
 }
 
 fn settings(dice: &mut Randomness) -> Settings {
@@ -201,13 +201,13 @@ fn settings(dice: &mut Randomness) -> Settings {
         progress_ms: lease_ms / 15,
         resend_ms: lease_ms,
         resend_ms_max: lease_ms * 4,
-        leg_ms_max: if dice.happens(350) { Some(lease_ms * dice.between(1, 4)) } else { None },
-        leg_margin_ms: lease_ms / 5,
+        attempt_ms_max: if dice.happens(350) { Some(lease_ms * dice.between(1, 4)) } else { None },
+        attempt_margin_ms: lease_ms / 5,
         stop_grace_ms: lease_ms / 10,
         inline_sleep_ms_max: dice.one_of(&[0, lease_ms / 10, lease_ms]),
         retry_ms: lease_ms / 30,
         retry_ms_max: lease_ms,
-        cleaning_ms: lease_ms * 2,
+        cleanup_ms: lease_ms * 2,
         write_tries_max: 4,
         end_tries_max: 4,
         write_retry_ms: lease_ms / 200,
@@ -256,8 +256,8 @@ fn call(dice: &mut Randomness, settings: &Settings, owners: usize, chaos_ms: u64
         slack,
         retention_ms: lease_ms * dice.between(1, 20),
         consecutive_failures_max: dice.between(1, 4) as u32,
-        cleaning: Cleaning::None,
-        cleaning_fails: 0,
+        cleanup: Cleanup::None,
+        cleanup_fails: 0,
         not_before_ms: None,
     }
 }

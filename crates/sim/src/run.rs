@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use longhaul_core::ports::{TaskStore, WorkQueue};
-use longhaul_core::{Cleaning, Clock, Task, TaskKey, limits};
+use longhaul_core::{Cleanup, Clock, Task, TaskKey, limits};
 use longhaul_testkit::models::{PlantedFault, Promise, Violation};
 
 use super::clients::{Client, care, cared_for, owner, stream_of};
 use super::kernel::{Kernel, RunEnd};
-use super::outside::record_facts;
+use super::outside::record_signals;
 use super::plan::{After, CallPlan, Care, Plan};
 use super::story::{Line, StoryMode};
-use super::timed::MakeLooks;
+use super::timed::MakePolls;
 use super::world::{Injected, State, World, stream};
-use super::{announcing, ports, stream_records, timed, workers};
+use super::{ports, publishing, stream_records, timed, workers};
 
 /// More events than any world needs.
 const EVENTS_MAX: u64 = 60_000;
-/// The same for worlds with cleaning, in which each message of a task that waits comes again until its deadline, and
+/// The same for worlds with cleanup, in which each message of a task that waits comes again until its deadline, and
 /// for those whose children sleep for an hour.
 const EVENTS_MAX_OF_LONG_WAITS: u64 = 4 * EVENTS_MAX;
 
@@ -62,13 +62,13 @@ pub fn run_with(
     run_as(plan, planted, story_mode, None, open)
 }
 
-/// Runs the world of `plan`, whose schedule those look at whom `make` makes.
+/// Runs the world of `plan`, whose schedule those poll whom `make` makes.
 #[must_use]
 pub fn run_scheduled(
     plan: &Plan,
     planted: Option<PlantedFault>,
     story_mode: StoryMode,
-    make: &Arc<MakeLooks>,
+    make: &Arc<MakePolls>,
 ) -> Report {
     run_as(plan, planted, story_mode, Some(make), |_clock| None)
 }
@@ -77,7 +77,7 @@ fn run_as(
     plan: &Plan,
     planted: Option<PlantedFault>,
     story_mode: StoryMode,
-    make: Option<&Arc<MakeLooks>>,
+    make: Option<&Arc<MakePolls>>,
     open: impl FnOnce(Arc<dyn Clock>) -> Option<Real>,
 ) -> Report {
     let kernel = Kernel::new(plan.seed, story_mode);
@@ -90,11 +90,11 @@ fn run_as(
     spawn_actors(&world);
     let lookers = plan.schedule.as_ref().map_or(0, |schedule| schedule.lookers.len());
     for (number, make) in make.into_iter().flat_map(|make| (0..lookers).map(move |number| (number, make))) {
-        let looks = timed::look(Arc::clone(&world), Arc::clone(make), number);
-        kernel.spawn(stream_of(70 + number), format!("looker {}", number + 1), looks);
+        let polls = timed::poll(Arc::clone(&world), Arc::clone(make), number);
+        kernel.spawn(stream_of(70 + number), format!("looker {}", number + 1), polls);
     }
-    let has_cleaning = plan.calls.iter().any(|call| call.cleaning != Cleaning::None);
-    let events_max = if has_cleaning || plan.has_children() || plan.schedule.is_some() {
+    let has_cleanup = plan.calls.iter().any(|call| call.cleanup != Cleanup::None);
+    let events_max = if has_cleanup || plan.has_children() || plan.schedule.is_some() {
         EVENTS_MAX_OF_LONG_WAITS
     } else {
         EVENTS_MAX
@@ -142,15 +142,15 @@ fn spawn_actors(world: &Arc<World>) {
         let reader = Client::new(world, 2_000 + number, owner(number));
         kernel.spawn(stream_of(50 + number), format!("reader {}", number + 1), reader.read_filtered_lists());
     }
-    if plan.has_facts() {
+    if plan.has_signals() {
         let client = Client::new(world, 3_000, owner(0));
-        kernel.spawn(stream_of(60), "somebody outside".to_owned(), record_facts(Arc::clone(world), client));
+        kernel.spawn(stream_of(60), "somebody outside".to_owned(), record_signals(Arc::clone(world), client));
     }
     if plan.care == Care::Stream {
         kernel.spawn(stream::STREAM, "who hears of records".to_owned(), stream_records::hear(Arc::clone(world)));
     }
     if plan.endpoints > 0 {
-        kernel.spawn(stream::ANNOUNCER, "the announcer".to_owned(), announcing::announce(Arc::clone(world)));
+        kernel.spawn(stream::PUBLISHER, "the publisher".to_owned(), publishing::publish(Arc::clone(world)));
     }
     if world.lock().real_store.is_some() {
         // A real store deletes expired tasks by itself; what has expired is not found either way.
@@ -189,7 +189,7 @@ async fn direct(world: Arc<World>) {
         checks.must_have_ended(store, &keys, plan.care, now, at_ms);
         checks.must_be_clean(store, &keys, now, at_ms);
         checks.ends_have_reasons(at_ms);
-        checks.must_be_announced(plan.endpoints, at_ms);
+        checks.must_be_published(plan.endpoints, at_ms);
         checks.must_have_kept_times(at_ms);
     }
     if plan.after == After::Expiry {
@@ -206,7 +206,8 @@ async fn check_rest(world: &Arc<World>) {
     let now = world.clock(0);
     let until_deadline_ms = world.lock().checks.last_deadline().map_or(0, |deadline| deadline.since_ms(now));
     // The message of a wait that was cut short comes when that wait would have been over.
-    let waits_ms = if world.plan.has_facts() || world.plan.has_children() { 2 * limits::FACT_LOOK_MS_MAX } else { 0 };
+    let waits_ms =
+        if world.plan.has_signals() || world.plan.has_children() { 2 * limits::SIGNAL_POLL_MS_MAX } else { 0 };
     // So does that of a task that was cancelled before its start.
     let starts_ms = world.plan.last_start_ms();
     world.kernel.sleep(until_deadline_ms + longest_ms + waits_ms + starts_ms + 8 * lease_ms).await;
@@ -223,29 +224,30 @@ fn patience_ms(plan: &Plan) -> u64 {
     let work_ms: u64 = plan.calls.iter().map(CallPlan::work_ms).sum();
     // A task whose tool hangs, or uses up its retries by hanging, ends at its deadline.
     let hang_ms = plan.calls.iter().filter(|call| !call.ends_by_itself()).map(|call| call.run_ms).max().unwrap_or(0);
-    // Each task may lose some legs to the end of the chaos, and each lost leg costs a lease, a visibility, a retry.
+    // Each task may lose some attempts to the end of the chaos, and each lost attempt costs a lease, a visibility, a
+    // retry.
     let tries = plan.calls.iter().map(|call| u64::from(call.consecutive_failures_max) + 4).sum::<u64>();
     let lost_ms = settings.lease_ms * 2
         + plan.visibility_ms.min(settings.lease_ms * 6)
         + settings.resend_ms_max
         + settings.retry_ms_max;
-    // A worker that dies leaves its leg's place taken, and those that wait look for one at times.
-    let limited_ms = if plan.owner_legs.is_some() { tries * (plan.leg_ms() + settings.lease_ms) } else { 0 };
-    // A task looks for a fact itself if whoever recorded it died: twice, if a leg dies too.
-    let facts_ms = if plan.has_facts() { tries * 2 * limits::FACT_LOOK_MS_MAX } else { 0 };
+    // A worker that dies leaves its attempt's permit taken, and those that wait look for one at times.
+    let limited_ms = if plan.owner_attempts.is_some() { tries * (plan.attempt_ms() + settings.lease_ms) } else { 0 };
+    // A task looks for a signal itself if whoever recorded it died: twice, if an attempt dies too.
+    let signals_ms = if plan.has_signals() { tries * 2 * limits::SIGNAL_POLL_MS_MAX } else { 0 };
     // A task may be cleaned only a lease after its end, and each try may die too.
-    let clean_ms = 6 * (settings.lease_ms + settings.cleaning_ms + settings.retry_ms_max) + settings.resend_ms_max;
-    // The same for the ends of children. One that sleeps looks at its parent now and then, and each generation does so
+    let clean_ms = 6 * (settings.lease_ms + settings.cleanup_ms + settings.retry_ms_max) + settings.resend_ms_max;
+    // The same for the ends of children. One that sleeps polls its parent now and then, and each generation does so
     // anew.
     let children_ms = if plan.has_children() {
-        tries * 2 * limits::FACT_LOOK_MS_MAX + u64::from(limits::CHILD_DEPTH_MAX) * limits::CHILD_LOOK_MS_MAX
+        tries * 2 * limits::SIGNAL_POLL_MS_MAX + u64::from(limits::CHILD_DEPTH_MAX) * limits::CHILD_POLL_MS_MAX
     } else {
         0
     };
     clean_ms
         + limited_ms
         + children_ms
-        + facts_ms
+        + signals_ms
         + plan.last_start_ms()
         + 4 * work_ms
         + hang_ms
@@ -262,7 +264,7 @@ fn all_ended(world: &World) -> bool {
         return false;
     }
     let done = |key: &TaskKey| {
-        let over = |task: &Arc<Task>| (task.has_ended() && !task.needs_cleaning()) || task.has_expired(now);
+        let over = |task: &Arc<Task>| (task.has_ended() && !task.needs_cleanup()) || task.has_expired(now);
         state.store.peek(key).is_none_or(over)
     };
     keys.iter().all(done)

@@ -11,10 +11,10 @@ pub struct SchedulePlan {
     pub made_up_within_ms: u64,
     /// The call whose plan its tasks follow.
     pub call: usize,
-    /// The clocks of those who look, against the true time.
+    /// The clocks of those who poll, against the true time.
     pub lookers: Vec<i64>,
-    /// How long they pause between two looks.
-    pub look_ms: u64,
+    /// How long they pause between two polls.
+    pub poll_ms: u64,
     /// How long at most nobody looks for one of them, now and then.
     pub away_ms: u64,
 }

@@ -1,7 +1,7 @@
 //! The sentences of a story.
 
 use longhaul_core::ports::{ApplyError, CreateError, Created, Recorded};
-use longhaul_core::{CleaningEnd, Entry, Outcome, Refusal, State, Suspension, Task, TaskEvent, TaskKey};
+use longhaul_core::{CleanupEnd, Entry, Outcome, Refusal, State, Suspension, Task, TaskEvent, TaskKey};
 
 use super::kernel::EPOCH_MS;
 
@@ -49,13 +49,13 @@ fn requested(name: &str, event: &TaskEvent) -> String {
         TaskEvent::TimeOut => format!("times {name} out"),
         TaskEvent::ExtendRetention { retention_ms } => format!("retains the result of {name} for {retention_ms} ms"),
         TaskEvent::Forget => format!("forgets {name}"),
-        TaskEvent::BeginCleaning { lease } => format!("begins to clean up after {name} until {}", moment(lease.until)),
-        TaskEvent::EndCleaning { end, .. } => match end {
-            CleaningEnd::Done => format!("has cleaned up after {name}"),
-            CleaningEnd::Failed { again_at } => {
+        TaskEvent::BeginCleanup { lease } => format!("begins to clean up after {name} until {}", moment(lease.until)),
+        TaskEvent::EndCleanup { end, .. } => match end {
+            CleanupEnd::Done => format!("has cleaned up after {name}"),
+            CleanupEnd::Failed { again_at } => {
                 format!("has failed to clean up after {name}, and leaves it until {}", moment(*again_at))
             }
-            CleaningEnd::NotRun { again_at } => {
+            CleanupEnd::NotRun { again_at } => {
                 format!("cannot clean up after {name}, and leaves it until {}", moment(*again_at))
             }
         },

@@ -206,8 +206,8 @@ impl Search {
         if self.best.after != After::Stop {
             gain = or(gain, self.change(|plan| plan.after = After::Stop));
         }
-        if self.best.settings.leg_ms_max.is_some() {
-            gain = or(gain, self.change(|plan| plan.settings.leg_ms_max = None));
+        if self.best.settings.attempt_ms_max.is_some() {
+            gain = or(gain, self.change(|plan| plan.settings.attempt_ms_max = None));
         }
         gain
     }

@@ -21,7 +21,7 @@ pub(crate) async fn hear(world: Arc<World>) {
     let lease_ms = world.plan.settings.lease_ms;
     loop {
         world.kernel.sleep(lease_ms * 2).await;
-        // Several records of one task are one task to look at.
+        // Several records of one task are one task to poll.
         let batch: BTreeSet<TaskKey> = world.lock().heard_of.iter().take(BATCH_MAX).copied().collect();
         for key in batch {
             let life = Killable { killed_by: InjectedFault::Kill, stop: None };

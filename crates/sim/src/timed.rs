@@ -1,4 +1,4 @@
-//! A schedule of a world: who looks at it is code from outside the test kit, on the ports of the simulation.
+//! A schedule of a world: who polls it is code from outside the test kit, on the ports of the simulation.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use super::plan::{CallPlan, Plan};
 use super::ports::engine;
 use super::world::{Killable, World};
 
-/// One process that looks at the schedule of a world.
+/// One process that polls the schedule of a world.
 #[async_trait]
-pub trait Looks: Send + Sync {
-    /// Looks at what is due. Whether all of it was handled.
-    async fn look(&self) -> bool;
+pub trait Polls: Send + Sync {
+    /// Polls at what is due. Whether all of it was handled.
+    async fn poll(&self) -> bool;
 }
 
-/// Makes the processes that look at the schedule of a world: for the plan, with this engine.
-pub type MakeLooks = dyn Fn(&Plan, Engine) -> Box<dyn Looks> + Send + Sync;
+/// Makes the processes that poll the schedule of a world: for the plan, with this engine.
+pub type MakePolls = dyn Fn(&Plan, Engine) -> Box<dyn Polls> + Send + Sync;
 
 impl Plan {
     /// Whose tasks the schedule makes.
@@ -37,20 +37,20 @@ impl Plan {
     }
 }
 
-/// Looks again and again, until no faults are injected any more. Whoever is killed, or goes, is replaced later.
-pub(crate) async fn look(world: Arc<World>, make: Arc<MakeLooks>, number: usize) {
+/// Polls again and again, until no faults are injected any more. Whoever is killed, or goes, is replaced later.
+pub(crate) async fn poll(world: Arc<World>, make: Arc<MakePolls>, number: usize) {
     let Some(plan) = world.plan.schedule.clone() else { return };
     let skew_ms = plan.lookers.get(number).copied().unwrap_or(0);
     let engine = engine(&world, Instance::Api, skew_ms);
     let goes_on = || world.lock().quiescent_since_ms.is_none();
     while goes_on() {
         let process = make(&world.plan, engine.clone());
-        let looks = world.kernel.draw(|dice| dice.between(1, 40));
+        let polls = world.kernel.draw(|dice| dice.between(1, 40));
         let life = Killable { killed_by: InjectedFault::Kill, stop: None };
         let living = async {
-            for _ in (0..looks).take_while(|_| goes_on()) {
-                look_once(&world, &*process).await;
-                world.kernel.sleep(plan.look_ms).await;
+            for _ in (0..polls).take_while(|_| goes_on()) {
+                poll_once(&world, &*process).await;
+                world.kernel.sleep(plan.poll_ms).await;
             }
         };
         let _killed = world.killable(&life, living).await;
@@ -59,10 +59,10 @@ pub(crate) async fn look(world: Arc<World>, make: Arc<MakeLooks>, number: usize)
     }
 }
 
-async fn look_once(world: &World, process: &dyn Looks) {
+async fn poll_once(world: &World, process: &dyn Polls) {
     let begun_ms = world.kernel.now_ms();
-    if process.look().await {
+    if process.poll().await {
         let at_ms = world.kernel.now_ms();
-        world.lock().checks.looked(begun_ms, at_ms);
+        world.lock().checks.polled(begun_ms, at_ms);
     }
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::{Either, join, select};
 use longhaul_core::{Ask, EntryKind, Progress, ResultKind, TaskKey};
-use longhaul_engine::{Cleaned, Driven, Ended, Every, Leg, LegEnd, Round, ToolRunner};
+use longhaul_engine::{Attempt, AttemptEnd, Cleaned, Driven, Ended, Every, Round, ToolRunner};
 use longhaul_testkit::models::{PlantedFault, Promise, SCHEDULED_TOOL};
 use serde_json::Value;
 
-use super::announcing::read_notice;
 use super::plan::{CallPlan, Ending, Op, Tool, call_of};
+use super::publishing::read_webhook_delivery;
 use super::world::{HandedOut, World};
 
 /// Runs all tools.
@@ -23,9 +23,9 @@ pub(crate) struct SimTools {
 /// One tool, running.
 pub(super) struct Running<'a> {
     pub(super) world: &'a World,
-    pub(super) leg: &'a Leg,
+    pub(super) attempt: &'a Attempt,
     pub(super) key: TaskKey,
-    pub(super) attempt: u32,
+    pub(super) number: u32,
     call: usize,
     plan: &'a CallPlan,
     received: std::sync::Mutex<Vec<(String, String)>>,
@@ -34,33 +34,34 @@ pub(super) struct Running<'a> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let at_ms = self.world.kernel.now_ms();
-        self.world.lock().checks.tool_stops(&self.key, self.attempt, at_ms);
+        self.world.lock().checks.tool_stops(&self.key, self.number, at_ms);
     }
 }
 
 #[async_trait]
 impl ToolRunner for SimTools {
-    async fn run(&self, leg: Leg) -> LegEnd {
+    async fn run(&self, attempt: Attempt) -> AttemptEnd {
         let world = &*self.world;
         let at_ms = world.kernel.now_ms();
-        let scheduled = world.plan.schedule.as_ref().filter(|_| leg.task().tool == SCHEDULED_TOOL);
-        let call = scheduled.map(|schedule| schedule.call).or_else(|| call_of(leg.request()));
-        world.lock().checks.tool_begins(leg.task(), call, leg.request(), at_ms);
-        if leg.task().is_notice() {
-            return self.tell(&leg);
+        let scheduled = world.plan.schedule.as_ref().filter(|_| attempt.task().tool == SCHEDULED_TOOL);
+        let call = scheduled.map(|schedule| schedule.call).or_else(|| call_of(attempt.request()));
+        world.lock().checks.tool_begins(attempt.task(), call, attempt.request(), at_ms);
+        if attempt.task().is_webhook_delivery() {
+            return self.tell(&attempt);
         }
         let Some((call, plan)) = call.and_then(|call| Some((call, world.plan.calls.get(call)?))) else {
-            return LegEnd::Crashed { reason: "there is no such call".to_owned() };
+            return AttemptEnd::Crashed { reason: "there is no such call".to_owned() };
         };
-        let (key, attempt) = (leg.task().key(), leg.task().attempt);
+        let (key, number) = (attempt.task().key(), attempt.task().attempt);
         let name = world.lock().name(&key);
-        world.kernel.tell(|| format!("runs the tool of {name} as attempt {attempt}"));
-        let running = Running { world, leg: &leg, key, attempt, call, plan, received: std::sync::Mutex::default() };
+        world.kernel.tell(|| format!("runs the tool of {name} as attempt {number}"));
+        let running =
+            Running { world, attempt: &attempt, key, number, call, plan, received: std::sync::Mutex::default() };
         match &plan.tool {
             Tool::Rounds(rounds) => running.rounds(*rounds).await,
-            Tool::Script(ops) => match leg.drive(running.script(ops)).await {
+            Tool::Script(ops) => match attempt.drive(running.script(ops)).await {
                 Driven::Ended(end) => end,
-                Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
+                Driven::Suspended(suspended) => AttemptEnd::Suspended(suspended),
             },
             Tool::Plain(ms) => {
                 world.kernel.sleep(*ms).await;
@@ -76,30 +77,30 @@ impl ToolRunner for SimTools {
             return Cleaned::Failed { reason: "there is no such call".to_owned() };
         };
         world.kernel.tell(|| format!("cleans up after {}", world.lock().name(&key)));
-        let tries = world.lock().checks.cleaning_begins(&key, at_ms);
+        let tries = world.lock().checks.cleanup_begins(&key, at_ms);
         world.kernel.sleep(world.plan.latency_ms * 4).await;
-        if tries <= plan.cleaning_fails {
+        if tries <= plan.cleanup_fails {
             return Cleaned::Failed { reason: "it is still in use".to_owned() };
         }
-        world.lock().checks.cleaning_ends(&key);
+        world.lock().checks.cleanup_ends(&key);
         Cleaned::Done
     }
 }
 
 impl SimTools {
-    /// Tells an endpoint of an announcement.
-    fn tell(&self, leg: &Leg) -> LegEnd {
+    /// Tells an endpoint of a notification.
+    fn tell(&self, attempt: &Attempt) -> AttemptEnd {
         let world = &*self.world;
         let at_ms = world.kernel.now_ms();
         let mut state = world.lock();
-        if let Some((announcement, endpoint)) = read_notice(leg.request()) {
-            world.kernel.tell(|| format!("tells endpoint {endpoint} of {announcement}"));
-            state.checks.told(announcement, endpoint, at_ms);
+        if let Some((notification, endpoint)) = read_webhook_delivery(attempt.request()) {
+            world.kernel.tell(|| format!("tells endpoint {endpoint} of {notification}"));
+            state.checks.told(notification, endpoint, at_ms);
         }
-        let (task, result) = (leg.task(), "{}".to_owned());
+        let (task, result) = (attempt.task(), "{}".to_owned());
         state.checks.tool_gave(&task.key(), task.attempt, &result);
         state.checks.tool_stops(&task.key(), task.attempt, at_ms);
-        LegEnd::Completed { result, kind: ResultKind::Success }
+        AttemptEnd::Completed { result, kind: ResultKind::Success }
     }
 }
 
@@ -108,11 +109,11 @@ impl Running<'_> {
         self.world.kernel.now_ms()
     }
 
-    async fn script(&self, ops: &[Op]) -> LegEnd {
+    async fn script(&self, ops: &[Op]) -> AttemptEnd {
         if ops.iter().any(|op| matches!(op, Op::Variable(_))) {
-            let value = self.leg.variable("v").await.as_ref().and_then(number);
+            let value = self.attempt.variable("v").await.as_ref().and_then(number);
             let at_ms = self.now_ms();
-            self.world.lock().checks.variable_is(&self.key, self.attempt, value, at_ms);
+            self.world.lock().checks.variable_is(&self.key, self.number, value, at_ms);
         }
         for (position, op) in ops.iter().enumerate() {
             if let Some(end) = self.play(position, *op).await {
@@ -122,7 +123,7 @@ impl Running<'_> {
         self.end()
     }
 
-    async fn play(&self, position: usize, op: Op) -> Option<LegEnd> {
+    async fn play(&self, position: usize, op: Op) -> Option<AttemptEnd> {
         match op {
             Op::Work(ms) => self.world.kernel.sleep(ms).await,
             Op::Step(ms, bytes) => self.step(format!("s{position}"), ms, bytes).await,
@@ -137,13 +138,13 @@ impl Running<'_> {
                 join(one, self.ask(format!("q{position}b"))).await;
             }
             Op::AskOrSleep(ms) => self.ask_or_sleep(position, ms).await,
-            Op::Look(there_ms, first_ms, longest_ms) => {
+            Op::Poll(there_ms, first_ms, longest_ms) => {
                 let growing = Every::growing(Duration::from_millis(first_ms), Duration::from_millis(longest_ms));
-                self.look(position, there_ms, growing).await;
+                self.poll(position, there_ms, growing).await;
             }
-            Op::Fact(after_ms) => self.fact(position, after_ms).await,
+            Op::Signal(after_ms) => self.signal(position, after_ms).await,
             Op::Call(first, count) => return self.call_all(first, count).await,
-            Op::Progress => self.leg.progress(Progress { done: position as f64, total: None, message: None }),
+            Op::Progress => self.attempt.progress(Progress { done: position as f64, total: None, message: None }),
             Op::Variable(bytes) => return self.variable(position, bytes).await,
             Op::Crash(times) => return self.crash(position, times),
             Op::Hang => std::future::pending().await,
@@ -154,27 +155,27 @@ impl Running<'_> {
     async fn step(&self, name: String, ms: u64, bytes: usize) {
         let body = || async {
             let at_ms = self.now_ms();
-            self.world.lock().checks.step_runs(&self.key, self.attempt, &name, at_ms);
+            self.world.lock().checks.step_runs(&self.key, self.number, &name, at_ms);
             self.world.kernel.tell(|| format!("runs step `{name}`, which takes {ms} ms"));
             self.world.kernel.sleep(ms).await;
             // Every run returns a different text, so that a replay can be told from a second run.
-            let mut text = format!("{}.{}", self.attempt, self.world.kernel.events());
+            let mut text = format!("{}.{}", self.number, self.world.kernel.events());
             text.extend(std::iter::repeat_n('y', bytes.saturating_sub(text.len())));
             Ok::<_, Infallible>(text)
         };
-        let Ok(text) = self.leg.step(&name, body).await;
+        let Ok(text) = self.attempt.step(&name, body).await;
         self.got(EntryKind::Step, &name, &text);
     }
 
     async fn ask(&self, name: String) -> String {
-        let answer = self.leg.ask(&name, "{}".to_owned()).await;
+        let answer = self.attempt.ask(&name, "{}".to_owned()).await;
         self.got(EntryKind::Answer, &name, &answer);
         answer
     }
 
     fn got(&self, kind: EntryKind, name: &str, text: &str) {
         let at_ms = self.now_ms();
-        self.world.lock().checks.tool_got(&self.key, self.attempt, kind, name, text, at_ms);
+        self.world.lock().checks.tool_got(&self.key, self.number, kind, name, text, at_ms);
         let mut received = self.received.lock().unwrap();
         received.push((name.to_owned(), text.chars().take(20).collect()));
     }
@@ -182,72 +183,73 @@ impl Running<'_> {
     async fn sleep(&self, position: usize, ms: u64) {
         let at_ms = self.now_ms();
         self.world.lock().checks.sleep_begins(&self.key, position, at_ms);
-        self.leg.sleep_ms(ms).await;
+        self.attempt.sleep_ms(ms).await;
         let at_ms = self.now_ms();
         self.world.lock().checks.sleep_ends(&self.key, position, ms, at_ms);
     }
 
-    /// Which came first is recorded as a step: the next leg may find both.
+    /// Which came first is recorded as a step: the next attempt may find both.
     async fn ask_or_sleep(&self, position: usize, ms: u64) {
         let name = format!("q{position}");
         let first = {
-            let ask = std::pin::pin!(self.leg.ask(&name, "{}".to_owned()));
-            let sleep = std::pin::pin!(self.leg.sleep_ms(ms));
+            let ask = std::pin::pin!(self.attempt.ask(&name, "{}".to_owned()));
+            let sleep = std::pin::pin!(self.attempt.sleep_ms(ms));
             match select(ask, sleep).await {
                 Either::Left(_) => "answer",
                 Either::Right(_) => "moment",
             }
         };
         let Ok(first) =
-            self.leg.step(&format!("w{position}"), || async { Ok::<_, Infallible>(first.to_owned()) }).await;
+            self.attempt.step(&format!("w{position}"), || async { Ok::<_, Infallible>(first.to_owned()) }).await;
         self.got(EntryKind::Step, &format!("w{position}"), &first);
     }
 
-    async fn look(&self, position: usize, there_ms: u64, every: Every) {
+    async fn poll(&self, position: usize, there_ms: u64, every: Every) {
         let name = format!("l{position}");
-        let look = async || {
+        let poll = async || {
             let at_ms = self.now_ms();
-            let first_ms = self.world.lock().checks.look_begins(&self.key, self.attempt, position, every, at_ms);
+            let first_ms = self.world.lock().checks.poll_begins(&self.key, self.number, position, every, at_ms);
             self.world.kernel.sleep(self.world.plan.latency_ms).await;
             let at_ms = self.now_ms();
             let is_there = at_ms >= first_ms + there_ms;
             self.world
                 .kernel
                 .tell(|| format!("looks for `{name}`: {}", if is_there { "it is there" } else { "not yet" }));
-            self.world.lock().checks.look_ends(&self.key, self.attempt, at_ms);
-            // Every look finds a different text, so that a replay can be told from another look.
-            Ok::<_, Infallible>(is_there.then(|| format!("{}.{}", self.attempt, self.world.kernel.events())))
+            self.world.lock().checks.poll_ends(&self.key, self.number, at_ms);
+            // Every poll finds a different text, so that a replay can be told from another poll.
+            Ok::<_, Infallible>(is_there.then(|| format!("{}.{}", self.number, self.world.kernel.events())))
         };
-        let Ok(text) = self.leg.poll_until(&name, every, look).await;
-        self.world.lock().checks.looks_end(&self.key, self.attempt);
+        let Ok(text) = self.attempt.poll_until(&name, every, poll).await;
+        self.world.lock().checks.polls_end(&self.key, self.number);
         self.got(EntryKind::Step, &name, &text);
     }
 
-    /// Somebody is told, who records the fact later; the telling is not on record, and is done again by every leg.
-    async fn fact(&self, position: usize, after_ms: u64) {
+    /// Somebody is told, who records the signal later; the telling is not on record, and is done again by every
+    /// attempt.
+    async fn signal(&self, position: usize, after_ms: u64) {
         let name = format!("f{position}");
         let due_ms = self.now_ms() + after_ms;
         {
             let mut state = self.world.lock();
-            state.checks.fact_begins(&self.key, &name);
+            state.checks.signal_begins(&self.key, &name);
             state.hand_out(HandedOut { key: self.key, name: name.clone(), due_ms });
         }
-        let text = self.leg.fact(&name, self.leg.task().created_at, None).await.unwrap_or_default();
-        self.got(EntryKind::Fact, &name, &text);
+        let text = self.attempt.signal(&name, self.attempt.task().created_at, None).await.unwrap_or_default();
+        self.got(EntryKind::Signal, &name, &text);
     }
 
-    async fn variable(&self, position: usize, bytes: usize) -> Option<LegEnd> {
+    async fn variable(&self, position: usize, bytes: usize) -> Option<AttemptEnd> {
         let value = position as u64 + 1;
         let text = format!("{value}|{}", "z".repeat(bytes));
         self.world.lock().checks.variable_sets(&self.key, value);
-        if let Err(error) = self.leg.set_variable("v", Value::String(text)).await {
-            return Some(LegEnd::Failed { message: error.to_string(), detail: "{}".to_owned() });
+        if let Err(error) = self.attempt.set_variable("v", Value::String(text)).await {
+            return Some(AttemptEnd::Failed { message: error.to_string(), detail: "{}".to_owned() });
         }
-        self.world.lock().checks.variable_is_set(&self.key, self.attempt, value);
+        self.world.lock().checks.variable_is_set(&self.key, self.number, value);
         None
     }
 
-    fn crash(&self, position: usize, times: u32) -> Option<LegEnd> {
+    fn crash(&self, position: usize, times: u32) -> Option<AttemptEnd> {
         let mut state = self.world.lock();
         let crashes = &mut state.crashes[self.call];
         crashes.resize(crashes.len().max(position + 1), 0);
@@ -257,17 +259,17 @@ impl Running<'_> {
         crashes[position] += 1;
         drop(state);
         self.world.kernel.tell(|| "panics in the tool".to_owned());
-        Some(LegEnd::Crashed { reason: "the tool panicked".to_owned() })
+        Some(AttemptEnd::Crashed { reason: "the tool panicked".to_owned() })
     }
 
-    async fn rounds(&self, rounds: u32) -> LegEnd {
+    async fn rounds(&self, rounds: u32) -> AttemptEnd {
         let before = if self.world.planted == Some(PlantedFault::RoundForgotten) {
             Driven::Ended(None)
         } else {
-            self.leg.drive(self.leg.last_round()).await
+            self.attempt.drive(self.attempt.last_round()).await
         };
         let done = match before {
-            Driven::Suspended(suspended) => return LegEnd::Suspended(suspended),
+            Driven::Suspended(suspended) => return AttemptEnd::Suspended(suspended),
             Driven::Ended(None) => 0,
             Driven::Ended(Some((carry, answers))) => {
                 let done: u32 = carry.parse().unwrap_or(0);
@@ -283,28 +285,28 @@ impl Running<'_> {
             return self.end();
         }
         let asks = vec![Ask { key: "round".to_owned(), request: "{}".to_owned() }];
-        self.leg.ask_round(Round { asks, carry: (done + 1).to_string() }).await
+        self.attempt.ask_round(Round { asks, carry: (done + 1).to_string() }).await
     }
 
-    fn end(&self) -> LegEnd {
+    fn end(&self) -> AttemptEnd {
         let received = self.received.lock().unwrap().clone();
         match self.plan.ending {
             Ending::Result(bytes) => {
                 let mut result = format!("{received:?}");
                 // Each attempt has its own text, so that parts of another attempt are noticed.
-                let mark = char::from(b'a' + (self.attempt % 26) as u8);
+                let mark = char::from(b'a' + (self.number % 26) as u8);
                 result.extend(std::iter::repeat_n(mark, bytes.saturating_sub(result.len())));
                 self.completed(result, ResultKind::Success)
             }
             Ending::ToolError => self.completed("no".to_owned(), ResultKind::ToolError),
-            Ending::Error(bytes) => LegEnd::Failed { message: "no".to_owned(), detail: "e".repeat(bytes) },
+            Ending::Error(bytes) => AttemptEnd::Failed { message: "no".to_owned(), detail: "e".repeat(bytes) },
         }
     }
 
-    fn completed(&self, result: String, kind: ResultKind) -> LegEnd {
-        self.world.lock().checks.tool_gave(&self.key, self.attempt, &result);
+    fn completed(&self, result: String, kind: ResultKind) -> AttemptEnd {
+        self.world.lock().checks.tool_gave(&self.key, self.number, &result);
         self.world.kernel.tell(|| "reaches the end of the tool".to_owned());
-        LegEnd::Completed { result, kind }
+        AttemptEnd::Completed { result, kind }
     }
 }
 

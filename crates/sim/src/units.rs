@@ -3,7 +3,7 @@
 
 use longhaul_core::ports::NewTask;
 use longhaul_core::{
-    Cleaning, Entry, LegOutcome, MailboxId, OwnerId, Payload, State, Task, TaskEvent, TaskKey, Timestamp, limits,
+    AttemptOutcome, Cleanup, Entry, MailboxId, OwnerId, Payload, State, Task, TaskEvent, TaskKey, Timestamp, limits,
 };
 use serde::Serialize;
 
@@ -127,7 +127,7 @@ pub(crate) fn creation(new: &NewTask) -> Vec<Call> {
     let (task, key) = (&new.task, new.task.key());
     let at = PartitionKey::of(&key);
     let mut calls = Vec::new();
-    if !task.is_notice() && !task.has_ended() {
+    if !task.is_webhook_delivery() && !task.has_ended() {
         let counts = PartitionKey::Counts(key.owner);
         calls.push(if is_counted(new) { count_update(key.owner) } else { Call::read("GetItem", counts, 1) });
     }
@@ -154,7 +154,7 @@ pub(crate) fn creation(new: &NewTask) -> Vec<Call> {
 
 /// The calls of an event before the one that decides it: some depend on the record, which is read first, or are found
 /// out by a condition that does not hold.
-pub(crate) fn looks(known: &Task, event: &TaskEvent, now: Timestamp) -> Vec<Call> {
+pub(crate) fn polls(known: &Task, event: &TaskEvent, now: Timestamp) -> Vec<Call> {
     let (key, bytes) = (known.key(), item_bytes(known));
     let is_late = now.as_ms() > known.expires_at.as_ms().saturating_sub(known.terms.retention_ms);
     let is_over = matches!(known.state, State::Running { lease } if lease.until <= now);
@@ -163,8 +163,8 @@ pub(crate) fn looks(known: &Task, event: &TaskEvent, now: Timestamp) -> Vec<Call
         | TaskEvent::RetriesExhausted
         | TaskEvent::TimeOut
         | TaskEvent::ExtendRetention { .. }
-        | TaskEvent::BeginCleaning { .. }
-        | TaskEvent::EndCleaning { .. } => vec![task_read(&key, bytes)],
+        | TaskEvent::BeginCleanup { .. }
+        | TaskEvent::EndCleanup { .. } => vec![task_read(&key, bytes)],
         TaskEvent::Claim { .. } if is_over => vec![task_update(&key, bytes)],
         TaskEvent::Finish { .. } | TaskEvent::Cancel if is_late => vec![task_update(&key, bytes)],
         TaskEvent::Claim { .. }
@@ -265,33 +265,38 @@ pub(crate) fn item_bytes(task: &Task) -> u64 {
         + numbers.into_iter().map(number).sum::<u64>()
         + optional.into_iter().filter_map(|(name, value)| value.map(|value| number((name, value)))).sum::<u64>()
         + texts_bytes(task)
-        + legs_bytes(task)
+        + attempts_bytes(task)
         + state_bytes(&task.state)
 }
 
 /// The bytes of what is text in a task's item.
 fn texts_bytes(task: &Task) -> u64 {
     let named = |name: &str, bytes: u64| name.len() as u64 + bytes;
-    let cleaning = (task.cleaning != Cleaning::None).then(|| named("cleaning", json_bytes(&task.cleaning)));
+    let cleanup = (task.cleanup != Cleanup::None).then(|| named("cleaning", json_bytes(&task.cleanup)));
     let optional = [
         task.last_failure.as_ref().map(|text| named("last_failure", text.len() as u64)),
         task.progress.as_ref().map(|progress| named("progress", json_bytes(progress))),
         task.trace.map(|trace| named("trace", trace.as_str().len() as u64)),
         task.variables.as_ref().map(|variables| named("variables", payload_bytes(variables))),
         task.parent.as_ref().map(|parent| named("parent", json_bytes(parent))),
-        cleaning,
+        cleanup,
     ];
     let optional: u64 = optional.into_iter().flatten().sum();
     named("tool", task.tool.len() as u64) + named("request", payload_bytes(&task.request)) + optional
 }
 
-/// The bytes of a task's legs.
-fn legs_bytes(task: &Task) -> u64 {
+/// The bytes of a task's attempts.
+fn attempts_bytes(task: &Task) -> u64 {
     let moment = |at: Timestamp| number_bytes(at.as_ms()) + 1;
-    let since = task.legs.since.map_or(0, |since| "leg".len() as u64 + 3 + moment(since));
-    let past = task.legs.past.iter().map(|leg| {
-        let end = |end: &LegOutcome| json_bytes(end) + 1;
-        4 + 3 + moment(leg.from) + number_bytes(u64::from(leg.attempt)) + 1 + moment(leg.to) + end(&leg.end)
+    let since = task.attempts.since.map_or(0, |since| "leg".len() as u64 + 3 + moment(since));
+    let past = task.attempts.past.iter().map(|attempt| {
+        let end = |end: &AttemptOutcome| json_bytes(end) + 1;
+        4 + 3
+            + moment(attempt.from)
+            + number_bytes(u64::from(attempt.number))
+            + 1
+            + moment(attempt.to)
+            + end(&attempt.end)
     });
     since + past.sum::<u64>()
 }

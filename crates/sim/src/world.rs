@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use longhaul_core::ports::{TaskStore, WorkQueue};
 use longhaul_core::{Policy, RequestedTerms, Task, TaskKey, Terms, Timestamp};
-use longhaul_testkit::models::{PlacesModel, PlantedFault, QueueModel, StoreModel};
+use longhaul_testkit::models::{PermitsModel, PlantedFault, QueueModel, StoreModel};
 
 use super::checks::Checks;
 use super::fault_profile::InjectedFault;
@@ -22,7 +22,7 @@ pub(crate) mod stream {
     pub(crate) const DEAD_LETTERS: u64 = 300;
     pub(crate) const SWEEPER: u64 = 301;
     pub(crate) const STREAM: u64 = 302;
-    pub(crate) const ANNOUNCER: u64 = 303;
+    pub(crate) const PUBLISHER: u64 = 303;
     pub(crate) const LATE: u64 = 1_000;
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct HandedOut {
 pub(crate) struct State {
     pub(crate) store: StoreModel,
     pub(crate) queue: QueueModel,
-    pub(crate) places: PlacesModel,
+    pub(crate) permits: PermitsModel,
     pub(crate) checks: Checks,
     /// Real adapters to compare with the models, if any.
     pub(crate) real_store: Option<Arc<dyn TaskStore>>,
@@ -245,8 +245,8 @@ impl World {
         }
     }
 
-    /// The terms of a task that tells an endpoint: nobody looks at how that went.
-    pub(crate) fn notice_terms(&self) -> Terms {
+    /// The terms of a task that tells an endpoint: nobody polls how that went.
+    pub(crate) fn webhook_delivery_terms(&self) -> Terms {
         let lease_ms = self.plan.settings.lease_ms;
         let policy = Policy {
             run_ms_max: self.plan.chaos_ms * 4 + lease_ms * 1_000,
@@ -280,7 +280,7 @@ impl State {
         Self {
             store: StoreModel::with(planted),
             queue: QueueModel::new(plan.receives_max, planted),
-            places: PlacesModel::with(planted),
+            permits: PermitsModel::with(planted),
             checks: Checks::new(plan),
             real_store: None,
             real_queue: None,
@@ -323,6 +323,6 @@ impl State {
 
 /// Whether somebody hears of a record that has become this one.
 fn is_heard_of(after: &Task) -> bool {
-    let waits = after.state == longhaul_core::State::Queued || after.needs_cleaning();
+    let waits = after.state == longhaul_core::State::Queued || after.needs_cleanup();
     waits && after.resends == 0
 }

@@ -1,7 +1,7 @@
 //! Worlds that are made of a seed's world by changing what it is about: from dice of their own, so that no other world
 //! changes.
 
-use longhaul_core::{Cleaning, limits};
+use longhaul_core::{Cleanup, limits};
 use longhaul_testkit::models::Randomness;
 
 use super::fault_profile::FaultProfile;
@@ -15,7 +15,7 @@ const CHAIN_MAX: u64 = limits::CHILD_DEPTH_MAX as u64 + 2;
 const MINUTE_MS: u64 = 60_000;
 
 /// Longer than it takes until each generation of descendants has found out that it is cancelled.
-const LONG_SLEEP_MS: u64 = 4 * limits::CHILD_LOOK_MS_MAX;
+const LONG_SLEEP_MS: u64 = 4 * limits::CHILD_POLL_MS_MAX;
 
 impl Plan {
     /// The world of `seed`, in which store and queue are one database. In some of these worlds calls start later, tools
@@ -62,7 +62,7 @@ impl Plan {
     /// The world of `seed`, in which one or two endpoints are told of each end and of each question. No client polls,
     /// and the server looks after unfinished tasks.
     #[must_use]
-    pub fn with_announcements(seed: u64) -> Self {
+    pub fn with_notifications(seed: u64) -> Self {
         let mut plan = Self::with_sweeps(seed);
         plan.endpoints = Randomness::stream(seed, 9).between(1, 2) as usize;
         // Those who tell are not held to the limits of their owners, and count among these in the model.
@@ -88,7 +88,7 @@ impl Plan {
         let client = |root: &usize| {
             let before = Act::Think(dice.below(chaos_ms));
             // A tool that is stopped between the record of its child and the message leaves a task that somebody has to
-            // look at. In calm worlds nobody does, and all have called by then.
+            // poll. In calm worlds nobody does, and all have called by then.
             let called_ms = if is_calm { 20 * lease_ms } else { 0 };
             let cancels = [Act::Think(called_ms + dice.below(chaos_ms)), Act::Cancel(*root)];
             let cancels = if dice.happens(500) { &cancels[..] } else { &[] };
@@ -97,13 +97,13 @@ impl Plan {
         plan.clients = roots.iter().map(client).collect();
         plan.settings.open_tasks_max = 1_000;
         plan.settings.inline_sleep_ms_max = plan.settings.inline_sleep_ms_max.min(plan.settings.lease_ms / 10);
-        plan.delay_ms_max = limits::FACT_LOOK_MS_MAX;
+        plan.delay_ms_max = limits::SIGNAL_POLL_MS_MAX;
         plan.after = After::Stop;
         plan
     }
 
-    /// The world of `seed`, in which nobody calls, and several look at one schedule, on and off. In half of these
-    /// worlds nothing goes wrong; nobody polls in any. What looks is given to [`run_scheduled`](super::run_scheduled).
+    /// The world of `seed`, in which nobody calls, and several poll one schedule, on and off. In half of these
+    /// worlds nothing goes wrong; nobody polls in any. What polls is given to [`run_scheduled`](super::run_scheduled).
     #[must_use]
     pub fn with_schedule(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 10);
@@ -133,10 +133,10 @@ impl Plan {
             made_up_within_ms: dice.one_of(&[0, 10 * MINUTE_MS, 60 * MINUTE_MS]),
             call,
             lookers: (0..dice.between(1, 3)).map(|number| if number % 2 == 0 { skew_ms } else { -skew_ms }).collect(),
-            look_ms: dice.one_of(&[30_000, MINUTE_MS]),
+            poll_ms: dice.one_of(&[30_000, MINUTE_MS]),
             away_ms: dice.one_of(&[0, MINUTE_MS, 2 * every_ms]),
         });
-        plan.delay_ms_max = limits::FACT_LOOK_MS_MAX;
+        plan.delay_ms_max = limits::SIGNAL_POLL_MS_MAX;
         plan.after = After::Stop;
         plan
     }
@@ -195,8 +195,8 @@ impl Plan {
             slack: Slack::Little,
             retention_ms: lease_ms * 20 + LONG_SLEEP_MS,
             consecutive_failures_max: dice.between(2, 4) as u32,
-            cleaning: Cleaning::None,
-            cleaning_fails: 0,
+            cleanup: Cleanup::None,
+            cleanup_fails: 0,
             not_before_ms: None,
         });
         self.calls.len() - 1

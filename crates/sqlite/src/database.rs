@@ -27,8 +27,8 @@ pub(crate) struct Shared {
     readers: Option<Readers>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
-    /// Wakes who waits for announcements.
-    pub(crate) announcements: Notify,
+    /// Wakes who waits for notifications.
+    pub(crate) notifications: Notify,
     /// Wakes the receivers that wait for messages.
     pub(crate) messages: Notify,
     /// What is in memory about messages.
@@ -40,13 +40,13 @@ pub(crate) struct Shared {
 impl Shared {
     fn new(writer: Writer, readers: Option<Readers>, clock: Arc<dyn Clock>, settings: Settings) -> Arc<Self> {
         let deliveries = Arc::new(Mutex::new(Deliveries::new(settings.owner_in_flight_max, clock.now())));
-        let (announcements, messages) = (Notify::new(), Notify::new());
+        let (notifications, messages) = (Notify::new(), Notify::new());
         Arc::new(Self {
             writer,
             readers,
             clock,
             settings,
-            announcements,
+            notifications,
             messages,
             deliveries,
             quiet: Mutex::default(),
@@ -118,7 +118,7 @@ impl Database {
         SqliteQueue::new(Arc::clone(&self.shared))
     }
 
-    /// The announcements in this database. There are none unless [`Settings::announcements`] says so.
+    /// The notifications in this database. There are none unless [`Settings::notifications`] says so.
     #[must_use]
     pub fn outbox(&self) -> SqliteOutbox {
         SqliteOutbox::new(Arc::clone(&self.shared))
@@ -154,7 +154,7 @@ impl Database {
         // Only the last connection moves the log into the file, and removes it.
         self.shared.writer.close().await;
         self.shared.messages.notify_waiters();
-        self.shared.announcements.notify_waiters();
+        self.shared.notifications.notify_waiters();
     }
 
     pub(crate) const fn shared(&self) -> &Arc<Shared> {

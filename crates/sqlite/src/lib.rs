@@ -31,5 +31,5 @@ pub use open::OpenError;
 pub use outbox::SqliteOutbox;
 pub use purge::Purged;
 pub use queue::SqliteQueue;
-pub use settings::{Announcements, Durability, Settings};
+pub use settings::{Durability, Notifications, Settings};
 pub use store::SqliteStore;

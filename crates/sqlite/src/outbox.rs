@@ -1,23 +1,23 @@
-//! Announcements that are not passed on yet: each is written in the transaction of the event that it announces.
+//! Notifications that are not passed on yet: each is written in the transaction of the event that it publishes.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_core::ports::{Outbox, StoreError};
-use longhaul_core::{Announcement, Task};
+use longhaul_core::{Notification, Task};
 use rusqlite::{Connection, params};
 
 use crate::DatabaseError;
 use crate::database::Shared;
 use crate::tasks::execute;
 
-/// The announcements that were left first.
+/// The notifications that were left first.
 pub(crate) const FIRST: &str = "SELECT announcement FROM outbox WHERE seq > 0 ORDER BY seq LIMIT ?1";
 
-/// Removes one announcement.
+/// Removes one notification.
 pub(crate) const REMOVE: &str = "DELETE FROM outbox WHERE event = ?1";
 
-/// The announcements in a [`Database`](crate::Database).
+/// The notifications in a [`Database`](crate::Database).
 #[derive(Clone)]
 pub struct SqliteOutbox {
     shared: Arc<Shared>,
@@ -31,11 +31,11 @@ impl SqliteOutbox {
 
 #[async_trait]
 impl Outbox for SqliteOutbox {
-    async fn announcements(&self, max: usize, wait_ms: u64) -> Result<Vec<Announcement>, StoreError> {
+    async fn notifications(&self, max: usize, wait_ms: u64) -> Result<Vec<Notification>, StoreError> {
         let until = self.shared.clock.now().plus_ms(wait_ms);
         loop {
             // Created before the query, so that what is left between the query and the wait is not missed.
-            let woken = self.shared.announcements.notified();
+            let woken = self.shared.notifications.notified();
             let found = self.shared.read(move |connection| first(connection, max)).await?;
             let now = self.shared.clock.now();
             if !found.is_empty() || max == 0 || now >= until {
@@ -48,8 +48,8 @@ impl Outbox for SqliteOutbox {
         }
     }
 
-    async fn remove(&self, announcements: &[Announcement]) -> Result<(), StoreError> {
-        let events: Vec<String> = announcements.iter().map(Announcement::id).collect();
+    async fn remove(&self, notifications: &[Notification]) -> Result<(), StoreError> {
+        let events: Vec<String> = notifications.iter().map(Notification::id).collect();
         let removed = self
             .shared
             .writer
@@ -58,18 +58,18 @@ impl Outbox for SqliteOutbox {
     }
 }
 
-/// Leaves the announcement of what happens to a task, if anything of it is announced. Returns whether there is one.
+/// Leaves the notification of what happens to a task, if anything of it is published. Returns whether there is one.
 pub(crate) fn leave(connection: &Connection, before: &Task, after: &Task) -> Result<bool, DatabaseError> {
-    let Some(announcement) = Announcement::between(before, after) else { return Ok(false) };
+    let Some(notification) = Notification::between(before, after) else { return Ok(false) };
     execute(
         connection,
         "INSERT OR IGNORE INTO outbox (event, announcement) VALUES (?1, ?2)",
-        params![announcement.id(), serde_json::to_string(&announcement)?],
+        params![notification.id(), serde_json::to_string(&notification)?],
     )?;
     Ok(true)
 }
 
-fn first(connection: &Connection, max: usize) -> Result<Vec<Announcement>, DatabaseError> {
+fn first(connection: &Connection, max: usize) -> Result<Vec<Notification>, DatabaseError> {
     let mut statement = connection.prepare_cached(FIRST)?;
     let rows = statement.query_map([i64::try_from(max).unwrap_or(i64::MAX)], |row| row.get::<_, String>(0))?;
     rows.map(|text| Ok(serde_json::from_str(&text?)?)).collect()

@@ -188,7 +188,7 @@ pub(crate) fn lock(deliveries: &Mutex<Deliveries>) -> MutexGuard<'_, Deliveries>
 }
 
 /// Sends the message of a task that has just been written: it stays in memory if it is visible at once, and if the
-/// record says that there is one. Cleaning needs a message also when its task has ended.
+/// record says that there is one. Cleanup needs a message also when its task has ended.
 pub(crate) fn send_first(
     connection: &Connection,
     deliveries: &Mutex<Deliveries>,
@@ -196,7 +196,7 @@ pub(crate) fn send_first(
     (now, visible_at): (Timestamp, Timestamp),
 ) -> Result<(), DatabaseError> {
     let message = Message::about(task);
-    let is_on_record = visible_at <= now && !task.cleaning.is_armed();
+    let is_on_record = visible_at <= now && !task.cleanup.is_armed();
     if is_on_record && lock(deliveries).in_memory.put(message.clone(), visible_at) {
         return Ok(());
     }

@@ -125,7 +125,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     ALTER TABLE messages ADD COLUMN attempt INTEGER;
 ",
     "
-    -- Announcements that are not passed on yet. Numbers are not used again, so that late ones stay behind.
+    -- Notifications that are not passed on yet. Numbers are not used again, so that late ones stay behind.
     CREATE TABLE outbox (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
         event TEXT NOT NULL UNIQUE,

@@ -10,8 +10,8 @@ pub struct Settings {
     /// How many messages of one owner may be in flight at a time: delivered, and neither deleted nor visible again. The
     /// owner's other messages are passed over until then.
     pub owner_in_flight_max: usize,
-    /// Whether events leave announcements.
-    pub announcements: Announcements,
+    /// Whether events leave notifications.
+    pub notifications: Notifications,
     /// How long to wait for another process that has locked the file, in milliseconds.
     pub busy_ms_max: u64,
 }
@@ -22,15 +22,15 @@ impl Default for Settings {
             durability: Durability::PowerLoss,
             receives_max: 10,
             owner_in_flight_max: usize::MAX,
-            announcements: Announcements::None,
+            notifications: Notifications::None,
             busy_ms_max: 5_000,
         }
     }
 }
 
-/// Whether an event that ends a task, or after which it waits for its client, leaves an announcement in the outbox.
+/// Whether an event that ends a task, or after which it waits for its client, leaves a notification in the outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Announcements {
+pub enum Notifications {
     /// It does, in the same transaction.
     Left,
     /// Nobody is told of anything.

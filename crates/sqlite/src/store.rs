@@ -8,7 +8,7 @@ use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskF
 
 use crate::database::Shared;
 use crate::tasks::{Application, NotCreated};
-use crate::{Announcements, attachments, listing, mailboxes, outbox, queue, tasks};
+use crate::{Notifications, attachments, listing, mailboxes, outbox, queue, tasks};
 
 /// The tasks in a [`Database`](crate::Database).
 #[derive(Clone)]
@@ -71,11 +71,11 @@ impl TaskStore for SqliteStore {
 
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
         let (key, event) = (*key, event.clone());
-        let announcements = self.shared.settings.announcements;
+        let notifications = self.shared.settings.notifications;
         let application = self.shared.writer.call(move |connection| {
             let application = tasks::apply(connection, &key, &event, now)?;
-            let is_left = match (&application, announcements) {
-                (Application::Done { before: Some(before), after }, Announcements::Left) => {
+            let is_left = match (&application, notifications) {
+                (Application::Done { before: Some(before), after }, Notifications::Left) => {
                     outbox::leave(connection, before, after)?
                 }
                 _ => false,
@@ -84,7 +84,7 @@ impl TaskStore for SqliteStore {
         });
         let (application, is_left) = application.await.map_err(StoreError::from)?;
         if is_left {
-            self.shared.announcements.notify_waiters();
+            self.shared.notifications.notify_waiters();
         }
         match application {
             Application::Done { after, .. } => Ok(*after),

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use longhaul_core::{Advance, Cleaning, CleaningEnd, State, Task, TaskEvent, TaskKey, Timestamp};
+use longhaul_core::{Advance, Cleanup, CleanupEnd, State, Task, TaskEvent, TaskKey, Timestamp};
 use rusqlite::{Connection, params};
 
 use crate::queue::{self, Deliveries, lock};
@@ -26,7 +26,7 @@ impl Database {
     /// the work continues at once. Makes the messages that the former process had in memory. Returns how many leases it
     /// ended. Only right before this process begins to work on tasks itself.
     ///
-    /// The dead legs count as failed legs, like any whose lease runs out.
+    /// The dead attempts count as failed attempts, like any whose lease runs out.
     ///
     /// # Errors
     /// [`DatabaseError`]; what was taken up before stays so, and another call takes up the rest.
@@ -70,7 +70,7 @@ fn take_up_received(connection: &Connection, now: Timestamp) -> Result<usize, Da
                 }
             }
             State::Completed { .. } | State::Failed { .. } | State::Cancelled => {
-                if end_cleaning(connection, &task, now)? {
+                if end_cleanup(connection, &task, now)? {
                     ended += 1;
                     show(connection, seq, now)?;
                 }
@@ -122,7 +122,7 @@ fn hidden(connection: &Connection, now: Timestamp) -> Result<Vec<(i64, TaskKey, 
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Writes the last heartbeat of a leg that is dead: it holds its task until now. Returns whether that was written.
+/// Writes the last heartbeat of an attempt that is dead: it holds its task until now. Returns whether that was written.
 fn end_lease(connection: &Connection, task: &Task, now: Timestamp) -> Result<bool, DatabaseError> {
     let last =
         TaskEvent::Heartbeat { attempt: task.attempt, lease_until: now, progress: None, advance: Advance::NotYet };
@@ -131,12 +131,12 @@ fn end_lease(connection: &Connection, task: &Task, now: Timestamp) -> Result<boo
 
 /// Ends the try to clean up after a task during which the process died: the next one may begin now. Returns whether
 /// there was one.
-fn end_cleaning(connection: &Connection, task: &Task, now: Timestamp) -> Result<bool, DatabaseError> {
-    let Cleaning::Armed { lease: Some(lease), .. } = task.cleaning else { return Ok(false) };
+fn end_cleanup(connection: &Connection, task: &Task, now: Timestamp) -> Result<bool, DatabaseError> {
+    let Cleanup::Armed { lease: Some(lease), .. } = task.cleanup else { return Ok(false) };
     if lease.until <= now {
         return Ok(false);
     }
-    let failed = TaskEvent::EndCleaning { token: lease.token, end: CleaningEnd::Failed { again_at: now } };
+    let failed = TaskEvent::EndCleanup { token: lease.token, end: CleanupEnd::Failed { again_at: now } };
     Ok(matches!(apply(connection, &task.key(), &failed, now)?, Application::Done { .. }))
 }
 

@@ -87,15 +87,15 @@ pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> 
     if let Some(task) = read_unexpired(connection, &key, now)? {
         return Ok(Ok(Created::Existing(task)));
     }
-    let is_notice = new.task.is_notice();
-    if !is_notice && !has_free_slot(connection, new, now)? {
+    let is_webhook_delivery = new.task.is_webhook_delivery();
+    if !is_webhook_delivery && !has_free_slot(connection, new, now)? {
         return Ok(Err(NotCreated::TooManyOpen));
     }
-    if !is_notice && !has_room(connection, new)? {
+    if !is_webhook_delivery && !has_room(connection, new)? {
         return Ok(Err(NotCreated::TooMuchStored));
     }
     let window = window(connection, &key.owner, now)?;
-    if let Some(new_max) = new.new_max.filter(|new_max| !is_notice && window.new >= *new_max) {
+    if let Some(new_max) = new.new_max.filter(|new_max| !is_webhook_delivery && window.new >= *new_max) {
         return Ok(Err(NotCreated::TooManyNew { new_max, retry_ms: limits::minute_left_ms(window.since, now) }));
     }
     if forget(connection, &key)? {
@@ -178,9 +178,9 @@ fn window(connection: &Connection, owner: &OwnerId, now: Timestamp) -> Result<Wi
 fn insert(connection: &Connection, new: &NewTask, window: Window) -> Result<(), DatabaseError> {
     let task = &new.task;
     let (owner, id) = (task.owner.as_bytes(), task.id.as_bytes());
-    let counted = i64::from(!task.has_ended() && !task.is_notice());
-    // A notice is not one that its owner has created.
-    let new_in_window = window.new.saturating_add(u32::from(!task.is_notice()));
+    let counted = i64::from(!task.has_ended() && !task.is_webhook_delivery());
+    // A webhook delivery is not one that its owner has created.
+    let new_in_window = window.new.saturating_add(u32::from(!task.is_webhook_delivery()));
     execute(
         connection,
         "INSERT INTO tasks (owner, id, counted, expires_at, idempotency, record, status, tool) \
@@ -251,7 +251,7 @@ fn change_quota(connection: &Connection, key: &TaskKey, open: i64, bytes: i64) -
 
 /// What the task adds to its owner's stored bytes.
 fn bytes(task: &Task) -> i64 {
-    if task.is_notice() { 0 } else { i64::try_from(task.stored_bytes()).unwrap_or(i64::MAX) }
+    if task.is_webhook_delivery() { 0 } else { i64::try_from(task.stored_bytes()).unwrap_or(i64::MAX) }
 }
 
 /// Does what [`Task::apply`] does to the task under `key`.

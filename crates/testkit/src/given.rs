@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longhaul_core::ports::{Created, IdempotencyKey, NewTask, TaskStore};
 use longhaul_core::{
-    Advance, Ask, Cleaning, Failure, FailureKind, IdSource, Identity, LeaseToken, Legs, Outcome, OwnerId, PartsName,
+    Advance, Ask, Attempts, Cleanup, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, PartsName,
     Payload, Policy, Progress, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskKey, TaskRecord,
     Terms, Timestamp,
 };
@@ -54,10 +54,10 @@ pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl F
         progress: None,
         request: inline(r#"{"n":1}"#),
         variables: None,
-        cleaning: Cleaning::None,
+        cleanup: Cleanup::None,
         held_until: None,
         parent: None,
-        legs: Legs::default(),
+        attempts: Attempts::default(),
     };
     adjust(&mut record);
     Task::restore(record)
@@ -179,7 +179,7 @@ pub fn asks(attempt: u32, keys: &[&str], until: Option<Timestamp>) -> TaskEvent 
     suspend(attempt, Suspension::Input { asks, until })
 }
 
-/// A leg of `attempt` failed, and another may start now.
+/// An attempt of `attempt` failed, and another may start now.
 #[must_use]
 pub fn retry(attempt: u32, not_before: Timestamp) -> TaskEvent {
     TaskEvent::Retry { attempt, not_before, reason: "the other side was busy".to_owned() }

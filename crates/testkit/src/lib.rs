@@ -32,7 +32,7 @@ pub use lines::Lines;
 pub use logging::capture;
 #[cfg(feature = "contract")]
 pub use model::{StoreModel, check_store_model, store_equals_the_model};
-pub use models::{FakePlaces, FakeQueue, FakeStore};
+pub use models::{FakePermits, FakeQueue, FakeStore};
 #[cfg(feature = "contract")]
 pub use one_database_contract::OneDatabase;
 #[cfg(feature = "contract")]

@@ -2,7 +2,7 @@
 
 use longhaul_core::ports::{ApplyError, TaskStore};
 use longhaul_core::{
-    Advance, CleaningEnd, Failure, FailureKind, Lease, LeaseToken, Outcome, PartsName, Payload, Policy, Progress,
+    Advance, CleanupEnd, Failure, FailureKind, Lease, LeaseToken, Outcome, PartsName, Payload, Policy, Progress,
     Refusal, RequestedTerms, ResultKind, Suspension, Task, TaskEvent, Terms, Timestamp,
 };
 use proptest::prelude::*;
@@ -70,10 +70,10 @@ impl StoreModel {
             1 => Just(TaskEvent::TimeOut),
             1 => (0..SPAN_MS).prop_map(|retention_ms| TaskEvent::ExtendRetention { retention_ms }),
             1 => Just(TaskEvent::Forget),
-            2 => (0_u8..2, Self::moment()).prop_map(|(number, until)| TaskEvent::BeginCleaning {
+            2 => (0_u8..2, Self::moment()).prop_map(|(number, until)| TaskEvent::BeginCleanup {
                 lease: Lease { until, token: LeaseToken::from_random([number; 16]) }
             }),
-            1 => (0_u8..2, Self::cleaning_end()).prop_map(|(number, end)| TaskEvent::EndCleaning {
+            1 => (0_u8..2, Self::cleanup_end()).prop_map(|(number, end)| TaskEvent::EndCleanup {
                 token: LeaseToken::from_random([number; 16]),
                 end
             }),
@@ -97,11 +97,11 @@ impl StoreModel {
         ]
     }
 
-    fn cleaning_end() -> impl Strategy<Value = CleaningEnd> {
+    fn cleanup_end() -> impl Strategy<Value = CleanupEnd> {
         prop_oneof![
-            Just(CleaningEnd::Done),
-            Self::moment().prop_map(|again_at| CleaningEnd::Failed { again_at }),
-            Self::moment().prop_map(|again_at| CleaningEnd::NotRun { again_at }),
+            Just(CleanupEnd::Done),
+            Self::moment().prop_map(|again_at| CleanupEnd::Failed { again_at }),
+            Self::moment().prop_map(|again_at| CleanupEnd::NotRun { again_at }),
         ]
     }
 

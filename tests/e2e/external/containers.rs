@@ -80,10 +80,10 @@ async fn another_instance_continues_after_a_kill_and_repeats_no_step() {
 }
 
 #[tokio::test]
-async fn an_instance_that_is_asked_to_stop_gives_its_legs_back_at_a_step_boundary() {
+async fn an_instance_that_is_asked_to_stop_gives_its_attempts_back_at_a_step_boundary() {
     let test = async {
         let ground = Ground::new().await;
-        // So long that nothing but a step boundary ends a leg.
+        // So long that nothing but a step boundary ends an attempt.
         let drain = [&LONG_LEASES[..], &["--drain-ms", "3600000"]].concat();
         let instances = ["a", "b", "c"].map(|name| ground.start(name, &drain));
         let id = instances[0].caller().call_task("countdown", json!({"seconds": 12, "steps": 6})).await;
@@ -107,7 +107,7 @@ async fn a_step_that_takes_longer_than_the_drain_time_is_given_back_in_the_middl
         let drain = [&LONG_LEASES[..], &["--drain-ms", "300"]].concat();
         let first = ground.start("first", &drain);
         let id = first.caller().call_task("countdown", json!({"seconds": 600, "steps": 1})).await;
-        until("the leg has begun", async || first.ran(&id)).await;
+        until("the attempt has begun", async || first.ran(&id)).await;
         first.terminate();
         assert!(first.wait().success(), "an orderly stop is not a failure");
         let second = ground.start("second", &drain);

@@ -88,9 +88,9 @@ impl Instance {
         self.0.log()
     }
 
-    /// Whether it began a leg of this task.
+    /// Whether it began an attempt of this task.
     pub(crate) fn ran(&self, task_id: &str) -> bool {
-        self.log().lines().any(|line| line.contains("a leg begins") && line.contains(task_id))
+        self.log().lines().any(|line| line.contains("an attempt begins") && line.contains(task_id))
     }
 
     /// SIGKILL.

@@ -11,7 +11,7 @@ use crate::e2e::isolation::all;
 /// Three real authorization servers, of which the server knows two.
 #[tokio::test]
 async fn callers_with_access_tokens_see_nothing_of_each_other_and_others_learn_nothing() {
-    let [auth, second, stranger] = [(); 3].map(|()| AuthServer::start());
+    let [auth, second, anonymous_caller] = [(); 3].map(|()| AuthServer::start());
     let second_issuer = second.issuer().to_owned();
     let ground = Ground::with(auth, None, &["--oauth-issuer", &second_issuer]);
     let (url, scopes) = (ground.url(), "mcp:tools");
@@ -35,7 +35,7 @@ async fn callers_with_access_tokens_see_nothing_of_each_other_and_others_learn_n
     for (who, token) in [
         ("anonymous", None),
         ("expired", Some(claims(json!({"exp": 1_700_000_000})))),
-        ("of an issuer that is not listed", Some(stranger.issue("ann", url, scopes))),
+        ("of an issuer that is not listed", Some(anonymous_caller.issue("ann", url, scopes))),
         ("for another server", Some(claims(json!({"aud": "https://other.example.com/mcp"})))),
         ("garbage", Some("garbage".to_owned())),
     ] {

@@ -64,9 +64,9 @@ fn hostile(ground: &Ground) -> Vec<(&'static str, String)> {
     vec![
         by_header("unsigned", "none", json!({})),
         by_header("signed with the public key as secret", "hmac", json!({})),
-        by_header("signed by a stranger who names the right key", "foreign", json!({})),
-        by_header("signed by a stranger's key", "foreign", json!({"kid": "stranger"})),
-        by_header("signed well, but naming another key", "current", json!({"kid": "stranger"})),
+        by_header("signed by an anonymous caller who names the right key", "foreign", json!({})),
+        by_header("signed by an anonymous caller's key", "foreign", json!({"kid": "anonymous_caller"})),
+        by_header("signed well, but naming another key", "current", json!({"kid": "anonymous_caller"})),
         by_header("naming a place for its keys (jku)", "foreign", json!({"kid": "x", "jku": elsewhere})),
         by_header("naming a place for its certificate (x5u)", "foreign", json!({"kid": "x", "x5u": elsewhere})),
         by_header("needing an extension", "current", json!({"crit": ["evil"], "evil": true})),
@@ -165,7 +165,7 @@ async fn every_usual_algorithm_and_type_is_accepted() {
     }
 }
 
-/// A minute in the life of an issuer: the keys change while a task runs, and strangers send made-up tokens.
+/// A minute in the life of an issuer: the keys change while a task runs, and anonymous callers send made-up tokens.
 #[tokio::test]
 async fn keys_are_rotated_and_withdrawn_while_a_task_runs() {
     let ground = Ground::new(AuthServer::start());

@@ -17,7 +17,7 @@ use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{Created, Delivery, Message, NewTask, Purpose, TaskStore};
 use longhaul_core::{Clock, IdSource, Policy, RequestedTerms, ResultKind, State, TaskKey, Terms, Timestamp};
 use longhaul_engine::{
-    Accepted, Call, Disposition, Engine, Idempotency, Leg, LegEnd, Ports, Settings, ToolRunner, WorkerSignals,
+    Accepted, Attempt, AttemptEnd, Call, Disposition, Engine, Idempotency, Ports, Settings, ToolRunner, WorkerSignals,
 };
 use longhaul_testkit::given::{self, owner};
 use longhaul_testkit::{FakeQueue, SeededIds, block_on};
@@ -141,9 +141,9 @@ struct Counting(AtomicUsize);
 
 #[async_trait]
 impl ToolRunner for Counting {
-    async fn run(&self, _leg: Leg) -> LegEnd {
+    async fn run(&self, _attempt: Attempt) -> AttemptEnd {
         self.0.fetch_add(1, Ordering::Relaxed);
-        LegEnd::Completed { result: "{}".to_owned(), kind: ResultKind::Success }
+        AttemptEnd::Completed { result: "{}".to_owned(), kind: ResultKind::Success }
     }
 }
 
@@ -181,7 +181,7 @@ impl Deployment {
             terms: Terms::negotiate(&Policy::default(), RequestedTerms::default()),
             idempotency: key.map(|key| Idempotency { key, fingerprint: [1; 32] }),
             trace: None,
-            cleaning: longhaul_core::Cleaning::None,
+            cleanup: longhaul_core::Cleanup::None,
             not_before: None,
         };
         match self.engine.accept(call).await.unwrap() {

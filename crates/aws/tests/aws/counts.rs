@@ -9,8 +9,8 @@ use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{ApplyError, Created, NewTask, TaskStore};
 use longhaul_core::{
-    Entry, EntryKind, MailboxId, NOTICE_TOOL, PartsName, Payload, State, Status, Suspension, Task, TaskEvent,
-    TaskFilter, limits,
+    Entry, EntryKind, MailboxId, PartsName, Payload, State, Status, Suspension, Task, TaskEvent, TaskFilter,
+    WEBHOOK_DELIVERY_TOOL, limits,
 };
 use longhaul_testkit::given::{self, LEASE_MS, NOW, owner};
 use longhaul_testkit::{SeededIds, at_once, block_on};
@@ -85,14 +85,16 @@ fn a_counted_slot_costs_one_write_before_the_creation_and_one_after_the_end() {
 
 /// What an end costs that is told by webhook, besides its own writes, which stay what they are.
 #[test]
-fn a_notice_costs_three_writes_and_is_counted_nowhere() {
+fn a_webhook_delivery_costs_three_writes_and_is_counted_nowhere() {
     block_on(async {
         let counted = Counted::new(QuotaMode::Counted).await;
         let store = &counted.store;
-        let notice = given::task_with(&counted.ids, owner("alice"), NOW, |record| record.tool = NOTICE_TOOL.to_owned());
-        let key = notice.key();
+        let webhook_delivery = given::task_with(&counted.ids, owner("alice"), NOW, |record| {
+            record.tool = WEBHOOK_DELIVERY_TOOL.to_owned()
+        });
+        let key = webhook_delivery.key();
         store
-            .create(NewTask { open_max: 0, stored_max: 0, new_max: Some(0), ..given::new(notice) }, NOW)
+            .create(NewTask { open_max: 0, stored_max: 0, new_max: Some(0), ..given::new(webhook_delivery) }, NOW)
             .await
             .unwrap();
         counted.expect("create", &["PutItem"]);
@@ -387,7 +389,7 @@ fn a_poll_of_a_small_task_costs_one_read_unit() {
 }
 
 #[test]
-fn sixteen_legs_take_less_than_a_kilobyte_and_no_further_call() {
+fn sixteen_attempts_take_less_than_a_kilobyte_and_no_further_call() {
     block_on(async {
         let counted = Counted::new(QuotaMode::Off).await;
         let task = given::queued(&counted.store, &counted.ids, owner("alice")).await;

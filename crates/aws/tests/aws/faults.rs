@@ -276,7 +276,7 @@ fn a_heartbeat_that_arrives_late_overwrites_neither_lease_nor_progress() {
 }
 
 #[test]
-fn a_claim_that_arrives_late_does_not_end_a_later_leg() {
+fn a_claim_that_arrives_late_does_not_end_a_later_attempt() {
     block_on(async {
         let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::queued(&store, &SeededIds::new(1), owner("alice")).await.key();

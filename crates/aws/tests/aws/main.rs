@@ -13,7 +13,7 @@ mod items;
 mod keys;
 mod lifetimes;
 mod meter;
-mod places;
+mod permits;
 mod quota;
 mod redrive;
 mod secrets;

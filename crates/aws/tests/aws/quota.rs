@@ -5,7 +5,7 @@ use harness::emulator;
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{CreateError, Created, NewTask, TaskStore};
-use longhaul_core::{NOTICE_TOOL, Outcome, PartsName, Payload, ResultKind, TaskEvent, Timestamp};
+use longhaul_core::{Outcome, PartsName, Payload, ResultKind, TaskEvent, Timestamp, WEBHOOK_DELIVERY_TOOL};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, at_once, block_on};
 
@@ -86,14 +86,15 @@ impl Limited {
 }
 
 #[test]
-fn notices_take_no_slot_of_their_owner_also_when_the_tasks_are_counted_one_by_one() {
+fn webhook_deliveries_take_no_slot_of_their_owner_also_when_the_tasks_are_counted_one_by_one() {
     block_on(async {
         let limited = Limited::new().await;
         limited.created().await;
         for _ in 0..3 {
-            let notice =
-                given::task_with(&limited.ids, owner("alice"), NOW, |record| record.tool = NOTICE_TOOL.to_owned());
-            limited.store.create(NewTask { open_max: 2, ..given::new(notice) }, NOW).await.unwrap();
+            let webhook_delivery = given::task_with(&limited.ids, owner("alice"), NOW, |record| {
+                record.tool = WEBHOOK_DELIVERY_TOOL.to_owned()
+            });
+            limited.store.create(NewTask { open_max: 2, ..given::new(webhook_delivery) }, NOW).await.unwrap();
         }
         // A count that is too high, so that the next creation counts the tasks.
         limited.set_the_count(2).await;

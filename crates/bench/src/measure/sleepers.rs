@@ -34,7 +34,7 @@ pub(crate) async fn measure(plan: &Plan) -> anyhow::Result<Vec<Figure>> {
     let mut connection = Connection::open(server.address()).await?;
     let answer = connection.send(wire::call("nap", "{}")?).await?;
     let pattern = wire::task_in(&answer)?.task_id.to_owned();
-    // Until its leg has ended.
+    // Until its attempt has ended.
     tokio::time::sleep(SETTLE).await;
     drop(connection);
     server.stop()?;

@@ -16,7 +16,7 @@ const FULL: usize = 100_000;
 /// Finished tasks that polls are spread over if the file is new.
 const FEW: usize = 100;
 
-/// Tasks that never end; they hold two of the server's legs.
+/// Tasks that never end; they hold two of the server's attempts.
 const HELD: usize = 2;
 
 /// Connections of each kind of work.

@@ -90,8 +90,8 @@ async fn the_console_shows_the_tasks_of_a_server_and_cancels_them() {
     assert!(code == StatusCode::OK && list.contains(&id) && list.contains("countdown"), "{list}");
     assert!(list.contains(&setup.url), "{list}");
     let task = browser.get(&format!("/task?id={id}")).await.1;
-    assert!(task.contains("&quot;seconds&quot;: 600") && task.contains(r#"class="leg runs""#), "{task}");
-    assert!(browser.get("/health").await.1.contains("1 leg runs now"));
+    assert!(task.contains("&quot;seconds&quot;: 600") && task.contains(r#"class="attempt runs""#), "{task}");
+    assert!(browser.get("/health").await.1.contains("1 attempt runs now"));
     let body = format!("token={}&id={id}&act=cancel", browser.token().await);
     let answer = browser.post(browser.origin(), "/act", body).await;
     assert_eq!(answer.headers()["location"], format!("/console/task?id={id}&did=cancelled"));

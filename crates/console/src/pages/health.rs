@@ -27,11 +27,11 @@ const OLDEST_MAX: usize = 5;
 /// The page.
 pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     let listed = ask.source().tasks(&Filter::default()).await?;
-    let legs = legs(ask, &listed.rows).await;
+    let attempts = attempts(ask, &listed.rows).await;
     let part = html! {
         h1 { "Health" }
         div class="tiles" {
-            (tile("Working", listed.counts[0], &link("", &[("status", "working")]), &legs.words()))
+            (tile("Working", listed.counts[0], &link("", &[("status", "working")]), &attempts.words()))
             (tile("Waiting for answers", listed.counts[1], &link("", &[("status", "input_required")]),
                 &oldest(ask, &listed.rows)))
             (ended(ask, &listed.rows, Status::Completed))
@@ -39,42 +39,46 @@ pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
         }
         (waiting(ask, &listed.rows))
         (failures(ask, &listed.rows))
-        (computed(&listed, &legs))
+        (computed(&listed, &attempts))
     };
     Ok(Page::new("Health").live("health", part))
 }
 
-/// What is known of legs that run.
+/// What is known of attempts that run.
 #[derive(Default)]
-struct Legs {
+struct Attempts {
     running: usize,
     looked_at: usize,
     working: usize,
 }
 
-impl Legs {
+impl Attempts {
     fn words(&self) -> String {
         match self.looked_at {
             0 => String::new(),
-            looked_at if looked_at == self.working => format!("{} now", count(self.running, "leg runs", "legs run")),
-            looked_at => format!("{} now, of the newest {looked_at}", count(self.running, "leg runs", "legs run")),
+            looked_at if looked_at == self.working => {
+                format!("{} now", count(self.running, "attempt runs", "attempts run"))
+            }
+            looked_at => {
+                format!("{} now, of the newest {looked_at}", count(self.running, "attempt runs", "attempts run"))
+            }
         }
     }
 }
 
-async fn legs(ask: &PageRequest, rows: &[Row]) -> Legs {
-    let mut legs = Legs::default();
+async fn attempts(ask: &PageRequest, rows: &[Row]) -> Attempts {
+    let mut attempts = Attempts::default();
     for row in rows.iter().filter(|row| row.task.status == Status::Working) {
-        legs.working += 1;
-        if legs.working > RECORDS_MAX {
+        attempts.working += 1;
+        if attempts.working > RECORDS_MAX {
             continue;
         }
         let Ok(record) = ask.source().inspect(&row.task.id).await else { continue };
-        legs.looked_at += 1;
-        let last = record["legs"].as_array().and_then(|legs| legs.last());
-        legs.running += usize::from(last.is_some_and(|leg| leg["end"] == Value::Null));
+        attempts.looked_at += 1;
+        let last = record["attempts"].as_array().and_then(|attempts| attempts.last());
+        attempts.running += usize::from(last.is_some_and(|attempt| attempt["end"] == Value::Null));
     }
-    legs
+    attempts
 }
 
 fn tile(name: &str, number: usize, to: &str, more: &str) -> Markup {
@@ -173,7 +177,7 @@ fn named(ask: &PageRequest, name: &str, rows: &[&Row], since: impl Fn(&Task) -> 
 }
 
 /// What the figures are made of, so that nobody takes them for more.
-fn computed(listed: &Listed, legs: &Legs) -> Markup {
+fn computed(listed: &Listed, attempts: &Attempts) -> Markup {
     html! {
         p class="dim computed" {
             @let newest = if listed.newest.is_some() { "newest " } else { "" };
@@ -181,11 +185,12 @@ fn computed(listed: &Listed, legs: &Legs) -> Markup {
                 caller \
              now: those of other callers, and those that have expired, are not among them. A task's last change stands \
              for the moment of its end. "
-            @if legs.looked_at < legs.working {
-                "Whether a leg runs was looked up for " (legs.looked_at) " of " (legs.working) " tasks that are \
+            @if attempts.looked_at < attempts.working {
+                "Whether an attempt runs was looked up for " (attempts.looked_at) " of " (attempts.working) " tasks \
+                    that are \
                     working."
             } @else {
-                "Whether a leg runs is in the records of the tasks that are working."
+                "Whether an attempt runs is in the records of the tasks that are working."
             }
         }
     }

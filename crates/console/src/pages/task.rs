@@ -69,13 +69,13 @@ fn history(timeline: Option<&Timeline>) -> Markup {
                 ul class="wrongs" { @for one in wrong { li { (one) } } }
             }
             (picture(timeline, &axis, &said))
-            @if timeline.guessed_legs > 0 || timeline.unknown_attempts > 0 {
+            @if timeline.guessed_attempts > 0 || timeline.unknown_attempts > 0 {
                 p class="dim" {
-                    "The server keeps the last 16 legs: what is shown of older ones comes from their steps."
+                    "The server keeps the last 16 attempts: what is shown of older ones comes from their steps."
                     @if timeline.unknown_attempts > 0 { " " (timeline.unknown_attempts) " of them recorded nothing." }
                 }
             }
-            (entries::legs(timeline))
+            (entries::attempts(timeline))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The axis of time in a picture: proportional where legs run, folded where the task waits for long.
+//! The axis of time in a picture: proportional where attempts run, folded where the task waits for long.
 
 use super::{Timeline, Wait};
 
@@ -76,7 +76,11 @@ const fn number(count: usize) -> f64 {
 
 /// The waits that are folded, in their order.
 fn folded(timeline: &Timeline) -> Vec<Wait> {
-    let work: i64 = timeline.legs.iter().map(|leg| leg.to_ms.saturating_sub(leg.from_ms)).fold(0, i64::saturating_add);
+    let work: i64 = timeline
+        .attempts
+        .iter()
+        .map(|attempt| attempt.to_ms.saturating_sub(attempt.from_ms))
+        .fold(0, i64::saturating_add);
     let limit = (work / WORK_PARTS).max(FOLD_MIN_MS);
     let duration = |wait: &Wait| wait.to_ms.saturating_sub(wait.from_ms);
     let mut waits: Vec<Wait> = timeline.waits().into_iter().filter(|wait| duration(wait) > limit).collect();
@@ -109,20 +113,20 @@ mod tests {
     use super::super::tests::{long, now_ms};
     use super::*;
 
-    fn line(legs: i64) -> Timeline {
-        Timeline::of(&long(legs, 1), now_ms(0)).unwrap()
+    fn line(attempts: i64) -> Timeline {
+        Timeline::of(&long(attempts, 1), now_ms(0)).unwrap()
     }
 
     #[test]
-    fn long_waits_are_folded_and_legs_have_most_of_the_width() {
-        for legs in [2, 3, 16, 40, 300] {
-            let line = line(legs);
+    fn long_waits_are_folded_and_attempts_have_most_of_the_width() {
+        for attempts in [2, 3, 16, 40, 300] {
+            let line = line(attempts);
             let axis = Axis::of(&line);
-            let width: f64 = line.legs.iter().map(|leg| axis.x(leg.to_ms) - axis.x(leg.from_ms)).sum();
-            if legs <= 40 {
-                assert!(width > WIDTH / 2.0, "{legs} legs have {width}");
+            let width: f64 = line.attempts.iter().map(|attempt| axis.x(attempt.to_ms) - axis.x(attempt.from_ms)).sum();
+            if attempts <= 40 {
+                assert!(width > WIDTH / 2.0, "{attempts} attempts have {width}");
                 let folded = line.waits().iter().filter(|wait| axis.is_folded(wait)).count();
-                assert!(folded + 1 >= line.legs.len().min(40), "{folded} folds of {legs} legs");
+                assert!(folded + 1 >= line.attempts.len().min(40), "{folded} folds of {attempts} attempts");
             }
             assert!(axis.folded.len() <= FOLDS_MAX);
         }
@@ -133,7 +137,7 @@ mod tests {
         let line = line(40);
         let axis = Axis::of(&line);
         assert!(axis.x(line.created_ms).abs() < 1e-6 && (axis.x(line.until_ms) - WIDTH).abs() < 1e-6);
-        let mut moments: Vec<i64> = line.legs.iter().flat_map(|leg| [leg.from_ms, leg.to_ms]).collect();
+        let mut moments: Vec<i64> = line.attempts.iter().flat_map(|attempt| [attempt.from_ms, attempt.to_ms]).collect();
         moments.sort_unstable();
         assert!(moments.is_sorted_by(|a, b| axis.x(*a) <= axis.x(*b)));
         assert!(axis.x(i64::MIN).abs() < 1e-6 && (axis.x(i64::MAX) - WIDTH).abs() < 1e-6);
@@ -142,7 +146,7 @@ mod tests {
     #[test]
     fn a_task_that_was_just_created_has_an_axis() {
         let mut line = line(1);
-        line.legs.clear();
+        line.attempts.clear();
         line.until_ms = line.created_ms;
         assert!(Axis::of(&line).x(line.created_ms).abs() < 1e-6);
     }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::axis::{Axis, WIDTH};
-use super::{End, Entry, Leg, Timeline, Wait};
+use super::{Attempt, End, Entry, Timeline, Wait};
 use crate::clock::{day_and_minute, exact_ms, in_words_ms, time_of_day};
 use crate::text::{count, line};
 
@@ -37,7 +37,7 @@ pub(crate) fn picture(timeline: &Timeline, axis: &Axis, said: &str) -> Markup {
                 }
                 (moments(timeline, axis))
                 @for wait in waits { (wait_of(&wait, axis)) }
-                @for leg in seen(timeline, axis) { (leg_of(leg, axis)) }
+                @for attempt in seen(timeline, axis) { (attempt_of(attempt, axis)) }
                 line class="rule" x1="0" x2="1000" y1="88" y2="88" {}
                 @if timeline.entries.len() > ENTRIES_MAX { (columns(timeline, axis)) } @else {
                     @for entry in &timeline.entries { (entry_of(entry, axis)) }
@@ -48,26 +48,26 @@ pub(crate) fn picture(timeline: &Timeline, axis: &Axis, said: &str) -> Markup {
     }
 }
 
-/// The legs without those that would be drawn over another one that ended in the same way.
-fn seen<'a>(timeline: &'a Timeline, axis: &Axis) -> Vec<&'a Leg> {
+/// The attempts without those that would be drawn over another one that ended in the same way.
+fn seen<'a>(timeline: &'a Timeline, axis: &Axis) -> Vec<&'a Attempt> {
     let mut last: Vec<(End, f64)> = Vec::new();
-    let is_seen = |leg: &&Leg| {
-        let to = axis.x(leg.to_ms);
-        if last.iter().any(|(end, x)| *end == leg.end && to < x + SEEN_MIN) {
+    let is_seen = |attempt: &&Attempt| {
+        let to = axis.x(attempt.to_ms);
+        if last.iter().any(|(end, x)| *end == attempt.end && to < x + SEEN_MIN) {
             return false;
         }
-        last.retain(|(end, _)| *end != leg.end);
-        last.push((leg.end, to));
+        last.retain(|(end, _)| *end != attempt.end);
+        last.push((attempt.end, to));
         true
     };
-    timeline.legs.iter().filter(is_seen).collect()
+    timeline.attempts.iter().filter(is_seen).collect()
 }
 
-/// The time of day where legs begin, as far as there is room.
+/// The time of day where attempts begin, as far as there is room.
 fn moments(timeline: &Timeline, axis: &Axis) -> Markup {
     let (mut shown, mut free) = (Vec::new(), 0.0);
     let is_long = timeline.until_ms - timeline.created_ms > DAY_MS;
-    let begins = std::iter::once(timeline.created_ms).chain(timeline.legs.iter().map(|leg| leg.from_ms));
+    let begins = std::iter::once(timeline.created_ms).chain(timeline.attempts.iter().map(|attempt| attempt.from_ms));
     for ms in begins {
         let x = axis.x(ms);
         if x >= free && x <= WIDTH - 60.0 && shown.len() < MOMENTS_MAX {
@@ -103,22 +103,23 @@ fn wait_of(wait: &Wait, axis: &Axis) -> Markup {
     }
 }
 
-fn leg_of(leg: &Leg, axis: &Axis) -> Markup {
-    let (x, width) = span(axis, leg.from_ms, leg.to_ms, 2.0);
-    let lasted = exact_ms(leg.to_ms - leg.from_ms);
+fn attempt_of(attempt: &Attempt, axis: &Axis) -> Markup {
+    let (x, width) = span(axis, attempt.from_ms, attempt.to_ms, 2.0);
+    let lasted = exact_ms(attempt.to_ms - attempt.from_ms);
     html! {
-        g class={ "leg " (leg.end.class()) } {
+        g class={ "attempt " (attempt.end.class()) } {
             title {
-                "Leg " (leg.attempt) ": " (lasted) ", " (count(leg.entries, "entry", "entries")) ", " (leg.end.words())
-                @if let Some(reason) = &leg.reason { ": " (line(reason, 120)) }
+                "Attempt " (attempt.number) ": " (lasted) ", " (count(attempt.entries, "entry", "entries")) ", "
+                    (attempt.end.words())
+                @if let Some(reason) = &attempt.reason { ": " (line(reason, 120)) }
             }
             rect x=(unit(x)) y="22" width=(unit(width)) height="22" rx="2" {}
-            @if leg.end == End::Died { rect x=(unit(x)) y="22" width=(unit(width)) height="22" rx="2"
+            @if attempt.end == End::Died { rect x=(unit(x)) y="22" width=(unit(width)) height="22" rx="2"
                 fill="url(#hatch)" {} }
-            @if matches!(leg.end, End::Died | End::Failed) {
+            @if matches!(attempt.end, End::Died | End::Failed) {
                 text class="wrong" x=(unit(x + width / 2.0)) y="56" { "✕" }
             }
-            @if width > 14.0 { text class="number" x=(unit(x + width / 2.0)) y="36" { (leg.attempt) } }
+            @if width > 14.0 { text class="number" x=(unit(x + width / 2.0)) y="36" { (attempt.number) } }
         }
     }
 }
@@ -171,23 +172,23 @@ fn kind(kind: &str) -> &'static str {
 
 /// The colours that are in the picture.
 fn legend(timeline: &Timeline) -> Markup {
-    let has = |end: End| timeline.legs.iter().any(|leg| leg.end == end);
+    let has = |end: End| timeline.attempts.iter().any(|attempt| attempt.end == end);
     let ends = [
         (End::Task, "ended the task"),
         (End::Runs, "runs"),
-        (End::Timer, "leg, then sleep"),
-        (End::Input, "leg, then a question"),
+        (End::Timer, "attempt, then sleep"),
+        (End::Input, "attempt, then a question"),
         (End::Yield, "gave back"),
         (End::Failed, "failed"),
         (End::Died, "died"),
-        (End::Unknown, "older leg, known by its steps"),
+        (End::Unknown, "older attempt, known by its steps"),
     ];
     html! {
         ul class="legend" aria-label="Legend" {
             @for (end, words) in ends.into_iter().filter(|(end, _)| has(*end)) {
                 li { span class={ "key " (end.class()) } {} (words) }
             }
-            @if !timeline.entries.is_empty() { li { span class="key step" {} "steps, below the legs" } }
+            @if !timeline.entries.is_empty() { li { span class="key step" {} "steps, below the attempts" } }
         }
     }
 }
@@ -222,25 +223,25 @@ mod tests {
     use super::super::{problems, summary};
     use super::*;
 
-    fn drawn(legs: i64, steps: i64) -> String {
-        let line = Timeline::of(&long(legs, steps), now_ms(0)).unwrap();
+    fn drawn(attempts: i64, steps: i64) -> String {
+        let line = Timeline::of(&long(attempts, steps), now_ms(0)).unwrap();
         assert!(problems(&line).len() <= 5);
         picture(&line, &Axis::of(&line), &summary(&line)).into_string()
     }
 
     #[test]
-    fn folded_waits_and_dead_legs_are_seen() {
+    fn folded_waits_and_dead_attempts_are_seen() {
         let picture = drawn(4, 2);
         assert!(picture.contains("⋯ 59 min ⋯"), "{picture}");
-        assert!(picture.contains(r#"class="leg died""#) && picture.contains("✕"), "{picture}");
+        assert!(picture.contains(r#"class="attempt died""#) && picture.contains("✕"), "{picture}");
         assert_eq!(picture.matches(r#"class="entry step""#).count(), 8);
     }
 
     #[test]
     fn a_picture_has_one_size_however_much_happened() {
-        for (legs, steps) in [(1, 0), (40, 25), (16, 256), (4_096, 1)] {
-            let length = drawn(legs, steps).len();
-            assert!(length < 250_000, "{legs} legs with {steps} steps: {length}");
+        for (attempts, steps) in [(1, 0), (40, 25), (16, 256), (4_096, 1)] {
+            let length = drawn(attempts, steps).len();
+            assert!(length < 250_000, "{attempts} attempts with {steps} steps: {length}");
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What happened to a task, in a sentence.
 
-use super::{End, Leg, Timeline, Wait};
+use super::{Attempt, End, Timeline, Wait};
 use crate::clock::in_words_ms;
 use crate::text::{count, line};
 
-/// So many legs are named that went wrong: the last ones.
+/// So many attempts are named that went wrong: the last ones.
 const PROBLEMS_MAX: usize = 5;
 
 /// Characters of a reason.
@@ -12,8 +12,9 @@ const REASON_MAX: usize = 300;
 
 /// What a reader learns at one look.
 pub(crate) fn summary(timeline: &Timeline) -> String {
-    let legs = usize::try_from(timeline.unknown_attempts).unwrap_or(usize::MAX).saturating_add(timeline.legs.len());
-    if legs == 0 {
+    let attempts =
+        usize::try_from(timeline.unknown_attempts).unwrap_or(usize::MAX).saturating_add(timeline.attempts.len());
+    if attempts == 0 {
         let waited = in_words_ms(timeline.until_ms - timeline.created_ms);
         let so_far = if timeline.has_ended { "It ended before it ran" } else { "It has not run yet" };
         return format!("{so_far}: {waited} in the queue.");
@@ -21,8 +22,10 @@ pub(crate) fn summary(timeline: &Timeline) -> String {
     let all = in_words_ms(timeline.until_ms - timeline.created_ms);
     let steps = timeline.entries.iter().filter(|entry| entry.kind == "step").count();
     let steps = if steps == 0 { String::new() } else { format!(", {}", count(steps, "step", "steps")) };
-    let mut parts =
-        vec![format!("{} of work", in_words_ms(total(timeline.legs.iter().map(|leg| leg.to_ms - leg.from_ms))))];
+    let mut parts = vec![format!(
+        "{} of work",
+        in_words_ms(total(timeline.attempts.iter().map(|attempt| attempt.to_ms - attempt.from_ms)))
+    )];
     let waits = timeline.waits();
     for words in ["asleep", "waiting for answers", "until it was tried again", "in older waits", "in the queue"] {
         let of = |wait: &&Wait| wait.after.map_or("in the queue", End::wait_words) == words;
@@ -31,21 +34,21 @@ pub(crate) fn summary(timeline: &Timeline) -> String {
             parts.push(format!("{} {words}", in_words_ms(ms)));
         }
     }
-    let mut text = format!("{}{steps} in {all}: {}.", count(legs, "leg", "legs"), parts.join(", "));
-    text.push_str(&gone_wrong(timeline, legs));
+    let mut text = format!("{}{steps} in {all}: {}.", count(attempts, "attempt", "attempts"), parts.join(", "));
+    text.push_str(&gone_wrong(timeline, attempts));
     text
 }
 
-/// How many legs died and failed. The server knows how the last ones ended, and nothing of older ones.
-fn gone_wrong(timeline: &Timeline, legs: usize) -> String {
-    let known = timeline.legs.iter().filter(|leg| leg.end != End::Unknown).count();
+/// How many attempts died and failed. The server knows how the last ones ended, and nothing of older ones.
+fn gone_wrong(timeline: &Timeline, attempts: usize) -> String {
+    let known = timeline.attempts.iter().filter(|attempt| attempt.end != End::Unknown).count();
     let mut text = String::new();
     for (end, verb) in [(End::Died, "died"), (End::Failed, "failed")] {
-        let number = timeline.legs.iter().filter(|leg| leg.end == end).count();
-        if number > 0 && known < legs {
-            text.push_str(&format!(" Of the last {}, {number} {verb}.", count(known, "leg", "legs")));
+        let number = timeline.attempts.iter().filter(|attempt| attempt.end == end).count();
+        if number > 0 && known < attempts {
+            text.push_str(&format!(" Of the last {}, {number} {verb}.", count(known, "attempt", "attempts")));
         } else if number > 0 {
-            text.push_str(&format!(" {} {verb}.", count(number, "leg", "legs")));
+            text.push_str(&format!(" {} {verb}.", count(number, "attempt", "attempts")));
         }
     }
     text
@@ -55,15 +58,16 @@ fn total(lengths: impl Iterator<Item = i64>) -> i64 {
     lengths.map(|ms| ms.max(0)).fold(0, i64::saturating_add)
 }
 
-/// The last legs that went wrong, and how.
+/// The last attempts that went wrong, and how.
 pub(crate) fn problems(timeline: &Timeline) -> Vec<String> {
-    let is_wrong = |leg: &&Leg| matches!(leg.end, End::Died | End::Failed);
-    let said = |leg: &Leg| {
-        let after = in_words_ms(leg.to_ms - leg.from_ms);
-        let reason = leg.reason.as_deref().map(|reason| format!(": {}", line(reason, REASON_MAX))).unwrap_or_default();
-        format!("Leg {} {} after {after}{reason}", leg.attempt, leg.end.words())
+    let is_wrong = |attempt: &&Attempt| matches!(attempt.end, End::Died | End::Failed);
+    let said = |attempt: &Attempt| {
+        let after = in_words_ms(attempt.to_ms - attempt.from_ms);
+        let reason =
+            attempt.reason.as_deref().map(|reason| format!(": {}", line(reason, REASON_MAX))).unwrap_or_default();
+        format!("Attempt {} {} after {after}{reason}", attempt.number, attempt.end.words())
     };
-    timeline.legs.iter().rev().filter(is_wrong).take(PROBLEMS_MAX).map(said).collect()
+    timeline.attempts.iter().rev().filter(is_wrong).take(PROBLEMS_MAX).map(said).collect()
 }
 
 #[cfg(test)]
@@ -74,18 +78,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forty_legs_and_a_thousand_steps_are_one_sentence() {
+    fn forty_attempts_and_a_thousand_steps_are_one_sentence() {
         let line = Timeline::of(&long(40, 25), now_ms(0)).unwrap();
-        let expected = "40 legs, 1000 steps in 39 h: 5 min of work, 13 h 57 min asleep, 59 min until it was tried \
+        let expected = "40 attempts, 1000 steps in 39 h: 5 min of work, 13 h 57 min asleep, 59 min until it was tried \
                         again, \
-                        23 h 56 min in older waits, 2 s in the queue. Of the last 16 legs, 1 died.";
+                        23 h 56 min in older waits, 2 s in the queue. Of the last 16 attempts, 1 died.";
         assert_eq!(summary(&line), expected);
-        assert_eq!(problems(&line), ["Leg 38 died after 10 s"]);
+        assert_eq!(problems(&line), ["Attempt 38 died after 10 s"]);
     }
 
     #[test]
-    fn a_task_without_legs_waits_in_the_queue() {
-        let shown = json!({"task": {"createdAt": at(0)}, "legs": [], "journal": []});
+    fn a_task_without_attempts_waits_in_the_queue() {
+        let shown = json!({"task": {"createdAt": at(0)}, "attempts": [], "journal": []});
         let line = Timeline::of(&shown, now_ms(5)).unwrap();
         assert_eq!(summary(&line), "It has not run yet: 5 s in the queue.");
     }

@@ -40,11 +40,12 @@ pub(crate) fn task(id: &str, status: Status, message: &str) -> Task {
     }
 }
 
-/// What is on record of one with these legs and entries, the first of which began at once.
-pub(crate) fn record(legs: &[Value], journal: Vec<Value>) -> Value {
-    let created_at = legs.first().map_or(CREATED_AT, |leg| leg["from"].as_str().unwrap());
-    json!({"task": {"createdAt": created_at}, "tool": "etl", "attempt": legs.len(), "failures": 0,
-        "deadlineAt": "2999-01-01T00:00:00Z", "expiresAt": "2999-01-01T01:00:00Z", "legs": legs, "journal": journal,
+/// What is on record of one with these attempts and entries, the first of which began at once.
+pub(crate) fn record(attempts: &[Value], journal: Vec<Value>) -> Value {
+    let created_at = attempts.first().map_or(CREATED_AT, |attempt| attempt["from"].as_str().unwrap());
+    json!({"task": {"createdAt": created_at}, "tool": "etl", "attempt": attempts.len(), "failures": 0,
+        "deadlineAt": "2999-01-01T00:00:00Z", "expiresAt": "2999-01-01T01:00:00Z", "attempts": attempts, "journal":
+            journal,
         "arguments": {"bytes": 9, "value": {"rows": 3}}})
 }
 

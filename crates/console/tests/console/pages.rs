@@ -59,24 +59,24 @@ async fn a_task_leads_to_its_caller_and_to_those_that_it_called() {
 
 #[tokio::test]
 async fn a_task_that_runs_has_a_bar_a_timeline_and_a_way_to_cancel() {
-    // A leg that runs lasts until now, so all of it is counted from now.
+    // An attempt that runs lasts until now, so all of it is counted from now.
     let now = Timestamp::now();
     let ago = |seconds| (now - SignedDuration::from_secs(seconds)).to_string();
-    let legs = [
+    let attempts = [
         json!({"attempt": 1, "from": ago(7_219), "to": ago(7_216), "end": "died"}),
         json!({"attempt": 2, "from": ago(7_214), "to": ago(7_210), "end": "timer"}),
         json!({"attempt": 3, "from": ago(10), "to": null, "end": null}),
     ];
     let journal = vec![json!({"kind": "step", "name": "fetch", "at": ago(7_217), "tookMs": 412, "attempt": 1,
         "bytes": 2, "value": 17})];
-    let records = Map::from_iter([("a".to_owned(), record(&legs, journal))]);
+    let records = Map::from_iter([("a".to_owned(), record(&attempts, journal))]);
     let fake = Fake { records, ..with(vec![task("a", Status::Working, "3/10 rows")]) };
     let page = Browser::of(fake).get("/console/task?id=a").await.text;
     for part in [
         "<h1>etl</h1>",
         "30 %",
-        "3 legs, 1 step in",
-        "Leg 1 died after 3 s",
+        "3 attempts, 1 step in",
+        "Attempt 1 died after 3 s",
         "⋯ 2 h ⋯",
         "412 ms",
         "fetch",
@@ -113,10 +113,10 @@ async fn a_task_that_asks_leads_to_its_question() {
 
 #[tokio::test]
 async fn thousands_of_entries_stay_a_small_page() {
-    let legs: Vec<_> = (1..=16)
-        .map(|leg| {
-            json!({"attempt": 24 + leg, "from": format!("2026-11-23T{:02}:05:31Z", leg + 5),
-            "to": format!("2026-11-23T{:02}:06:31Z", leg + 5), "end": "timer"})
+    let attempts: Vec<_> = (1..=16)
+        .map(|attempt| {
+            json!({"attempt": 24 + attempt, "from": format!("2026-11-23T{:02}:05:31Z", attempt + 5),
+            "to": format!("2026-11-23T{:02}:06:31Z", attempt + 5), "end": "timer"})
         })
         .collect();
     let entry = |number: usize| {
@@ -124,7 +124,7 @@ async fn thousands_of_entries_stay_a_small_page() {
             "at": format!("2026-11-23T{:02}:{:02}:{:02}Z", 5 + number / 300, number / 60 % 60, number % 60),
             "attempt": number / 100 + 1, "bytes": 4_000, "value": "y".repeat(4_000)})
     };
-    let records = Map::from_iter([("a".to_owned(), record(&legs, (0..4_096).map(entry).collect()))]);
+    let records = Map::from_iter([("a".to_owned(), record(&attempts, (0..4_096).map(entry).collect()))]);
     let browser = Browser::of(Fake { records, ..with(vec![task("a", Status::Working, "")]) });
     let page = browser.get("/console/task?id=a").await.text;
     assert!(page.len() < 1 << 19, "{} bytes", page.len());

@@ -15,11 +15,12 @@ fn hostile() -> Fake {
     let contents = json!([{"type": "text", "text": HOSTILE}, {"type": HOSTILE, "mimeType": HOSTILE, "data": "AA"},
         {"type": "resource_link", "uri": HOSTILE}]);
     done.end = Some(Ok(json!({"content": contents, "isError": true, HOSTILE: HOSTILE})));
-    let legs = [json!({"attempt": 1, "from": "2026-11-23T04:05:31Z", "to": "2026-11-23T04:05:34Z", "end": "failed",
+    let attempts =
+        [json!({"attempt": 1, "from": "2026-11-23T04:05:31Z", "to": "2026-11-23T04:05:34Z", "end": "failed",
         "reason": HOSTILE})];
     let entry = json!({"kind": HOSTILE, "name": HOSTILE, "at": "2026-11-23T04:05:33Z", "attempt": 1, "value": HOSTILE,
         "child": HOSTILE});
-    let mut shown = record(&legs, vec![entry]);
+    let mut shown = record(&attempts, vec![entry]);
     shown["tool"] = HOSTILE.into();
     shown["lastFailure"] = HOSTILE.into();
     shown["parent"] = HOSTILE.into();

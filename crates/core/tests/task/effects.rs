@@ -1,9 +1,9 @@
 //! What each event changes on the record besides the state, field by field, and the exact moments at which it applies.
 
 use longhaul_core::{
-    Advance, Ask, Cleaning, CleaningEnd, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, LegOutcome, Legs,
-    Outcome, OwnerId, PastLeg, Payload, Policy, Progress, Refusal, RequestedTerms, ResultKind, State, Status,
-    Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp,
+    Advance, Ask, AttemptOutcome, Attempts, Cleanup, CleanupEnd, Failure, FailureKind, IdSource, Identity, Lease,
+    LeaseToken, Outcome, OwnerId, PastAttempt, Payload, Policy, Progress, Refusal, RequestedTerms, ResultKind, State,
+    Status, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp,
 };
 
 const CREATED: Timestamp = Timestamp::from_ms(1_000_000);
@@ -62,10 +62,10 @@ fn record(state: State) -> TaskRecord {
         request: inline("{}"),
         trace: None,
         variables: None,
-        cleaning: Cleaning::None,
+        cleanup: Cleanup::None,
         held_until: None,
         parent: None,
-        legs: Legs::default(),
+        attempts: Attempts::default(),
     }
 }
 
@@ -97,13 +97,13 @@ fn retry(not_before: Timestamp) -> TaskEvent {
     TaskEvent::Retry { attempt: 2, not_before, reason: "no answer".to_owned() }
 }
 
-/// The legs after the leg of attempt 2 ended like this at `NOW`, of which it is not known when it began.
-fn ended_leg(end: LegOutcome) -> Legs {
-    Legs { since: None, past: vec![PastLeg { attempt: 2, from: NOW, to: NOW, end }] }
+/// The attempts after the attempt of attempt 2 ended like this at `NOW`, of which it is not known when it began.
+fn ended_attempt(end: AttemptOutcome) -> Attempts {
+    Attempts { since: None, past: vec![PastAttempt { number: 2, from: NOW, to: NOW, end }] }
 }
 
-fn begun_leg() -> Legs {
-    Legs { since: Some(NOW), past: Vec::new() }
+fn begun_attempt() -> Attempts {
+    Attempts { since: Some(NOW), past: Vec::new() }
 }
 
 fn completed() -> Outcome {
@@ -132,7 +132,7 @@ fn the_first_claim_notes_when_the_work_started() {
         attempt: 1,
         started_at: Some(NOW),
         updated_at: NOW,
-        legs: begun_leg(),
+        attempts: begun_attempt(),
         ..before.clone()
     };
     assert_eq!(apply(&before, &claim()), after);
@@ -141,13 +141,14 @@ fn the_first_claim_notes_when_the_work_started() {
 #[test]
 fn a_claim_of_a_task_that_was_released_leaves_the_start_and_the_failures() {
     let before = record(State::Sleeping { until: NOW });
-    let after = TaskRecord { state: claimed(), attempt: 3, updated_at: NOW, legs: begun_leg(), ..before.clone() };
+    let after =
+        TaskRecord { state: claimed(), attempt: 3, updated_at: NOW, attempts: begun_attempt(), ..before.clone() };
     assert_eq!(apply(&before, &claim()), after);
-    assert!(!Task::restore(after).follows_a_dead_leg(), "the leg before failed, and did not die");
+    assert!(!Task::restore(after).follows_a_dead_attempt(), "the attempt before failed, and did not die");
 }
 
 #[test]
-fn a_claim_after_a_dead_leg_counts_a_failure() {
+fn a_claim_after_a_dead_attempt_counts_a_failure() {
     let before = record(State::Running { lease: Lease { until: NOW, token: token(1) } });
     let after = TaskRecord {
         state: claimed(),
@@ -155,12 +156,12 @@ fn a_claim_after_a_dead_leg_counts_a_failure() {
         failures: 2,
         last_failure: Some("a worker died or lost its lease".to_owned()),
         updated_at: NOW,
-        legs: Legs { since: Some(NOW), ..ended_leg(LegOutcome::Died) },
+        attempts: Attempts { since: Some(NOW), ..ended_attempt(AttemptOutcome::Died) },
         ..before.clone()
     };
     assert_eq!(apply(&before, &claim()), after);
-    assert!(Task::restore(after).follows_a_dead_leg());
-    assert!(!Task::restore(TaskRecord { failures: 0, last_failure: None, ..before }).follows_a_dead_leg());
+    assert!(Task::restore(after).follows_a_dead_attempt());
+    assert!(!Task::restore(TaskRecord { failures: 0, last_failure: None, ..before }).follows_a_dead_attempt());
 }
 
 #[test]
@@ -196,14 +197,14 @@ fn a_suspension_resets_the_failures_and_counts_as_a_sending() {
     ];
     for (suspension, state) in states {
         assert_eq!(suspension.state(), Ok(state.clone()));
-        let legs = ended_leg(suspension.leg_outcome());
+        let attempts = ended_attempt(suspension.attempt_outcome());
         let after = TaskRecord {
             state,
             failures: 0,
             last_failure: None,
             sent_at: NOW,
             updated_at: NOW,
-            legs,
+            attempts,
             ..before.clone()
         };
         assert_eq!(apply(&before, &suspend(suspension.clone(), None)), after);
@@ -221,14 +222,14 @@ fn a_retry_counts_a_failure_and_keeps_its_reason() {
         last_failure: Some("no answer".to_owned()),
         sent_at: NOW,
         updated_at: NOW,
-        legs: ended_leg(LegOutcome::failed("no answer")),
+        attempts: ended_attempt(AttemptOutcome::failed("no answer")),
         ..before.clone()
     };
     assert_eq!(apply(&before, &retry(LATER)), after);
 }
 
 #[test]
-fn a_record_remembers_the_last_16_legs_and_the_beginning_of_the_one_that_runs() {
+fn a_record_remembers_the_last_16_attempts_and_the_beginning_of_the_one_that_runs() {
     let at = |ms| NOW.plus_ms(ms);
     let mut task = TaskRecord { attempt: 0, ..record(State::Queued) };
     for number in 1..=20_u32 {
@@ -247,18 +248,22 @@ fn a_record_remembers_the_last_16_legs_and_the_beginning_of_the_one_that_runs() 
     let told = |number: u32| {
         let from = at(u64::from(number) * 10);
         let (end, ms) = match number % 4 {
-            0 => (LegOutcome::Yield, 2),
-            1 => (LegOutcome::Timer, 2),
-            2 => (LegOutcome::Failed(format!("{}…", "é".repeat(18))), 2),
-            _ => (LegOutcome::Died, 5),
+            0 => (AttemptOutcome::Yield, 2),
+            1 => (AttemptOutcome::Timer, 2),
+            2 => (AttemptOutcome::Failed(format!("{}…", "é".repeat(18))), 2),
+            _ => (AttemptOutcome::Died, 5),
         };
-        PastLeg { attempt: number, from, to: from.plus_ms(ms), end }
+        PastAttempt { number, from, to: from.plus_ms(ms), end }
     };
-    assert_eq!(task.legs, Legs { since: None, past: (5..=20).map(told).collect() });
+    assert_eq!(task.attempts, Attempts { since: None, past: (5..=20).map(told).collect() });
     let running = apply_at(&task, &claim(), at(500)).unwrap();
-    assert_eq!(running.legs, Legs { since: Some(at(500)), ..task.legs });
+    assert_eq!(running.attempts, Attempts { since: Some(at(500)), ..task.attempts });
     let finish = TaskEvent::Finish { attempt: 21, outcome: completed(), progress: None };
-    assert_eq!(apply_at(&running, &finish, at(501)).unwrap().legs, running.legs, "the task's end is the leg's");
+    assert_eq!(
+        apply_at(&running, &finish, at(501)).unwrap().attempts,
+        running.attempts,
+        "the task's end is the attempt's"
+    );
 }
 
 #[test]
@@ -414,58 +419,58 @@ fn a_forgotten_task_expires_now() {
 }
 
 fn to_be_cleaned() -> TaskRecord {
-    TaskRecord { ended_at: Some(CREATED), cleaning: Cleaning::ARMED, ..record(State::Cancelled) }
+    TaskRecord { ended_at: Some(CREATED), cleanup: Cleanup::ARMED, ..record(State::Cancelled) }
 }
 
 const fn begins(number: u8, until: Timestamp) -> TaskEvent {
-    TaskEvent::BeginCleaning { lease: Lease { until, token: token(number) } }
+    TaskEvent::BeginCleanup { lease: Lease { until, token: token(number) } }
 }
 
-const fn cleaned(number: u8, end: CleaningEnd) -> TaskEvent {
-    TaskEvent::EndCleaning { token: token(number), end }
+const fn cleaned(number: u8, end: CleanupEnd) -> TaskEvent {
+    TaskEvent::EndCleanup { token: token(number), end }
 }
 
 #[test]
-fn cleaning_is_begun_by_one_worker_at_a_time_and_ended_by_who_began() {
+fn cleanup_is_begun_by_one_worker_at_a_time_and_ended_by_who_began() {
     let before = TaskRecord { held_until: Some(LATER), ..to_be_cleaned() };
     let lease = Lease { until: NOW.plus_ms(5), token: token(1) };
     let begun = apply(&before, &begins(1, lease.until));
-    let cleaning = Cleaning::Armed { tries: 1, lease: Some(lease) };
-    assert_eq!(begun, TaskRecord { cleaning, held_until: None, ..before });
+    let cleanup = Cleanup::Armed { tries: 1, lease: Some(lease) };
+    assert_eq!(begun, TaskRecord { cleanup, held_until: None, ..before });
     assert_eq!(apply_at(&begun, &begins(2, NOW), NOW), Err(Refusal::Leased { until: lease.until }));
-    let stale = apply_at(&begun, &cleaned(2, CleaningEnd::Done), NOW);
+    let stale = apply_at(&begun, &cleaned(2, CleanupEnd::Done), NOW);
     assert!(matches!(stale, Err(Refusal::Stale { .. })), "{stale:?}");
-    let done = apply(&begun, &cleaned(1, CleaningEnd::Done));
-    assert_eq!(done.cleaning, Cleaning::Done);
+    let done = apply(&begun, &cleaned(1, CleanupEnd::Done));
+    assert_eq!(done.cleanup, Cleanup::Done);
     assert_eq!(apply_at(&done, &begins(2, NOW), NOW), Err(Refusal::NothingToClean));
-    assert_eq!(apply_at(&done, &cleaned(1, CleaningEnd::Done), NOW), Err(Refusal::NothingToClean));
+    assert_eq!(apply_at(&done, &cleaned(1, CleanupEnd::Done), NOW), Err(Refusal::NothingToClean));
 }
 
 #[test]
-fn cleaning_that_fails_is_tried_again_and_given_up_after_five_tries() {
+fn cleanup_that_fails_is_tried_again_and_given_up_after_five_tries() {
     let mut task = to_be_cleaned();
     for number in 1..=5 {
         task = apply(&task, &begins(number, NOW.plus_ms(5)));
         let later = Lease { until: NOW, token: token(number) };
-        task = apply(&task, &cleaned(number, CleaningEnd::Failed { again_at: NOW }));
-        assert_eq!(task.cleaning, Cleaning::Armed { tries: u32::from(number), lease: Some(later) });
+        task = apply(&task, &cleaned(number, CleanupEnd::Failed { again_at: NOW }));
+        assert_eq!(task.cleanup, Cleanup::Armed { tries: u32::from(number), lease: Some(later) });
     }
-    assert_eq!(apply(&task, &begins(6, NOW.plus_ms(5))).cleaning, Cleaning::GivenUp);
+    assert_eq!(apply(&task, &begins(6, NOW.plus_ms(5))).cleanup, Cleanup::GivenUp);
 }
 
 #[test]
 fn a_worker_without_the_tool_does_not_use_up_a_try() {
     let begun = apply(&to_be_cleaned(), &begins(1, NOW.plus_ms(5)));
-    let left = apply(&begun, &cleaned(1, CleaningEnd::NotRun { again_at: NOW }));
-    assert!(matches!(left.cleaning, Cleaning::Armed { tries: 0, .. }), "{:?}", left.cleaning);
+    let left = apply(&begun, &cleaned(1, CleanupEnd::NotRun { again_at: NOW }));
+    assert!(matches!(left.cleanup, Cleanup::Armed { tries: 0, .. }), "{:?}", left.cleanup);
 }
 
 #[test]
-fn a_message_for_cleaning_is_sent_again_as_one_for_work_is() {
+fn a_message_for_cleanup_is_sent_again_as_one_for_work_is() {
     let before = to_be_cleaned();
     let resent = apply(&before, &TaskEvent::Resend { not_since: NOW });
     assert_eq!((resent.sent_at, resent.resends), (NOW, before.resends + 1));
-    let none = TaskRecord { cleaning: Cleaning::None, ..before };
+    let none = TaskRecord { cleanup: Cleanup::None, ..before };
     assert_eq!(apply_at(&none, &TaskEvent::Resend { not_since: NOW }, NOW), Err(Refusal::Ended));
 }
 
@@ -611,7 +616,7 @@ fn a_task_that_starts_later_is_polled_when_it_starts_or_each_minute() {
 }
 
 #[test]
-fn the_last_leg_is_the_one_that_no_failure_may_follow() {
+fn the_last_attempt_is_the_one_that_no_failure_may_follow() {
     let with_failures = |failures| Task::restore(TaskRecord { failures, ..record(State::Queued) });
     assert_eq!(with_failures(0).terms.consecutive_failures_max, 3);
     assert_eq!([0, 1, 2, 3].map(|failures| with_failures(failures).is_on_last_retry()), [false, false, true, true]);

@@ -1,7 +1,7 @@
 //! What holds for a task whatever happens to it, in any order and at any time.
 
 use longhaul_core::{
-    Advance, Ask, Cleaning, CleaningEnd, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Legs, Outcome,
+    Advance, Ask, Attempts, Cleanup, CleanupEnd, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome,
     OwnerId, PartsName, Payload, Policy, Progress, Refusal, RequestedTerms, ResultKind, State, Status, Suspension,
     Task, TaskEvent, TaskRecord, Terms, Timestamp,
 };
@@ -39,10 +39,10 @@ fn task(terms: Terms, not_before: Option<Timestamp>) -> Task {
         progress: None,
         request: Payload::Inline("{}".to_owned()),
         variables: None,
-        cleaning: Cleaning::ARMED,
+        cleanup: Cleanup::ARMED,
         held_until: None,
         parent: None,
-        legs: Legs::default(),
+        attempts: Attempts::default(),
     })
 }
 
@@ -98,11 +98,11 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     ]
 }
 
-fn cleaning_end() -> impl Strategy<Value = CleaningEnd> {
+fn cleanup_end() -> impl Strategy<Value = CleanupEnd> {
     prop_oneof![
-        Just(CleaningEnd::Done),
-        moment().prop_map(|again_at| CleaningEnd::Failed { again_at }),
-        moment().prop_map(|again_at| CleaningEnd::NotRun { again_at }),
+        Just(CleanupEnd::Done),
+        moment().prop_map(|again_at| CleanupEnd::Failed { again_at }),
+        moment().prop_map(|again_at| CleanupEnd::NotRun { again_at }),
     ]
 }
 
@@ -129,10 +129,10 @@ fn event() -> impl Strategy<Value = TaskEvent> {
         1 => Just(TaskEvent::RetriesExhausted),
         1 => Just(TaskEvent::TimeOut),
         1 => (0_u64..10_000_000).prop_map(|retention_ms| TaskEvent::ExtendRetention { retention_ms }),
-        2 => (0_u8..2, moment()).prop_map(|(number, until)| TaskEvent::BeginCleaning {
+        2 => (0_u8..2, moment()).prop_map(|(number, until)| TaskEvent::BeginCleanup {
             lease: Lease { until, token: LeaseToken::from_random([number; 16]) }
         }),
-        1 => (0_u8..2, cleaning_end()).prop_map(|(number, end)| TaskEvent::EndCleaning {
+        1 => (0_u8..2, cleanup_end()).prop_map(|(number, end)| TaskEvent::EndCleanup {
             token: LeaseToken::from_random([number; 16]),
             end
         }),
@@ -189,8 +189,8 @@ fn writer(event: &TaskEvent) -> Option<u32> {
         | TaskEvent::TimeOut
         | TaskEvent::ExtendRetention { .. }
         | TaskEvent::Forget
-        | TaskEvent::BeginCleaning { .. }
-        | TaskEvent::EndCleaning { .. } => None,
+        | TaskEvent::BeginCleanup { .. }
+        | TaskEvent::EndCleanup { .. } => None,
     }
 }
 
@@ -203,8 +203,8 @@ proptest! {
             if before.has_ended() {
                 let may_follow = match event {
                     TaskEvent::ExtendRetention { .. } | TaskEvent::Forget => true,
-                    TaskEvent::BeginCleaning { .. } | TaskEvent::EndCleaning { .. } | TaskEvent::Resend { .. } => {
-                        before.needs_cleaning()
+                    TaskEvent::BeginCleanup { .. } | TaskEvent::EndCleanup { .. } | TaskEvent::Resend { .. } => {
+                        before.needs_cleanup()
                     }
                     _ => false,
                 };
@@ -310,7 +310,7 @@ proptest! {
     }
 
     #[test]
-    fn no_leg_starts_past_the_deadline(life in life()) {
+    fn no_attempt_starts_past_the_deadline(life in life()) {
         for (before, event, now, _) in changes(&life) {
             if matches!(event, TaskEvent::Claim { .. }) {
                 prop_assert!(now < before.deadline());
@@ -318,9 +318,9 @@ proptest! {
         }
     }
 
-    /// The next legs may, by a clock that is behind that of the first one's worker.
+    /// The next attempts may, by a clock that is behind that of the first one's worker.
     #[test]
-    fn the_first_leg_does_not_start_before_a_later_start(life in life()) {
+    fn the_first_attempt_does_not_start_before_a_later_start(life in life()) {
         for (before, event, now, after) in changes(&life) {
             prop_assert_eq!(before.not_before, after.not_before);
             if matches!(event, TaskEvent::Claim { .. }) && before.attempt == 0 {
@@ -392,8 +392,8 @@ proptest! {
                 | TaskEvent::Retry { .. }
                 | TaskEvent::Finish { .. }
                 | TaskEvent::Wake { .. }
-                | TaskEvent::EndCleaning { .. } => true,
-                TaskEvent::BeginCleaning { .. } => after.cleaning != Cleaning::GivenUp,
+                | TaskEvent::EndCleanup { .. } => true,
+                TaskEvent::BeginCleanup { .. } => after.cleanup != Cleanup::GivenUp,
                 TaskEvent::Heartbeat { .. }
                 | TaskEvent::SetVariables { .. }
                 | TaskEvent::Answer { .. }
@@ -411,7 +411,7 @@ proptest! {
     #[test]
     fn what_a_tool_brought_to_its_end_is_never_cleaned(life in life()) {
         for (before, event, _, _) in changes(&life) {
-            if let TaskEvent::BeginCleaning { .. } | TaskEvent::EndCleaning { .. } = event {
+            if let TaskEvent::BeginCleanup { .. } | TaskEvent::EndCleanup { .. } = event {
                 let by_its_tool = match &before.state {
                     State::Completed { .. } => true,
                     State::Failed { failure } => failure.kind == FailureKind::Tool,

@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use futures::future::{Either, select};
 use longhaul_core::ports::ApplyError;
-use longhaul_core::{Cleaning, CleaningEnd, Lease, Refusal, Task, TaskEvent, TaskKey, Timestamp};
+use longhaul_core::{Cleanup, CleanupEnd, Lease, Refusal, Task, TaskEvent, TaskKey, Timestamp};
 
 use super::{CleanupBy, Work};
 use crate::{Cleaned, Disposition, Ended, Engine, LoadError};
@@ -21,15 +21,15 @@ impl Engine {
     ) -> Disposition {
         let now = self.now();
         let task = match self.with_retry(|| self.store().get(key, now)).await {
-            Ok(Some(task)) if task.needs_cleaning() => task,
+            Ok(Some(task)) if task.needs_cleanup() => task,
             Ok(_) => return otherwise,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(task_id = %key.id, error, "a task that may need cleaning could not be read");
+                tracing::warn!(task_id = %key.id, error, "a task that may need cleanup could not be read");
                 return self.later();
             }
         };
-        let due_at = self.cleaning_due_at(&task);
+        let due_at = self.cleanup_due_at(&task);
         match comes {
             CleanupBy::SameWorker(attempt) if attempt == task.attempt && self.has_time_to_clean(work) => {
                 self.clean(&task, work).await
@@ -41,42 +41,42 @@ impl Engine {
 
     /// Whether the worker lives for a whole try. If not, another one begins it, rather than that this one is cut short.
     fn has_time_to_clean(&self, work: Work<'_>) -> bool {
-        let over_at = self.now().plus_ms(self.settings.cleaning_ms);
+        let over_at = self.now().plus_ms(self.settings.cleanup_ms);
         work.signals.until.is_none_or(|killed_at| over_at <= killed_at)
     }
 
-    /// From when on no leg of the task runs its tool. A worker that held the task may not know of its end before its
-    /// lease is over, and clocks differ: so others wait for a lease at least.
-    pub(crate) fn cleaning_due_at(&self, task: &Task) -> Timestamp {
+    /// From when on no attempt of the task runs its tool. A worker that held the task may not know of its end before
+    /// its lease is over, and clocks differ: so others wait for a lease at least.
+    pub(crate) fn cleanup_due_at(&self, task: &Task) -> Timestamp {
         let ended_at = task.ended_at.unwrap_or(task.updated_at);
         task.held_until.map_or(ended_at, |until| until.max(ended_at.plus_ms(self.settings.lease_ms)))
     }
 
     async fn clean(&self, task: &Task, work: Work<'_>) -> Disposition {
         let now = self.now();
-        let until = now.plus_ms(self.settings.cleaning_ms);
+        let until = now.plus_ms(self.settings.cleanup_ms);
         let until = work.signals.until.map_or(until, |killed_at| until.min(killed_at));
         let lease = Lease { until, token: self.ports.ids.lease_token() };
         let key = task.key();
-        let begun = match self.apply_with_retry(&key, &TaskEvent::BeginCleaning { lease }).await {
+        let begun = match self.apply_with_retry(&key, &TaskEvent::BeginCleanup { lease }).await {
             Ok(begun) => begun,
             Err(ApplyError::Refused { why: Refusal::Leased { until }, .. }) => {
                 return Disposition::RetryAfter { after_ms: until.since_ms(now).max(1) };
             }
             Err(error) => return self.not_applied(&key, error, self.settings.retry_ms),
         };
-        if begun.cleaning == Cleaning::GivenUp {
+        if begun.cleanup == Cleanup::GivenUp {
             tracing::error!(task_id = %key.id, tool = begun.tool, "cleaning up failed too often, and is given up");
-            self.observer().cleaning_given_up(&begun);
+            self.observer().cleanup_given_up(&begun);
             return Disposition::Acknowledge;
         }
         tracing::info!(task_id = %key.id, tool = begun.tool, "cleaning up begins");
-        let cleaned = self.run_cleaning(&begun, lease, work).await;
-        self.conclude_cleaning(&begun, lease, cleaned).await
+        let cleaned = self.run_cleanup(&begun, lease, work).await;
+        self.conclude_cleanup(&begun, lease, cleaned).await
     }
 
     /// Runs the author's code, until the lease is over at the latest.
-    async fn run_cleaning(&self, task: &Task, lease: Lease, work: Work<'_>) -> Cleaned {
+    async fn run_cleanup(&self, task: &Task, lease: Lease, work: Work<'_>) -> Cleaned {
         let left_ms = lease.until.since_ms(self.now());
         if let Err(error) = self.queue().extend(&work.delivery.receipt, left_ms).await {
             let error = &error as &dyn std::error::Error;
@@ -86,8 +86,8 @@ impl Engine {
             Ok(ended) => ended,
             Err(error) => return Cleaned::Failed { reason: error.to_string() },
         };
-        let cleaning = pin!(work.runner.clean(&ended));
-        match select(cleaning, self.ports.clock.sleep_ms(lease.until.since_ms(self.now()))).await {
+        let cleanup = pin!(work.runner.clean(&ended));
+        match select(cleanup, self.ports.clock.sleep_ms(lease.until.since_ms(self.now()))).await {
             Either::Left((cleaned, _)) => cleaned,
             Either::Right(_) => Cleaned::Failed { reason: "it took too long".to_owned() },
         }
@@ -100,33 +100,33 @@ impl Engine {
         Ok(Ended::new(self.clone(), task.clone(), request, journal))
     }
 
-    async fn conclude_cleaning(&self, task: &Task, lease: Lease, cleaned: Cleaned) -> Disposition {
-        let tries = match task.cleaning {
-            Cleaning::Armed { tries, .. } => tries,
-            Cleaning::None | Cleaning::Done | Cleaning::GivenUp => 0,
+    async fn conclude_cleanup(&self, task: &Task, lease: Lease, cleaned: Cleaned) -> Disposition {
+        let tries = match task.cleanup {
+            Cleanup::Armed { tries, .. } => tries,
+            Cleanup::None | Cleanup::Done | Cleanup::GivenUp => 0,
         };
         let retry_ms = self.settings.retry_delay_ms(tries.saturating_sub(1));
         let (end, again_ms) = match cleaned {
             Cleaned::Done => {
                 tracing::info!(task_id = %task.id, tool = task.tool, "what the task left is clean");
-                (CleaningEnd::Done, None)
+                (CleanupEnd::Done, None)
             }
             Cleaned::Failed { reason } => {
                 tracing::warn!(task_id = %task.id, tool = task.tool, tries, reason, "cleaning up failed");
-                (CleaningEnd::Failed { again_at: self.now().plus_ms(retry_ms) }, Some(retry_ms))
+                (CleanupEnd::Failed { again_at: self.now().plus_ms(retry_ms) }, Some(retry_ms))
             }
             Cleaned::NoSuchTool => {
                 let after_ms = self.settings.lease_ms;
                 tracing::warn!(task_id = %task.id, tool = task.tool, after_ms, "this worker cannot clean up after the \
                     tool");
-                (CleaningEnd::NotRun { again_at: self.now().plus_ms(after_ms) }, Some(after_ms))
+                (CleanupEnd::NotRun { again_at: self.now().plus_ms(after_ms) }, Some(after_ms))
             }
         };
-        let event = TaskEvent::EndCleaning { token: lease.token, end };
+        let event = TaskEvent::EndCleanup { token: lease.token, end };
         match (self.apply_with_retry(&task.key(), &event).await, again_ms) {
             (Ok(_), None) => Disposition::Acknowledge,
             (Ok(task), Some(again_ms)) => self.replace_message(&task, again_ms).await,
-            (Err(error), _) => self.not_applied(&task.key(), error, self.settings.cleaning_ms),
+            (Err(error), _) => self.not_applied(&task.key(), error, self.settings.cleanup_ms),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Writing how a leg ended, and deciding what to do with its message.
+//! Writing how an attempt ended, and deciding what to do with its message.
 
 use longhaul_core::ports::{ApplyError, Message, StoreError};
 use longhaul_core::{
@@ -8,31 +8,31 @@ use longhaul_core::{
 
 use super::watch::End;
 use crate::suspension::{Reason, Suspended};
-use crate::{Disposition, Engine, Leg, LegEnd, LoadError};
+use crate::{Attempt, AttemptEnd, Disposition, Engine, LoadError};
 
 impl Engine {
-    /// Writes how the leg ended, and returns what to do with its message.
-    pub(crate) async fn conclude(&self, leg: &Leg, end: End) -> Disposition {
+    /// Writes how the attempt ended, and returns what to do with its message.
+    pub(crate) async fn conclude(&self, attempt: &Attempt, end: End) -> Disposition {
         match end {
-            End::Tool(LegEnd::Completed { result, kind }) => self.complete(leg, result, kind).await,
-            End::Tool(LegEnd::Failed { message, detail }) => self.fail(leg, message, detail).await,
-            End::Tool(LegEnd::Crashed { reason }) => self.retry(leg, reason).await,
-            End::Tool(LegEnd::NoSuchTool) => self.leave_to_others(leg.task()).await,
-            End::Tool(LegEnd::Suspended(Suspended(Reason::Suspend { suspension, facts }))) => {
-                self.suspend(leg, suspension, &facts).await
+            End::Tool(AttemptEnd::Completed { result, kind }) => self.complete(attempt, result, kind).await,
+            End::Tool(AttemptEnd::Failed { message, detail }) => self.fail(attempt, message, detail).await,
+            End::Tool(AttemptEnd::Crashed { reason }) => self.retry(attempt, reason).await,
+            End::Tool(AttemptEnd::NoSuchTool) => self.leave_to_others(attempt.task()).await,
+            End::Tool(AttemptEnd::Suspended(Suspended(Reason::Suspend { suspension, signals }))) => {
+                self.suspend(attempt, suspension, &signals).await
             }
-            End::Tool(LegEnd::Suspended(Suspended(Reason::Retry(reason)))) => self.retry(leg, reason).await,
-            End::Tool(LegEnd::Suspended(Suspended(Reason::Fail(kind, message)))) => {
-                self.finish(leg, failed(kind, &message, None)).await
+            End::Tool(AttemptEnd::Suspended(Suspended(Reason::Retry(reason)))) => self.retry(attempt, reason).await,
+            End::Tool(AttemptEnd::Suspended(Suspended(Reason::Fail(kind, message)))) => {
+                self.finish(attempt, failed(kind, &message, None)).await
             }
-            End::PastDeadline => self.end_for_good(leg.task(), TaskEvent::TimeOut).await,
-            End::Overran => self.retry(leg, self.overrun()).await,
-            End::Stopped => self.suspend(leg, Suspension::Yield, &[]).await,
-            End::Lost(why) => self.refused(&leg.task().key(), why, self.settings.lease_ms),
+            End::PastDeadline => self.end_for_good(attempt.task(), TaskEvent::TimeOut).await,
+            End::Overran => self.retry(attempt, self.overrun()).await,
+            End::Stopped => self.suspend(attempt, Suspension::Yield, &[]).await,
+            End::Lost(why) => self.refused(&attempt.task().key(), why, self.settings.lease_ms),
         }
     }
 
-    /// Handles a leg that could not even start.
+    /// Handles an attempt that could not even start.
     pub(crate) async fn cannot_start(&self, task: &Task, error: LoadError) -> Disposition {
         match error {
             LoadError::Missing => {
@@ -43,7 +43,7 @@ impl Engine {
             LoadError::Unavailable(error) => {
                 tracing::warn!(
                     task_id = %task.id, attempt = task.attempt, error = &error as &dyn std::error::Error,
-                    "what a leg needs could not be read"
+                    "what an attempt needs could not be read"
                 );
                 self.give_back_unrun(task, self.settings.retry_ms).await
             }
@@ -61,7 +61,7 @@ impl Engine {
         self.give_back_unrun(task, after_ms).await
     }
 
-    /// Gives back a task that was claimed, and of which nothing was run: it goes on in another leg after this time.
+    /// Gives back a task that was claimed, and of which nothing was run: it goes on in another attempt after this time.
     pub(crate) async fn give_back_unrun(&self, task: &Task, after_ms: u64) -> Disposition {
         let event = TaskEvent::Suspend { attempt: task.attempt, suspension: Suspension::Yield, progress: None };
         self.release(task, &event, Some(after_ms), &[]).await
@@ -125,24 +125,24 @@ impl Engine {
         Disposition::RetryAfter { after_ms: again_ms }
     }
 
-    async fn complete(&self, leg: &Leg, result: String, kind: ResultKind) -> Disposition {
-        let task = leg.task();
+    async fn complete(&self, attempt: &Attempt, result: String, kind: ResultKind) -> Disposition {
+        let task = attempt.task();
         if result.len() > limits::RESULT_BYTES_MAX {
-            return self.finish(leg, too_large("result", result.len())).await;
+            return self.finish(attempt, too_large("result", result.len())).await;
         }
         match self.store_outcome(task, result).await {
-            Ok(result) => self.finish(leg, Outcome::Completed { result, kind }).await,
+            Ok(result) => self.finish(attempt, Outcome::Completed { result, kind }).await,
             Err(error) => self.not_written(&task.key(), &error, self.settings.lease_ms),
         }
     }
 
-    async fn fail(&self, leg: &Leg, message: String, detail: String) -> Disposition {
-        let task = leg.task();
+    async fn fail(&self, attempt: &Attempt, message: String, detail: String) -> Disposition {
+        let task = attempt.task();
         if detail.len() > limits::RESULT_BYTES_MAX {
-            return self.finish(leg, too_large("error", detail.len())).await;
+            return self.finish(attempt, too_large("error", detail.len())).await;
         }
         match self.store_outcome(task, detail).await {
-            Ok(detail) => self.finish(leg, failed(FailureKind::Tool, &message, Some(detail))).await,
+            Ok(detail) => self.finish(attempt, failed(FailureKind::Tool, &message, Some(detail))).await,
             Err(error) => self.not_written(&task.key(), &error, self.settings.lease_ms),
         }
     }
@@ -153,9 +153,9 @@ impl Engine {
     }
 
     /// Ends the task, with the progress that is not on record yet.
-    async fn finish(&self, leg: &Leg, outcome: Outcome) -> Disposition {
-        let (progress, _) = leg.shared().pending.take();
-        self.write_finish(leg.task(), outcome, progress).await
+    async fn finish(&self, attempt: &Attempt, outcome: Outcome) -> Disposition {
+        let (progress, _) = attempt.shared().pending.take();
+        self.write_finish(attempt.task(), outcome, progress).await
     }
 
     async fn write_finish(&self, task: &Task, outcome: Outcome, progress: Option<Progress>) -> Disposition {
@@ -170,18 +170,18 @@ impl Engine {
         }
     }
 
-    async fn suspend(&self, leg: &Leg, suspension: Suspension, facts: &[String]) -> Disposition {
-        let task = leg.task();
-        let suspension = if task.cleaning.is_armed() { until_deadline(suspension, task) } else { suspension };
+    async fn suspend(&self, attempt: &Attempt, suspension: Suspension, signals: &[String]) -> Disposition {
+        let task = attempt.task();
+        let suspension = if task.cleanup.is_armed() { until_deadline(suspension, task) } else { suspension };
         let suspension = if task.parent.is_some() {
-            at_the_latest(suspension, self.now().plus_ms(limits::CHILD_LOOK_MS_MAX))
+            at_the_latest(suspension, self.now().plus_ms(limits::CHILD_POLL_MS_MAX))
         } else {
             suspension
         };
         if let Suspension::Input { asks, .. } = &suspension {
             let bytes = asks.iter().map(|ask| ask.key.len() + ask.request.len()).sum::<usize>();
             if asks.len() > limits::ASKS_MAX || bytes > limits::ASKS_BYTES_MAX {
-                return self.finish(leg, too_many_asks(asks.len(), bytes)).await;
+                return self.finish(attempt, too_many_asks(asks.len(), bytes)).await;
             }
         }
         let resume_in_ms = match &suspension {
@@ -190,17 +190,17 @@ impl Engine {
             Suspension::Input { until: Some(until), .. } | Suspension::Timer(until) => Some(until.since_ms(self.now())),
             Suspension::Yield => Some(0),
         };
-        let (progress, _) = leg.shared().pending.take();
+        let (progress, _) = attempt.shared().pending.take();
         let event = TaskEvent::Suspend { attempt: task.attempt, suspension, progress };
-        self.release(task, &event, resume_in_ms, facts).await
+        self.release(task, &event, resume_in_ms, signals).await
     }
 
-    async fn retry(&self, leg: &Leg, reason: String) -> Disposition {
-        let task = leg.task();
-        let (progress, advance) = leg.shared().pending.take();
-        // A leg that got further than the ones before it resets the count of failures; that must be on record first,
-        // and so must its last progress.
-        let failures = if leg.shared().pending.has_advanced() { 0 } else { task.failures };
+    async fn retry(&self, attempt: &Attempt, reason: String) -> Disposition {
+        let task = attempt.task();
+        let (progress, advance) = attempt.shared().pending.take();
+        // An attempt that got further than the ones before it resets the count of failures; that must be on record
+        // first, and so must its last progress.
+        let failures = if attempt.shared().pending.has_advanced() { 0 } else { task.failures };
         if progress.is_some() || (advance == Advance::Recorded && task.failures > 0) {
             let lease_until = self.now().plus_ms(self.settings.lease_ms);
             let heartbeat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress, advance };
@@ -210,7 +210,7 @@ impl Engine {
             }
         }
         let reason = limits::cut(&reason, limits::MESSAGE_BYTES_MAX);
-        tracing::warn!(task_id = %task.id, attempt = task.attempt, reason, "a leg failed");
+        tracing::warn!(task_id = %task.id, attempt = task.attempt, reason, "an attempt failed");
         let delay_ms = self.settings.retry_delay_ms(failures);
         let not_before = self.now().plus_ms(delay_ms);
         let retry = TaskEvent::Retry { attempt: task.attempt, not_before, reason: reason.clone() };
@@ -227,20 +227,20 @@ impl Engine {
         }
     }
 
-    /// Writes `event`, after which no worker holds the task, and sends the message for the next leg if there is a time
-    /// for it, which is soon if one of these facts is there.
+    /// Writes `event`, after which no worker holds the task, and sends the message for the next attempt if there is a
+    /// time for it, which is soon if one of these signals is there.
     async fn release(
         &self,
         task: &Task,
         event: &TaskEvent,
         resume_in_ms: Option<u64>,
-        facts: &[String],
+        signals: &[String],
     ) -> Disposition {
         let released = match self.apply_with_retry(&task.key(), event).await {
             Ok(released) => released,
             Err(error) => return self.not_applied(&task.key(), error, self.settings.lease_ms),
         };
-        let (task, delay_ms) = match self.wake_if_there(&released, facts).await {
+        let (task, delay_ms) = match self.wake_if_there(&released, signals).await {
             Some((woken, at)) => (woken, Some(at.since_ms(self.now()))),
             None => (released, resume_in_ms),
         };
@@ -251,8 +251,10 @@ impl Engine {
     }
 
     fn overrun(&self) -> String {
-        let limit = self.settings.leg_ms_max.map_or_else(String::new, |ms| format!(" of {ms} ms"));
-        format!("the tool did not reach a step boundary within the time of its leg{limit}; split it into shorter steps")
+        let limit = self.settings.attempt_ms_max.map_or_else(String::new, |ms| format!(" of {ms} ms"));
+        format!(
+            "the tool did not reach a step boundary within the time of its attempt{limit}; split it into shorter steps"
+        )
     }
 }
 

@@ -1,10 +1,10 @@
-//! When a leg's worker writes while its tool runs: heartbeats at a steady interval, progress as soon as its own
+//! When an attempt's worker writes while its tool runs: heartbeats at a steady interval, progress as soon as its own
 //! interval allows.
 
 use longhaul_core::Timestamp;
 
 use crate::Settings;
-use crate::leg::News;
+use crate::attempt::News;
 
 /// A write that is due. Both renew the lease and write what is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) enum Due {
     Progress,
 }
 
-/// The times of the next writes of one leg.
+/// The times of the next writes of one attempt.
 pub(crate) struct Pace {
     heartbeat_ms: u64,
     progress_ms: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// The times of a leg that begins at `now`. Its first progress is written at once.
+    /// The times of an attempt that begins at `now`. Its first progress is written at once.
     pub(crate) const fn new(settings: &Settings, now: Timestamp) -> Self {
         let (heartbeat_ms, progress_ms) = (settings.heartbeat_ms, settings.progress_ms);
         Self { heartbeat_ms, progress_ms, beat_at: now.plus_ms(heartbeat_ms), progress_from: now }

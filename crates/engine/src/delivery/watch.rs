@@ -1,4 +1,4 @@
-//! Watching a leg while its tool runs: heartbeats, deadlines, and requests to stop.
+//! Watching an attempt while its tool runs: heartbeats, deadlines, and requests to stop.
 
 use std::pin::pin;
 
@@ -7,18 +7,18 @@ use longhaul_core::ports::{ApplyError, Delivery};
 use longhaul_core::{Refusal, TaskEvent, Timestamp};
 
 use super::pace::{Due, Pace};
-use crate::leg::News;
-use crate::{Engine, Leg, LegEnd, ToolRunner, WorkerSignals};
+use crate::attempt::News;
+use crate::{Attempt, AttemptEnd, Engine, ToolRunner, WorkerSignals};
 
-/// How the watch over a leg ended.
+/// How the watch over an attempt ended.
 pub(crate) enum End {
     /// The tool ended or waits.
-    Tool(LegEnd),
+    Tool(AttemptEnd),
     /// The record says that this attempt may no longer write.
     Lost(Refusal),
     /// The task is past its deadline.
     PastDeadline,
-    /// The leg's time is over, and the tool did not reach a step boundary.
+    /// The attempt's time is over, and the tool did not reach a step boundary.
     Overran,
     /// The worker is stopping.
     Stopped,
@@ -36,36 +36,36 @@ impl Engine {
     /// has fired unless the tool ended by itself.
     pub(crate) async fn watch(
         &self,
-        leg: &Leg,
+        attempt: &Attempt,
         delivery: &Delivery,
         runner: &dyn ToolRunner,
         signals: &WorkerSignals,
     ) -> End {
-        let tool = pin!(runner.run(leg.clone()));
-        let guard = pin!(self.guard(leg, delivery, signals));
+        let tool = pin!(runner.run(attempt.clone()));
+        let guard = pin!(self.guard(attempt, delivery, signals));
         // The tool comes first: a result that it reached is not discarded because a deadline passed at the same time.
         match select(tool, guard).await {
             Either::Left((end, _)) => End::Tool(end),
             Either::Right((end, _)) => {
-                leg.cancelled().cancel();
+                attempt.cancelled().cancel();
                 end
             }
         }
     }
 
-    /// Renews the lease and writes progress until something ends the leg from outside.
-    async fn guard(&self, leg: &Leg, delivery: &Delivery, signals: &WorkerSignals) -> End {
+    /// Renews the lease and writes progress until something ends the attempt from outside.
+    async fn guard(&self, attempt: &Attempt, delivery: &Delivery, signals: &WorkerSignals) -> End {
         let mut pace = Pace::new(&self.settings, self.now());
         let mut stopped_at: Option<Timestamp> = None;
         loop {
             // Taken before anything is decided: what comes later ends the wait below.
-            let news = leg.shared().pending.news();
+            let news = attempt.shared().pending.news();
             let now = self.now();
             let grace_ends = stopped_at.map(|at| at.plus_ms(self.settings.stop_grace_ms));
-            if now >= leg.task().deadline() {
+            if now >= attempt.task().deadline() {
                 return End::PastDeadline;
             }
-            if now >= leg.ends_at() {
+            if now >= attempt.ends_at() {
                 return End::Overran;
             }
             if grace_ends.is_some_and(|ends| now >= ends) {
@@ -73,8 +73,8 @@ impl Engine {
             }
             if let Some(due) = pace.due(now, news) {
                 let written = match due {
-                    Due::Heartbeat => self.heartbeat(leg, delivery, signals).await,
-                    Due::Progress => self.renew_lease(leg, signals).await,
+                    Due::Heartbeat => self.heartbeat(attempt, delivery, signals).await,
+                    Due::Progress => self.renew_lease(attempt, signals).await,
                 };
                 match written {
                     Err(why) => return End::Lost(why),
@@ -83,12 +83,12 @@ impl Engine {
                 continue;
             }
             let due_at = pace.next_at(news);
-            let wake_at = due_at.min(leg.ends_at()).min(grace_ends.unwrap_or(due_at));
-            match self.next_wakeup(leg, signals, (news, wake_at.since_ms(now)), stopped_at).await {
+            let wake_at = due_at.min(attempt.ends_at()).min(grace_ends.unwrap_or(due_at));
+            match self.next_wakeup(attempt, signals, (news, wake_at.since_ms(now)), stopped_at).await {
                 Wakeup::TimePassed | Wakeup::News => {}
                 Wakeup::StopRequested => {
                     stopped_at = Some(self.now());
-                    leg.stop();
+                    attempt.stop();
                 }
             }
         }
@@ -96,13 +96,13 @@ impl Engine {
 
     async fn next_wakeup(
         &self,
-        leg: &Leg,
+        attempt: &Attempt,
         signals: &WorkerSignals,
         (news, wait_ms): (News, u64),
         stopped_at: Option<Timestamp>,
     ) -> Wakeup {
         let time = self.ports.clock.sleep_ms(wait_ms);
-        let news = pin!(leg.shared().pending.news_after(news));
+        let news = pin!(attempt.shared().pending.news_after(news));
         let stop = pin!(async {
             match stopped_at {
                 None => signals.stop.cancelled().await,
@@ -117,10 +117,10 @@ impl Engine {
     }
 
     /// One heartbeat: renews the lease and the message's invisibility.
-    async fn heartbeat(&self, leg: &Leg, delivery: &Delivery, signals: &WorkerSignals) -> Result<(), Refusal> {
-        self.renew_lease(leg, signals).await?;
+    async fn heartbeat(&self, attempt: &Attempt, delivery: &Delivery, signals: &WorkerSignals) -> Result<(), Refusal> {
+        self.renew_lease(attempt, signals).await?;
         if let Err(error) = self.queue().extend(&delivery.receipt, self.settings.lease_ms).await {
-            let (task, error) = (leg.task(), &error as &dyn std::error::Error);
+            let (task, error) = (attempt.task(), &error as &dyn std::error::Error);
             tracing::warn!(task_id = %task.id, error, "the message was not extended");
         }
         Ok(())
@@ -128,10 +128,10 @@ impl Engine {
 
     /// Renews the lease, flushes the pending updates, and learns whether the work is still wanted. If the store does
     /// not answer, the next write tries again.
-    async fn renew_lease(&self, leg: &Leg, signals: &WorkerSignals) -> Result<(), Refusal> {
-        let task = leg.task();
+    async fn renew_lease(&self, attempt: &Attempt, signals: &WorkerSignals) -> Result<(), Refusal> {
+        let task = attempt.task();
         // A tool that ends during this write drops it: the updates then stay pending for the write of the end.
-        let flush = leg.shared().pending.flush();
+        let flush = attempt.shared().pending.flush();
         let lease_until = self.lease_until(signals);
         let (progress, advance) = (flush.progress.clone(), flush.advance);
         let heartbeat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress, advance };

@@ -72,12 +72,12 @@ fn search_other_worlds(one_in: u64, plan_of: fn(u64) -> Plan) -> Result<String, 
     }
 }
 
-/// Each seed's world once more, with fewer legs at a time than it has tasks.
+/// Each seed's world once more, with fewer attempts at a time than it has tasks.
 #[test]
-fn no_seed_breaks_a_promise_where_the_legs_of_an_owner_are_limited() {
-    match search_other_worlds(2, Plan::with_limited_legs) {
+fn no_seed_breaks_a_promise_where_the_attempts_of_an_owner_are_limited() {
+    match search_other_worlds(2, Plan::with_limited_attempts) {
         Ok(found) => println!("{found}"),
-        Err(story) => panic!("with limited legs: {story}"),
+        Err(story) => panic!("with limited attempts: {story}"),
     }
 }
 
@@ -90,12 +90,12 @@ fn no_seed_breaks_a_promise_where_filtered_lists_are_read() {
     }
 }
 
-/// Worlds whose tools wait for facts, while somebody outside records them at any moment.
+/// Worlds whose tools wait for signals, while somebody outside records them at any moment.
 #[test]
-fn no_seed_breaks_a_promise_where_tools_wait_for_facts() {
-    match search_other_worlds(2, Plan::with_facts) {
+fn no_seed_breaks_a_promise_where_tools_wait_for_signals() {
+    match search_other_worlds(2, Plan::with_signals) {
         Ok(found) => println!("{found}"),
-        Err(story) => panic!("with facts: {story}"),
+        Err(story) => panic!("with signals: {story}"),
     }
 }
 
@@ -127,12 +127,12 @@ fn no_seed_breaks_a_promise_where_nobody_polls_and_unclaimed_tasks_are_heard_of(
     }
 }
 
-/// Each seed's world once more, in which ends and questions are announced.
+/// Each seed's world once more, in which ends and questions are published.
 #[test]
-fn no_seed_breaks_a_promise_where_ends_are_announced() {
-    match search_other_worlds(4, Plan::with_announcements) {
+fn no_seed_breaks_a_promise_where_ends_are_published() {
+    match search_other_worlds(4, Plan::with_notifications) {
         Ok(found) => println!("{found}"),
-        Err(story) => panic!("with announcements: {story}"),
+        Err(story) => panic!("with notifications: {story}"),
     }
 }
 
@@ -168,9 +168,9 @@ fn seeds_that_once_failed_stay_fixed() {
     for line in include_str!("../corpus.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         let (world, rest) = line.split_once(' ').unwrap_or((line, ""));
         let (line, plan_of): (&str, fn(u64) -> Plan) = match world {
-            "limited" => (rest, Plan::with_limited_legs),
+            "limited" => (rest, Plan::with_limited_attempts),
             "partitions" => (rest, Plan::with_partitions),
-            "facts" => (rest, Plan::with_facts),
+            "signals" => (rest, Plan::with_signals),
             _ => (line, Plan::of),
         };
         let seed =

@@ -20,12 +20,12 @@ fn every_planted_fault_is_found_by_the_checker_of_its_promise() {
 fn first_seed(fault: PlantedFault) -> Option<u64> {
     let search = search(0..SEEDS_MAX, |plan| {
         let other = match fault {
-            _ if fault.is_of_places() => Some(Plan::with_limited_legs(plan.seed)),
-            _ if fault.is_of_facts() => Some(Plan::with_facts(plan.seed)),
+            _ if fault.is_of_permits() => Some(Plan::with_limited_attempts(plan.seed)),
+            _ if fault.is_of_signals() => Some(Plan::with_signals(plan.seed)),
             _ if fault.is_of_later_starts() => Some(Plan::with_later_starts(plan.seed)),
             _ if fault.is_of_sweeps() => Some(Plan::with_sweeps(plan.seed)),
             _ if fault.is_of_children() => Some(Plan::with_children(plan.seed)),
-            _ if fault.is_of_announcements() => Some(Plan::with_announcements(plan.seed)),
+            _ if fault.is_of_notifications() => Some(Plan::with_notifications(plan.seed)),
             _ if fault.is_of_stream() => Some(Plan::with_stream(plan.seed)),
             _ if fault.is_of_one_database() => Some(Plan::with_one_database(plan.seed)),
             _ if fault.is_of_filtered_lists() => Some(Plan::with_filtered_lists(plan.seed)),

@@ -213,8 +213,8 @@ fn a_request_over_the_limit_is_refused_and_one_at_the_limit_comes_back_whole() {
         let mut large = call();
         large.request = "ä".repeat(most / 2);
         world.accept(large.clone()).await;
-        let tool = super::world::tool(move |leg| async move {
-            assert_eq!(leg.request().len(), most);
+        let tool = super::world::tool(move |attempt| async move {
+            assert_eq!(attempt.request().len(), most);
             super::world::completed("1")
         });
         world.work(&tool).await;

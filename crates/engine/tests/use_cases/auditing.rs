@@ -89,8 +89,8 @@ fn an_answer_is_done_or_finds_no_question_or_no_task() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let asking = tool(|leg| async move {
-            leg.ask("name", "{}".to_owned()).await;
+        let asking = tool(|attempt| async move {
+            attempt.ask("name", "{}".to_owned()).await;
             completed("1")
         });
         world.work(&asking).await;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::future::join_all;
 use longhaul_core::ports::TaskStore;
 use longhaul_core::{IdSource, State, Status, TaskEvent, TaskId, TaskKey, limits};
-use longhaul_engine::{CallError, ChildEnd, Leg, LegEnd, Settings};
+use longhaul_engine::{Attempt, AttemptEnd, CallError, ChildEnd, Settings};
 use longhaul_testkit::SeededIds;
 
 use super::world::{Tool, World, call, completed, run, tool};
@@ -16,38 +16,38 @@ const MINUTE_MS: u64 = 60_000;
 
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 
-/// The id of the child of this name: the same in every leg.
-fn child_of(leg: &Leg, number: usize) -> TaskId {
-    SeededIds::new(1_000 + number as u64 + 100 * u64::from(leg.task().depth())).task_id(leg.task().created_at)
+/// The id of the child of this name: the same in every attempt.
+fn child_of(attempt: &Attempt, number: usize) -> TaskId {
+    SeededIds::new(1_000 + number as u64 + 100 * u64::from(attempt.task().depth())).task_id(attempt.task().created_at)
 }
 
 /// Calls the tool `tool` as the child of this number, which may take two hours.
-async fn calls(leg: &Leg, number: usize, tool: &str) -> Result<ChildEnd, CallError> {
+async fn calls(attempt: &Attempt, number: usize, tool: &str) -> Result<ChildEnd, CallError> {
     let prepare = || async {
         let mut call = call();
-        call.owner = leg.task().owner;
+        call.owner = attempt.task().owner;
         call.tool = tool.to_owned();
         call.terms.run_ms = 2 * HOUR_MS;
         call.terms.ttl_ms = 16 * HOUR_MS;
         Ok(call)
     };
-    leg.call(&format!("call {number}"), child_of(leg, number), prepare).await
+    attempt.call(&format!("call {number}"), child_of(attempt, number), prepare).await
 }
 
 /// `parent` calls `children` times `child`, which does what `child` does.
 fn family<F, Fut>(children: usize, child: F) -> Tool
 where
-    F: Fn(Leg) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = LegEnd> + Send + 'static,
+    F: Fn(Attempt) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = AttemptEnd> + Send + 'static,
 {
     let child = Arc::new(child);
-    tool(move |leg| {
+    tool(move |attempt| {
         let child = Arc::clone(&child);
         async move {
-            if leg.task().tool == "child" {
-                return child(leg).await;
+            if attempt.task().tool == "child" {
+                return child(attempt).await;
             }
-            let calls = (0..children).map(|number| calls(&leg, number, "child"));
+            let calls = (0..children).map(|number| calls(&attempt, number, "child"));
             completed(&format!("{:?}", join_all(calls).await))
         }
     })
@@ -66,8 +66,8 @@ async fn children(world: &World, parent: &TaskKey) -> Vec<longhaul_core::Task> {
     tasks.into_iter().filter(|task| task.parent.is_some_and(|of| of.id == parent.id)).collect()
 }
 
-async fn sleeps(leg: Leg) -> LegEnd {
-    leg.sleep_ms(HOUR_MS).await;
+async fn sleeps(attempt: Attempt) -> AttemptEnd {
+    attempt.sleep_ms(HOUR_MS).await;
     completed("17")
 }
 
@@ -92,13 +92,13 @@ fn a_call_returns_what_its_task_ended_with() {
     run(async {
         let world = World::new();
         let key = parent(&world).await;
-        let tool = family(1, |_leg| async { completed("17") });
+        let tool = family(1, |_attempt| async { completed("17") });
         world.work(&tool).await;
         assert_eq!(result(&world, &key).await, r#"[Ok(Completed("17"))]"#);
         let [child] = &children(&world, &key).await[..] else { panic!("one child") };
         assert_eq!((child.status(), child.depth()), (Status::Completed, 1));
         assert!(child.deadline() <= world.on_record(&key).await.deadline());
-        assert_eq!(tool.runs(), 3, "two legs of the parent, one of the child");
+        assert_eq!(tool.runs(), 3, "two attempts of the parent, one of the child");
     });
 }
 
@@ -108,7 +108,7 @@ fn a_call_costs_two_entries_and_its_own_task() {
         let world = World::new();
         parent(&world).await;
         world.took();
-        world.work(&family(1, |_leg| async { completed("17") })).await;
+        world.work(&family(1, |_attempt| async { completed("17") })).await;
         let of_parent = ["claim", "create", "send", "record", "suspend", "journal", "send"];
         let of_child = ["claim", "get", "finish", "get", "record", "wake", "send"];
         let at_last = ["claim", "journal", "finish"];
@@ -123,7 +123,7 @@ fn a_thousand_calls_are_a_thousand_tasks_whatever_is_replayed() {
         let key = parent(&world).await;
         let ran = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&ran);
-        let tool = family(1_000, move |_leg| {
+        let tool = family(1_000, move |_attempt| {
             counted.fetch_add(1, Ordering::Relaxed);
             async { completed("17") }
         });
@@ -133,8 +133,8 @@ fn a_thousand_calls_are_a_thousand_tasks_whatever_is_replayed() {
         }
         assert_eq!(result(&world, &key).await.matches("17").count(), 1_000);
         assert_eq!((children(&world, &key).await.len(), ran.load(Ordering::Relaxed)), (1_000, 1_000));
-        let legs = world.on_record(&key).await.attempt;
-        assert!(legs < 100, "{legs} legs");
+        let attempts = world.on_record(&key).await.attempt;
+        assert!(attempts < 100, "{attempts} attempts");
     });
 }
 
@@ -148,7 +148,7 @@ fn calls_beyond_the_owners_limit_are_made_when_others_have_ended() {
     run(async {
         let world = with_room_for(4);
         let key = parent(&world).await;
-        let tool = family(10, |_leg| async { completed("17") });
+        let tool = family(10, |_attempt| async { completed("17") });
         while !world.on_record(&key).await.has_ended() {
             world.work(&tool).await;
             world.clock.advance_ms(limits::WAKE_DELAY_MS_MAX);
@@ -165,14 +165,14 @@ fn a_call_beyond_the_owners_limit_waits_for_one_that_nothing_waits_for() {
     run(async {
         let world = with_room_for(2);
         let key = parent(&world).await;
-        let tool = tool(move |leg| async move {
-            if leg.task().depth() > 0 {
-                return sleeps(leg).await;
+        let tool = tool(move |attempt| async move {
+            if attempt.task().depth() > 0 {
+                return sleeps(attempt).await;
             }
-            let first = calls(&leg, 1, "child");
-            let made = leg.sleep_ms(1_000);
+            let first = calls(&attempt, 1, "child");
+            let made = attempt.sleep_ms(1_000);
             futures::future::select(Box::pin(first), Box::pin(made)).await;
-            completed(&format!("{:?}", calls(&leg, 2, "child").await))
+            completed(&format!("{:?}", calls(&attempt, 2, "child").await))
         });
         for _ in 0..150 {
             world.work(&tool).await;
@@ -195,13 +195,13 @@ fn a_call_for_which_there_is_never_room_is_refused() {
 }
 
 /// What a parent is told whose child ends like this, and crashes from then on.
-async fn told(end: LegEnd) -> String {
+async fn told(end: AttemptEnd) -> String {
     let world = World::new();
     let key = parent(&world).await;
     let end = std::sync::Mutex::new(Some(end));
-    let tool = family(1, move |_leg| {
+    let tool = family(1, move |_attempt| {
         let end = end.lock().unwrap().take();
-        std::future::ready(end.unwrap_or(LegEnd::Crashed { reason: "bang".to_owned() }))
+        std::future::ready(end.unwrap_or(AttemptEnd::Crashed { reason: "bang".to_owned() }))
     });
     for _ in 0..5 {
         world.work(&tool).await;
@@ -213,9 +213,9 @@ async fn told(end: LegEnd) -> String {
 #[test]
 fn every_way_to_end_is_told() {
     run(async {
-        let failed = LegEnd::Failed { message: "no".to_owned(), detail: "{\"code\":1}".to_owned() };
-        let large = LegEnd::Completed { result: "x".repeat(4_300_000), kind: longhaul_core::ResultKind::Success };
-        let crashed = LegEnd::Crashed { reason: "bang".to_owned() };
+        let failed = AttemptEnd::Failed { message: "no".to_owned(), detail: "{\"code\":1}".to_owned() };
+        let large = AttemptEnd::Completed { result: "x".repeat(4_300_000), kind: longhaul_core::ResultKind::Success };
+        let crashed = AttemptEnd::Crashed { reason: "bang".to_owned() };
         for (end, said) in [(failed, "Failed { message: \"no\""), (crashed, "no retries are left"), (large, "TooLarge")]
         {
             let told = told(end).await;
@@ -230,8 +230,8 @@ fn a_child_that_somebody_cancels_or_that_times_out_is_told_too() {
         for cancels in [true, false] {
             let world = World::new();
             let key = parent(&world).await;
-            let tool = family(1, |leg| async move {
-                leg.sleep_ms(3 * HOUR_MS).await;
+            let tool = family(1, |attempt| async move {
+                attempt.sleep_ms(3 * HOUR_MS).await;
                 completed("17")
             });
             world.work(&tool).await;
@@ -250,14 +250,14 @@ fn a_child_that_somebody_cancels_or_that_times_out_is_told_too() {
 
 /// As if whoever ended the child had died before it told the parent.
 #[test]
-fn a_parent_that_nobody_told_looks_itself() {
+fn a_parent_that_nobody_told_polls_itself() {
     run(async {
         let world = World::new();
         let (key, child, tool) = with_a_sleeping_child(&world).await;
         world.store.apply(&child, &TaskEvent::Cancel, world.now()).await.unwrap();
         world.work(&tool).await;
         assert_eq!(world.on_record(&key).await.status(), Status::Working);
-        world.clock.advance_ms(limits::FACT_LOOK_MS_FIRST);
+        world.clock.advance_ms(limits::SIGNAL_POLL_MS_FIRST);
         world.work(&tool).await;
         assert!(result(&world, &key).await.contains("Cancelled"));
     });
@@ -270,7 +270,7 @@ fn a_child_that_is_gone_is_told_as_such() {
         let (key, child, tool) = with_a_sleeping_child(&world).await;
         world.store.apply(&child, &TaskEvent::Cancel, world.now()).await.unwrap();
         world.store.apply(&child, &TaskEvent::Forget, world.now()).await.unwrap();
-        world.clock.advance_ms(limits::FACT_LOOK_MS_FIRST);
+        world.clock.advance_ms(limits::SIGNAL_POLL_MS_FIRST);
         world.work(&tool).await;
         assert!(result(&world, &key).await.contains("Gone"));
     });
@@ -282,11 +282,11 @@ fn a_cancel_reaches_all_children() {
     run(async {
         let world = World::new();
         let key = parent(&world).await;
-        let tool = tool(move |leg| async move {
-            match leg.task().depth() {
-                0 => drop(join_all((0..20).map(|number| calls(&leg, number, "child"))).await),
-                1 => drop(calls(&leg, 77 + usize::from(leg.task().id.as_bytes()[15]), "child").await),
-                _ => leg.sleep_ms(HOUR_MS).await,
+        let tool = tool(move |attempt| async move {
+            match attempt.task().depth() {
+                0 => drop(join_all((0..20).map(|number| calls(&attempt, number, "child"))).await),
+                1 => drop(calls(&attempt, 77 + usize::from(attempt.task().id.as_bytes()[15]), "child").await),
+                _ => attempt.sleep_ms(HOUR_MS).await,
             }
             completed("1")
         });
@@ -306,17 +306,17 @@ fn a_child_ends_whose_parent_was_cancelled_by_somebody_who_died() {
         let key = parent(&world).await;
         let ran = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&ran);
-        let tool = family(2, move |leg| {
+        let tool = family(2, move |attempt| {
             counted.fetch_add(1, Ordering::Relaxed);
             async move {
-                leg.sleep_ms(2 * HOUR_MS).await;
+                attempt.sleep_ms(2 * HOUR_MS).await;
                 completed("17")
             }
         });
         world.work(&tool).await;
         assert_eq!(ran.load(Ordering::Relaxed), 2);
         world.store.apply(&key, &TaskEvent::Cancel, world.now()).await.unwrap();
-        world.clock.advance_ms(limits::CHILD_LOOK_MS_MAX);
+        world.clock.advance_ms(limits::CHILD_POLL_MS_MAX);
         world.work(&tool).await;
         assert!(children(&world, &key).await.iter().all(|child| child.status() == Status::Cancelled));
         assert_eq!(ran.load(Ordering::Relaxed), 2, "the tool does not run again");
@@ -324,7 +324,7 @@ fn a_child_ends_whose_parent_was_cancelled_by_somebody_who_died() {
 }
 
 #[test]
-fn a_child_sleeps_for_as_long_as_it_says_although_it_looks_at_its_parent() {
+fn a_child_sleeps_for_as_long_as_it_says_although_it_polls_at_its_parent() {
     run(async {
         let world = World::new();
         let key = parent(&world).await;
@@ -344,9 +344,9 @@ fn tools_call_each_other_eight_deep() {
     run(async {
         let world = World::new();
         let key = parent(&world).await;
-        let tool = tool(|leg| async move {
-            let end = calls(&leg, 1, "child").await;
-            completed(&format!("{}{end:?}", leg.task().depth()))
+        let tool = tool(|attempt| async move {
+            let end = calls(&attempt, 1, "child").await;
+            completed(&format!("{}{end:?}", attempt.task().depth()))
         });
         for _ in 0..40 {
             world.work(&tool).await;
@@ -362,13 +362,13 @@ fn a_parent_that_ends_with_a_result_leaves_its_children() {
     run(async {
         let world = World::new();
         let key = parent(&world).await;
-        let tool = tool(|leg| async move {
-            if leg.task().depth() > 0 {
-                leg.sleep_ms(HOUR_MS).await;
+        let tool = tool(|attempt| async move {
+            if attempt.task().depth() > 0 {
+                attempt.sleep_ms(HOUR_MS).await;
                 return completed("17");
             }
-            let call = Box::pin(calls(&leg, 1, "child"));
-            let nap = Box::pin(leg.sleep_ms(MINUTE_MS));
+            let call = Box::pin(calls(&attempt, 1, "child"));
+            let nap = Box::pin(attempt.sleep_ms(MINUTE_MS));
             futures::future::select(call, nap).await;
             completed("first")
         });

@@ -60,7 +60,7 @@ fn a_running_task_gets_a_new_message_for_the_end_of_its_lease() {
 }
 
 #[test]
-fn a_task_whose_last_leg_is_dead_fails_when_its_lease_is_over() {
+fn a_task_whose_last_attempt_is_dead_fails_when_its_lease_is_over() {
     run(async {
         let world = World::new();
         let (task, delivery) = delivered(&world).await;
@@ -85,8 +85,8 @@ fn a_sleeping_task_gets_a_new_message_for_its_moment() {
     run(async {
         let world = World::new();
         let (_, delivery) = delivered(&world).await;
-        let tool = tool(|leg| async move {
-            leg.sleep_ms(600_000).await;
+        let tool = tool(|attempt| async move {
+            attempt.sleep_ms(600_000).await;
             completed("1")
         });
         world.deliver(&delivery, &tool).await;
@@ -102,7 +102,9 @@ fn a_task_that_waits_for_its_client_needs_no_message() {
     run(async {
         let world = World::new();
         let (_, delivery) = delivered(&world).await;
-        world.deliver(&delivery, &tool(|leg| async move { completed(&leg.ask("a", "{}".to_owned()).await) })).await;
+        world
+            .deliver(&delivery, &tool(|attempt| async move { completed(&attempt.ask("a", "{}".to_owned()).await) }))
+            .await;
         world.took();
         assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Acknowledge);
         assert_eq!(world.took(), ["get"]);

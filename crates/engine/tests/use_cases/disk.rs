@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_core::ports::WorkQueue as _;
-use longhaul_core::{Cleaning, Clock, Policy, RequestedTerms, ResultKind, Terms};
-use longhaul_engine::{Call, Disposition, Driven, Engine, Leg, LegEnd, Ports, Settings, ToolRunner, WorkerSignals};
+use longhaul_core::{Cleanup, Clock, Policy, RequestedTerms, ResultKind, Terms};
+use longhaul_engine::{
+    Attempt, AttemptEnd, Call, Disposition, Driven, Engine, Ports, Settings, ToolRunner, WorkerSignals,
+};
 use longhaul_sqlite::{Database, SqliteQueue};
 use longhaul_testkit::given::{NOW, owner};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
@@ -25,16 +27,16 @@ struct Steps(usize);
 
 #[async_trait]
 impl ToolRunner for Steps {
-    async fn run(&self, leg: Leg) -> LegEnd {
+    async fn run(&self, attempt: Attempt) -> AttemptEnd {
         let tool = async {
             for number in 0..self.0 {
                 let name = format!("step {number}");
-                leg.step::<(), _, _>(&name, || async { Ok("1".to_owned()) }).await.expect("the step does not fail");
+                attempt.step::<(), _, _>(&name, || async { Ok("1".to_owned()) }).await.expect("the step does not fail");
             }
         };
-        match leg.drive(tool).await {
-            Driven::Ended(()) => LegEnd::Completed { result: "{}".to_owned(), kind: ResultKind::Success },
-            Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
+        match attempt.drive(tool).await {
+            Driven::Ended(()) => AttemptEnd::Completed { result: "{}".to_owned(), kind: ResultKind::Success },
+            Driven::Suspended(suspended) => AttemptEnd::Suspended(suspended),
         }
     }
 }
@@ -64,7 +66,7 @@ fn call() -> Call {
         terms: Terms::negotiate(&Policy::default(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
-        cleaning: Cleaning::None,
+        cleanup: Cleanup::None,
         not_before: None,
     }
 }

@@ -125,9 +125,9 @@ fn cancel_is_on_record_at_once_and_reaches_the_worker_within_a_heartbeat() {
         let world = World::new();
         let task = world.accepted().await;
         let delivery = world.receive().await.unwrap();
-        let hang = tool(|_leg| async { std::future::pending().await });
+        let hang = tool(|_attempt| async { std::future::pending().await });
         let signals = WorkerSignals::default();
-        let leg = world.engine.run_delivery(&delivery, &hang, &signals);
+        let attempt = world.engine.run_delivery(&delivery, &hang, &signals);
         let cancel = async {
             assert!(matches!(world.on_record(&task.key()).await.state, State::Running { .. }));
             for _ in 0..2 {
@@ -135,7 +135,7 @@ fn cancel_is_on_record_at_once_and_reaches_the_worker_within_a_heartbeat() {
             }
         };
         let began = longhaul_core::Clock::now(&*world.clock);
-        let both = futures::future::join(leg, cancel);
+        let both = futures::future::join(attempt, cancel);
         let (disposition, ()) = world.while_time_passes(500, both).await;
         assert_eq!(disposition, Disposition::Acknowledge);
         let took_ms = longhaul_core::Clock::now(&*world.clock).since_ms(began);
@@ -150,7 +150,7 @@ fn a_result_over_the_limit_ends_the_task_with_a_small_clear_error() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
-        world.work(&tool(|_leg| async { completed(&"x".repeat(limits::RESULT_BYTES_MAX + 1)) })).await;
+        world.work(&tool(|_attempt| async { completed(&"x".repeat(limits::RESULT_BYTES_MAX + 1)) })).await;
         let ended = world.on_record(&task.key()).await;
         let State::Failed { failure } = &ended.state else { panic!("{:?}", ended.status()) };
         assert_eq!(failure.kind, FailureKind::TooLarge);
@@ -166,7 +166,7 @@ fn a_result_at_the_limit_comes_back_whole() {
         let whole = "ü".repeat(limits::RESULT_BYTES_MAX / 2);
         let result = whole.clone();
         world
-            .work(&tool(move |_leg| {
+            .work(&tool(move |_attempt| {
                 let result = result.clone();
                 async move { completed(&result) }
             }))
@@ -184,10 +184,10 @@ fn work_past_its_deadline_is_stopped_and_its_result_is_retained_as_agreed() {
         let world = World::new();
         let task = world.accepted().await;
         let delivery = world.receive().await.unwrap();
-        let hang = tool(|_leg| async { std::future::pending().await });
+        let hang = tool(|_attempt| async { std::future::pending().await });
         let signals = WorkerSignals::default();
-        let leg = world.engine.run_delivery(&delivery, &hang, &signals);
-        world.while_time_passes(task.terms.run_ms / 20, leg).await;
+        let attempt = world.engine.run_delivery(&delivery, &hang, &signals);
+        world.while_time_passes(task.terms.run_ms / 20, attempt).await;
         let ended = world.on_record(&task.key()).await;
         let State::Failed { failure } = &ended.state else { panic!("{:?}", ended.state) };
         assert_eq!(failure.kind, FailureKind::TimedOut);

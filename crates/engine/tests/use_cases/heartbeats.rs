@@ -1,4 +1,4 @@
-//! What a worker writes while its tool runs, and what ends a leg from outside.
+//! What a worker writes while its tool runs, and what ends an attempt from outside.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use longhaul_core::{Progress, State, Status, Task, TaskEvent, Timestamp, limits};
-use longhaul_engine::{Disposition, Leg, LegEnd, Settings, WorkerSignals};
+use longhaul_engine::{Attempt, AttemptEnd, Disposition, Settings, WorkerSignals};
 use longhaul_testkit::{StoreCall, given};
 
 use super::world::{Tool, World, completed, crashing, quick, run, tool};
@@ -17,14 +17,14 @@ fn half() -> Progress {
 
 /// A tool that notes this progress and then hangs.
 fn hangs_after(progress: Progress) -> Tool {
-    tool(move |leg| {
-        leg.progress(progress.clone());
+    tool(move |attempt| {
+        attempt.progress(progress.clone());
         std::future::pending()
     })
 }
 
 fn hangs() -> Tool {
-    tool(|_leg| std::future::pending())
+    tool(|_attempt| std::future::pending())
 }
 
 fn lease_until(task: &Task) -> Timestamp {
@@ -39,18 +39,18 @@ fn a_heartbeat_extends_lease_and_message_and_writes_the_progress_once() {
         let key = world.accepted().await.key();
         let delivery = world.receive().await.unwrap();
         let (tool, signals) = (hangs_after(half()), WorkerSignals::default());
-        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
-        assert!(leg.as_mut().now_or_never().is_none());
+        let mut attempt = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        assert!(attempt.as_mut().now_or_never().is_none());
         let first = world.on_record(&key).await;
         assert_eq!((first.progress.clone(), first.updated_at), (Some(half()), world.now()), "at once");
         assert_eq!(lease_until(&first), world.now().plus_ms(30_000));
         assert_eq!(world.extensions(), Vec::<u64>::new(), "progress alone leaves the message as it is");
         world.took();
         world.clock.advance_ms(9_999);
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         assert_eq!(world.took(), Vec::<String>::new());
         world.clock.advance_ms(1);
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         assert_eq!((world.took(), world.extensions()), (vec!["heartbeat".to_owned()], vec![30_000]));
         let second = world.on_record(&key).await;
         assert_eq!((&second.progress, second.updated_at), (&first.progress, first.updated_at));
@@ -65,40 +65,40 @@ fn progress_that_could_not_be_written_is_written_after_the_interval() {
         let key = world.accepted().await.key();
         let delivery = world.receive().await.unwrap();
         let (tool, signals) = (hangs_after(half()), WorkerSignals::default());
-        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        let mut attempt = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
         world.store_fails(|call| matches!(call, StoreCall::Apply(_, TaskEvent::Heartbeat { .. })));
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         assert_eq!(world.took().iter().filter(|call| *call == "heartbeat").count(), 1, "it is not tried in a loop");
         world.store_fails(|_call| false);
         world.clock.advance_ms(1_999);
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         assert_eq!(world.on_record(&key).await.progress, None);
         world.clock.advance_ms(1);
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         assert_eq!(world.on_record(&key).await.progress, Some(half()));
     });
 }
 
-/// A leg of a tool that hangs, whose progress the test reports.
+/// An attempt of a tool that hangs, whose progress the test reports.
 struct Reporting {
-    leg: Arc<Mutex<Option<Leg>>>,
+    attempt: Arc<Mutex<Option<Attempt>>>,
     tool: Tool,
 }
 
 impl Reporting {
     fn new() -> Self {
-        let leg: Arc<Mutex<Option<Leg>>> = Arc::default();
-        let kept = Arc::clone(&leg);
-        let tool = tool(move |leg| {
-            *kept.lock().unwrap() = Some(leg);
+        let attempt: Arc<Mutex<Option<Attempt>>> = Arc::default();
+        let kept = Arc::clone(&attempt);
+        let tool = tool(move |attempt| {
+            *kept.lock().unwrap() = Some(attempt);
             std::future::pending()
         });
-        Self { leg, tool }
+        Self { attempt, tool }
     }
 
     fn report(&self, done: f64) {
         let progress = Progress { done, total: None, message: None };
-        self.leg.lock().unwrap().as_ref().unwrap().progress(progress);
+        self.attempt.lock().unwrap().as_ref().unwrap().progress(progress);
     }
 }
 
@@ -109,8 +109,8 @@ fn the_first_report_after_a_quiet_interval_is_written_at_once_and_later_ones_wai
         let key = world.accepted().await.key();
         let delivery = world.receive().await.unwrap();
         let (reporting, signals) = (Reporting::new(), WorkerSignals::default());
-        let mut leg = pin!(world.engine.run_delivery(&delivery, &reporting.tool, &signals));
-        assert!(leg.as_mut().now_or_never().is_none());
+        let mut attempt = pin!(world.engine.run_delivery(&delivery, &reporting.tool, &signals));
+        assert!(attempt.as_mut().now_or_never().is_none());
         let done = async || world.on_record(&key).await.progress.clone().map(|progress| progress.done);
         assert_eq!(done().await, None);
         for (after_ms, reported, on_record) in [
@@ -127,7 +127,7 @@ fn the_first_report_after_a_quiet_interval_is_written_at_once_and_later_ones_wai
         ] {
             world.clock.advance_ms(after_ms);
             reported.into_iter().for_each(|done| reporting.report(done));
-            assert!(leg.as_mut().now_or_never().is_none());
+            assert!(attempt.as_mut().now_or_never().is_none());
             assert_eq!(done().await, Some(on_record), "{reported:?} at {:?}", world.now());
         }
     });
@@ -140,13 +140,13 @@ fn heartbeats_cost_nothing_more_while_there_is_progress() {
         let key = world.accepted().await.key();
         let delivery = world.receive().await.unwrap();
         let (reporting, signals) = (Reporting::new(), WorkerSignals::default());
-        let mut leg = pin!(world.engine.run_delivery(&delivery, &reporting.tool, &signals));
-        assert!(leg.as_mut().now_or_never().is_none());
+        let mut attempt = pin!(world.engine.run_delivery(&delivery, &reporting.tool, &signals));
+        assert!(attempt.as_mut().now_or_never().is_none());
         world.took();
         let (mut extended_ms, mut longest_ms) = (0, 0);
         for tick in 0_u32..600 {
             reporting.report(f64::from(tick));
-            assert!(leg.as_mut().now_or_never().is_none());
+            assert!(attempt.as_mut().now_or_never().is_none());
             if !world.extensions().is_empty() {
                 extended_ms = u64::from(tick) * 100;
             }
@@ -165,9 +165,9 @@ fn the_end_of_a_task_writes_its_last_progress_without_a_further_write() {
         let world = World::new();
         let key = world.accepted().await.key();
         world.took();
-        let tool = tool(|leg| async move {
-            leg.progress(Progress { done: 1.0, ..half() });
-            leg.progress(Progress { done: 2.0, ..half() });
+        let tool = tool(|attempt| async move {
+            attempt.progress(Progress { done: 1.0, ..half() });
+            attempt.progress(Progress { done: 2.0, ..half() });
             completed("1")
         });
         world.work(&tool).await;
@@ -178,13 +178,13 @@ fn the_end_of_a_task_writes_its_last_progress_without_a_further_write() {
 }
 
 #[test]
-fn a_leg_that_fails_leaves_its_last_progress_on_record() {
+fn an_attempt_that_fails_leaves_its_last_progress_on_record() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let tool = tool(|leg| async move {
-            leg.progress(half());
-            LegEnd::Crashed { reason: "it panicked".to_owned() }
+        let tool = tool(|attempt| async move {
+            attempt.progress(half());
+            AttemptEnd::Crashed { reason: "it panicked".to_owned() }
         });
         world.work(&tool).await;
         let task = world.on_record(&key).await;
@@ -197,9 +197,9 @@ fn a_suspension_writes_the_progress() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let tool = tool(|leg| async move {
-            leg.progress(half());
-            completed(&leg.ask("a", "{}".to_owned()).await)
+        let tool = tool(|attempt| async move {
+            attempt.progress(half());
+            completed(&attempt.ask("a", "{}".to_owned()).await)
         });
         world.work(&tool).await;
         assert_eq!(world.on_record(&key).await.progress, Some(half()));
@@ -211,11 +211,11 @@ fn progress_that_is_not_a_number_is_ignored_and_a_long_message_is_cut() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let tool = tool(|leg| async move {
+        let tool = tool(|attempt| async move {
             let message = Some("x".repeat(limits::MESSAGE_BYTES_MAX + 1));
-            leg.progress(Progress { done: 1.0, total: Some(f64::INFINITY), message });
-            leg.progress(Progress { done: f64::NAN, ..half() });
-            completed(&leg.ask("a", "{}".to_owned()).await)
+            attempt.progress(Progress { done: 1.0, total: Some(f64::INFINITY), message });
+            attempt.progress(Progress { done: f64::NAN, ..half() });
+            completed(&attempt.ask("a", "{}".to_owned()).await)
         });
         world.work(&tool).await;
         let progress = world.on_record(&key).await.progress.clone().unwrap();
@@ -232,19 +232,19 @@ fn the_first_step_after_failures_is_written_at_once_and_later_ones_are_not() {
         world.work(&crashing()).await;
         world.clock.advance_ms(1_000);
         let delivery = world.receive().await.unwrap();
-        let tool = tool(|leg| async move {
+        let tool = tool(|attempt| async move {
             for name in ["a", "b"] {
-                let Ok(_text) = leg.step(name, async || Ok::<_, Infallible>("1".to_owned())).await;
+                let Ok(_text) = attempt.step(name, async || Ok::<_, Infallible>("1".to_owned())).await;
             }
             std::future::pending().await
         });
         let signals = WorkerSignals::default();
-        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        let mut attempt = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
         world.took();
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         assert_eq!(world.took(), ["claim", "journal", "record", "record", "heartbeat"]);
         assert_eq!(world.on_record(&key).await.failures, 0);
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         assert_eq!(world.took(), ["get"], "nothing but what this test read");
     });
 }
@@ -255,14 +255,14 @@ fn steps_of_a_task_without_failures_cost_no_heartbeat() {
         let world = World::new();
         world.accepted().await;
         let delivery = world.receive().await.unwrap();
-        let tool = tool(|leg| async move {
-            let Ok(_text) = leg.step("a", async || Ok::<_, Infallible>("1".to_owned())).await;
+        let tool = tool(|attempt| async move {
+            let Ok(_text) = attempt.step("a", async || Ok::<_, Infallible>("1".to_owned())).await;
             std::future::pending().await
         });
         let signals = WorkerSignals::default();
-        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        let mut attempt = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
         world.took();
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         assert_eq!(world.took(), ["claim", "record"]);
     });
 }
@@ -275,31 +275,31 @@ fn a_worker_that_will_be_killed_holds_no_lease_past_that_moment() {
         let delivery = world.receive().await.unwrap();
         let killed_at = world.now().plus_ms(5_000);
         let (tool, signals) = (hangs(), WorkerSignals { until: Some(killed_at), ..WorkerSignals::default() });
-        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
-        assert!(leg.as_mut().now_or_never().is_none());
+        let mut attempt = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        assert!(attempt.as_mut().now_or_never().is_none());
         assert_eq!(lease_until(&world.on_record(&key).await), killed_at);
         world.clock.advance_ms(4_999);
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         world.clock.advance_ms(1);
-        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Acknowledge));
-        assert_eq!(world.on_record(&key).await.failures, 1, "the tool overran its leg");
+        assert_eq!(attempt.as_mut().now_or_never(), Some(Disposition::Acknowledge));
+        assert_eq!(world.on_record(&key).await.failures, 1, "the tool overran its attempt");
     });
 }
 
 #[test]
-fn a_leg_that_reaches_no_step_boundary_in_its_time_is_a_failure_that_says_so() {
+fn an_attempt_that_reaches_no_step_boundary_in_its_time_is_a_failure_that_says_so() {
     run(async {
-        let world = World::with(Settings { leg_ms_max: Some(1_000), ..Settings::default() });
+        let world = World::with(Settings { attempt_ms_max: Some(1_000), ..Settings::default() });
         let key = world.accepted().await.key();
         let delivery = world.receive().await.unwrap();
         let until = Some(world.now().plus_ms(5_000));
         let (tool, signals) = (hangs(), WorkerSignals { until, ..WorkerSignals::default() });
-        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
-        assert!(leg.as_mut().now_or_never().is_none());
+        let mut attempt = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        assert!(attempt.as_mut().now_or_never().is_none());
         world.clock.advance_ms(999);
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         world.clock.advance_ms(1);
-        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Acknowledge));
+        assert_eq!(attempt.as_mut().now_or_never(), Some(Disposition::Acknowledge));
         let reason = world.on_record(&key).await.last_failure.clone().unwrap();
         assert!(reason.contains("of 1000 ms"), "{reason}");
     });
@@ -312,15 +312,15 @@ fn a_worker_that_is_asked_to_stop_releases_the_task_after_its_grace_period() {
         let key = world.accepted().await.key();
         let delivery = world.receive().await.unwrap();
         let (tool, signals) = (hangs(), WorkerSignals::default());
-        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
-        assert!(leg.as_mut().now_or_never().is_none());
+        let mut attempt = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        assert!(attempt.as_mut().now_or_never().is_none());
         signals.stop.cancel();
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         world.clock.advance_ms(1_999);
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         world.delays();
         world.clock.advance_ms(1);
-        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Acknowledge));
+        assert_eq!(attempt.as_mut().now_or_never(), Some(Disposition::Acknowledge));
         let given_back = world.on_record(&key).await;
         assert_eq!((given_back.state.clone(), given_back.failures), (State::Queued, 0));
         assert_eq!(world.delays(), [0]);
@@ -345,14 +345,14 @@ fn a_worker_that_is_asked_to_stop_starts_no_further_step() {
         let delivery = world.receive().await.unwrap();
         let signals = WorkerSignals::default();
         let stop = signals.stop.clone();
-        let tool = tool(move |leg| {
+        let tool = tool(move |attempt| {
             let stop = stop.clone();
             async move {
-                let Ok(_text) = leg.step("a", async || Ok::<_, Infallible>("1".to_owned())).await;
+                let Ok(_text) = attempt.step("a", async || Ok::<_, Infallible>("1".to_owned())).await;
                 stop.cancel();
-                // Lets the code that watches this leg see the signal.
+                // Lets the code that watches this attempt see the signal.
                 pending_once().await;
-                let Ok(_text) = leg.step("b", async || Ok::<_, Infallible>("1".to_owned())).await;
+                let Ok(_text) = attempt.step("b", async || Ok::<_, Infallible>("1".to_owned())).await;
                 completed("1")
             }
         });
@@ -369,20 +369,20 @@ fn a_worker_that_lost_its_task_stops_its_tool_and_leaves_the_message() {
         let world = World::new();
         let key = world.accepted().await.key();
         let delivery = world.receive().await.unwrap();
-        let seen: Arc<Mutex<Option<Leg>>> = Arc::default();
+        let seen: Arc<Mutex<Option<Attempt>>> = Arc::default();
         let seen_in = Arc::clone(&seen);
-        let tool = tool(move |leg| {
-            *seen_in.lock().unwrap() = Some(leg);
-            std::future::pending::<LegEnd>()
+        let tool = tool(move |attempt| {
+            *seen_in.lock().unwrap() = Some(attempt);
+            std::future::pending::<AttemptEnd>()
         });
         let signals = WorkerSignals::default();
-        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
-        assert!(leg.as_mut().now_or_never().is_none());
+        let mut attempt = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        assert!(attempt.as_mut().now_or_never().is_none());
         world.clock.advance_ms(30_000);
         let (claim, now) = (given::claim(9, world.now()), world.now());
         let claimed = longhaul_core::ports::TaskStore::apply(&*world.store, &key, &claim, now).await;
         assert_eq!(claimed.unwrap().attempt, 2);
-        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::RetryAfter { after_ms: 30_000 }));
+        assert_eq!(attempt.as_mut().now_or_never(), Some(Disposition::RetryAfter { after_ms: 30_000 }));
         assert!(seen.lock().unwrap().as_ref().unwrap().cancelled().is_cancelled());
         assert_eq!(world.on_record(&key).await.attempt, 2);
     });
@@ -393,12 +393,12 @@ fn a_tool_that_ends_by_itself_is_not_cancelled() {
     run(async {
         let world = World::new();
         world.accepted().await;
-        let seen: Arc<Mutex<Option<Leg>>> = Arc::default();
+        let seen: Arc<Mutex<Option<Attempt>>> = Arc::default();
         let seen_in = Arc::clone(&seen);
-        let tool = tool(move |leg| {
-            assert_eq!(leg.task().attempt, 1);
-            assert_eq!(leg.ends_at(), leg.task().deadline());
-            *seen_in.lock().unwrap() = Some(leg);
+        let tool = tool(move |attempt| {
+            assert_eq!(attempt.task().attempt, 1);
+            assert_eq!(attempt.ends_at(), attempt.task().deadline());
+            *seen_in.lock().unwrap() = Some(attempt);
             async { completed("1") }
         });
         world.work(&tool).await;

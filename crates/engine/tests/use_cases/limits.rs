@@ -3,15 +3,15 @@
 use std::convert::Infallible;
 
 use longhaul_core::{
-    Ask, Cleaning, FailureKind, Legs, PartsName, Payload, State, Status, Task, TaskFilter, TaskRecord, TraceParent,
+    Ask, Attempts, Cleanup, FailureKind, PartsName, Payload, State, Status, Task, TaskFilter, TaskRecord, TraceParent,
     limits,
 };
-use longhaul_engine::{AcceptError, LegEnd, LoadError};
+use longhaul_engine::{AcceptError, AttemptEnd, LoadError};
 use longhaul_testkit::given;
 
 use super::world::{Tool, World, ann, answers, call, call_with_key, completed, run, tool};
 
-/// The task after one leg of `tool`.
+/// The task after one attempt of `tool`.
 async fn after(tool: &Tool) -> Task {
     let world = World::new();
     let key = world.accepted().await.key();
@@ -27,20 +27,20 @@ fn failure(task: &Task) -> (FailureKind, String) {
 
 /// A tool with one step of this name and value.
 fn one_step(name: String, value: String) -> Tool {
-    tool(move |leg| {
+    tool(move |attempt| {
         let (name, value) = (name.clone(), value.clone());
         async move {
-            let Ok(_text) = leg.step(&name, async || Ok::<_, Infallible>(value)).await;
+            let Ok(_text) = attempt.step(&name, async || Ok::<_, Infallible>(value)).await;
             completed("1")
         }
     })
 }
 
 fn asks(asks: Vec<Ask>) -> Tool {
-    tool(move |leg| {
+    tool(move |attempt| {
         let asks = asks.clone();
         async move {
-            futures::future::join_all(asks.iter().map(|ask| leg.ask(&ask.key, ask.request.clone()))).await;
+            futures::future::join_all(asks.iter().map(|ask| attempt.ask(&ask.key, ask.request.clone()))).await;
             completed("1")
         }
     })
@@ -75,10 +75,10 @@ fn a_new_task_records_what_was_called() {
             request: given::inline("{}"),
             trace,
             variables: None,
-            cleaning: Cleaning::None,
+            cleanup: Cleanup::None,
             held_until: None,
             parent: None,
-            legs: Legs::default(),
+            attempts: Attempts::default(),
         };
         assert_eq!(task.record(), &expected);
         assert_eq!(world.receive().await.unwrap().message.trace, trace);
@@ -147,7 +147,7 @@ fn a_name_has_1_to_256_bytes() {
 }
 
 #[test]
-fn a_question_is_asked_once_in_a_leg() {
+fn a_question_is_asked_once_in_an_attempt() {
     run(async {
         let (kind, message) = failure(&after(&asks(vec![given::ask("a"), given::ask("a")])).await);
         assert_eq!(kind, FailureKind::Misuse);
@@ -168,9 +168,9 @@ fn a_step_over_the_limit_is_not_recorded() {
 
 /// A tool with so many steps.
 fn steps(count: usize) -> Tool {
-    tool(move |leg| async move {
+    tool(move |attempt| async move {
         for number in 0..count {
-            let Ok(_text) = leg.step(&number.to_string(), async || Ok::<_, Infallible>("1".to_owned())).await;
+            let Ok(_text) = attempt.step(&number.to_string(), async || Ok::<_, Infallible>("1".to_owned())).await;
         }
         completed("1")
     })
@@ -205,7 +205,9 @@ fn questions_have_a_limit_of_number_and_of_size() {
 fn an_error_over_the_limit_ends_the_task_with_a_small_one() {
     run(async {
         let fails = |bytes: usize| {
-            tool(move |_leg| async move { LegEnd::Failed { message: "no".to_owned(), detail: "x".repeat(bytes) } })
+            tool(move |_attempt| async move {
+                { AttemptEnd::Failed { message: "no".to_owned(), detail: "x".repeat(bytes) } }
+            })
         };
         let whole = after(&fails(limits::RESULT_BYTES_MAX)).await;
         assert_eq!(failure(&whole), (FailureKind::Tool, "no".to_owned()));
@@ -224,7 +226,7 @@ fn a_small_result_is_inline_and_a_larger_one_in_parts() {
             let State::Completed { result, .. } = &task.state else { panic!("{:?}", task.state) };
             result.clone()
         };
-        let gives = |bytes: usize| tool(move |_leg| async move { completed(&"x".repeat(bytes)) });
+        let gives = |bytes: usize| tool(move |_attempt| async move { completed(&"x".repeat(bytes)) });
         assert_eq!(result(&after(&gives(3_072)).await), Payload::Inline("x".repeat(3_072)));
         let parts = |count, bytes| Payload::Parts { name: PartsName::Outcome { attempt: 1 }, count, bytes };
         assert_eq!(result(&after(&gives(3_073)).await), parts(1, 3_073));

@@ -1,4 +1,4 @@
-//! Work may be longer than a leg; waiting for input or for a timer costs nothing.
+//! Work may be longer than an attempt; waiting for input or for a timer costs nothing.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -6,56 +6,56 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::{Either, select};
 use longhaul_core::{State, Status};
-use longhaul_engine::{Leg, LegEnd, Round, Settings};
+use longhaul_engine::{Attempt, AttemptEnd, Round, Settings};
 use longhaul_testkit::{ManualClock, given};
 
 use super::world::{World, answers, completed, run, tool};
 
-async fn ten_steps(leg: Leg, bodies: Arc<AtomicUsize>, clock: Arc<ManualClock>) -> LegEnd {
+async fn ten_steps(attempt: Attempt, bodies: Arc<AtomicUsize>, clock: Arc<ManualClock>) -> AttemptEnd {
     for number in 0..10 {
         let body = || async {
             bodies.fetch_add(1, Ordering::Relaxed);
             clock.advance_ms(200);
             Ok::<_, Infallible>("1".to_owned())
         };
-        let Ok(_text) = leg.step(&format!("chunk {number}"), body).await;
+        let Ok(_text) = attempt.step(&format!("chunk {number}"), body).await;
     }
     completed("1")
 }
 
 #[test]
-fn work_longer_than_a_leg_continues_in_the_next_one_and_no_step_is_run_twice() {
+fn work_longer_than_an_attempt_continues_in_the_next_one_and_no_step_is_run_twice() {
     run(async {
-        let settings = Settings { leg_ms_max: Some(1_000), leg_margin_ms: 300, ..Settings::default() };
+        let settings = Settings { attempt_ms_max: Some(1_000), attempt_margin_ms: 300, ..Settings::default() };
         let world = World::with(settings);
         let task = world.accepted().await;
         let bodies = Arc::new(AtomicUsize::new(0));
         let (bodies_in, clock) = (Arc::clone(&bodies), Arc::clone(&world.clock));
-        let tool = tool(move |leg| ten_steps(leg, Arc::clone(&bodies_in), Arc::clone(&clock)));
+        let tool = tool(move |attempt| ten_steps(attempt, Arc::clone(&bodies_in), Arc::clone(&clock)));
         let ended = world.work_until_ended(&task.key(), &tool, 10, 50).await;
         assert_eq!(ended.status(), Status::Completed);
         assert_eq!(bodies.load(Ordering::Relaxed), 10);
-        assert!(tool.runs() >= 3, "{} legs", tool.runs());
+        assert!(tool.runs() >= 3, "{} attempts", tool.runs());
         assert_eq!(ended.failures, 0);
     });
 }
 
-async fn looks_at_the_clock(leg: Leg, clock: Arc<ManualClock>) -> LegEnd {
-    let begun = leg.left_ms();
+async fn polls_at_the_clock(attempt: Attempt, clock: Arc<ManualClock>) -> AttemptEnd {
+    let begun = attempt.left_ms();
     clock.advance_ms(200);
-    let later = leg.left_ms();
+    let later = attempt.left_ms();
     clock.advance_ms(600);
-    completed(&format!("{:?}", [begun, later, leg.left_ms()]))
+    completed(&format!("{:?}", [begun, later, attempt.left_ms()]))
 }
 
 #[test]
-fn a_tool_sees_how_long_its_leg_may_still_run() {
-    for (leg_ms_max, expected) in [(Some(1_000), "[Some(700), Some(500), Some(0)]"), (None, "[None, None, None]")] {
+fn a_tool_sees_how_long_its_attempt_may_still_run() {
+    for (attempt_ms_max, expected) in [(Some(1_000), "[Some(700), Some(500), Some(0)]"), (None, "[None, None, None]")] {
         run(async move {
-            let world = World::with(Settings { leg_ms_max, leg_margin_ms: 300, ..Settings::default() });
+            let world = World::with(Settings { attempt_ms_max, attempt_margin_ms: 300, ..Settings::default() });
             let task = world.accepted().await;
             let clock = Arc::clone(&world.clock);
-            let tool = tool(move |leg| looks_at_the_clock(leg, Arc::clone(&clock)));
+            let tool = tool(move |attempt| polls_at_the_clock(attempt, Arc::clone(&clock)));
             let ended = world.work_until_ended(&task.key(), &tool, 1, 50).await;
             assert!(matches!(&ended.state, State::Completed { result, .. } if *result == given::inline(expected)));
         });
@@ -67,7 +67,7 @@ fn waiting_for_an_answer_costs_nothing_and_the_answer_resumes_the_work() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
-        let tool = tool(|leg| async move { completed(&leg.ask("color", "{}".to_owned()).await) });
+        let tool = tool(|attempt| async move { completed(&attempt.ask("color", "{}".to_owned()).await) });
         world.work(&tool).await;
         assert_eq!(world.on_record(&task.key()).await.status(), Status::InputRequired);
         world.clock.advance_ms(60_000);
@@ -90,7 +90,7 @@ fn a_lost_message_after_an_answer_is_sent_again_by_a_poll() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
-        let tool = tool(|leg| async move { completed(&leg.ask("color", "{}".to_owned()).await) });
+        let tool = tool(|attempt| async move { completed(&attempt.ask("color", "{}".to_owned()).await) });
         world.work(&tool).await;
         world.sends_fail(1);
         world.engine.answer(&task.key(), &answers("color", "\"red\"")).await.unwrap();
@@ -103,12 +103,12 @@ fn a_lost_message_after_an_answer_is_sent_again_by_a_poll() {
 }
 
 #[test]
-fn a_long_sleep_ends_the_leg_and_lasts_as_long_as_asked() {
+fn a_long_sleep_ends_the_attempt_and_lasts_as_long_as_asked() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
-        let tool = tool(|leg| async move {
-            leg.sleep_ms(600_000).await;
+        let tool = tool(|attempt| async move {
+            attempt.sleep_ms(600_000).await;
             completed("1")
         });
         world.work(&tool).await;
@@ -123,22 +123,22 @@ fn a_long_sleep_ends_the_leg_and_lasts_as_long_as_asked() {
     });
 }
 
-/// Found by the simulation (seed 1): the question ended the leg before the concurrent sleep was recorded.
+/// Found by the simulation (seed 1): the question ended the attempt before the concurrent sleep was recorded.
 #[test]
 fn a_sleep_alongside_a_question_is_recorded() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
-        let tool = tool(|leg| async move {
+        let tool = tool(|attempt| async move {
             let first = {
-                let ask = std::pin::pin!(leg.ask("color", "{}".to_owned()));
-                let sleep = std::pin::pin!(leg.sleep_ms(60_000));
+                let ask = std::pin::pin!(attempt.ask("color", "{}".to_owned()));
+                let sleep = std::pin::pin!(attempt.sleep_ms(60_000));
                 match select(ask, sleep).await {
                     Either::Left((answer, _)) => answer,
                     Either::Right(((), _)) => "\"nobody answered\"".to_owned(),
                 }
             };
-            let Ok(first) = leg.step("first", || async { Ok::<_, Infallible>(first) }).await;
+            let Ok(first) = attempt.step("first", || async { Ok::<_, Infallible>(first) }).await;
             completed(&first)
         });
         world.work(&tool).await;
@@ -158,12 +158,12 @@ fn a_question_that_loses_a_race_takes_no_other_question_with_it() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
-        let tool = tool(|leg| async move {
+        let tool = tool(|attempt| async move {
             let race = async {
-                let ask = std::pin::pin!(leg.ask("lost", "{}".to_owned()));
+                let ask = std::pin::pin!(attempt.ask("lost", "{}".to_owned()));
                 select(ask, std::future::ready(())).await;
             };
-            let (answer, ()) = futures::join!(leg.ask("color", "{}".to_owned()), race);
+            let (answer, ()) = futures::join!(attempt.ask("color", "{}".to_owned()), race);
             completed(&answer)
         });
         world.work(&tool).await;
@@ -179,13 +179,13 @@ fn a_sleep_keeps_its_moment_when_an_earlier_one_lost_to_an_answer() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
-        let tool = tool(|leg| async move {
+        let tool = tool(|attempt| async move {
             {
-                let ask = std::pin::pin!(leg.ask("color", "{}".to_owned()));
-                let sleep = std::pin::pin!(leg.sleep_ms(60_000));
+                let ask = std::pin::pin!(attempt.ask("color", "{}".to_owned()));
+                let sleep = std::pin::pin!(attempt.sleep_ms(60_000));
                 drop(select(ask, sleep).await);
             }
-            leg.sleep_ms(600_000).await;
+            attempt.sleep_ms(600_000).await;
             completed("1")
         });
         world.work(&tool).await;
@@ -198,18 +198,18 @@ fn a_sleep_keeps_its_moment_when_an_earlier_one_lost_to_an_answer() {
     });
 }
 
-/// Found by the simulation (seed 501): the leg died between recording a round and asking it.
+/// Found by the simulation (seed 501): the attempt died between recording a round and asking it.
 #[test]
-fn a_round_that_was_recorded_and_not_asked_is_asked_by_the_next_leg() {
+fn a_round_that_was_recorded_and_not_asked_is_asked_by_the_next_attempt() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
         let delivery = world.receive().await.unwrap();
-        let round = tool(|leg| async move {
-            match leg.last_round().await {
+        let round = tool(|attempt| async move {
+            match attempt.last_round().await {
                 None => {
                     let asks = vec![given::ask("color")];
-                    leg.ask_round(Round { asks, carry: "carried".to_owned() }).await
+                    attempt.ask_round(Round { asks, carry: "carried".to_owned() }).await
                 }
                 Some((carry, answers)) => {
                     assert_eq!((carry.as_str(), answers.len()), ("carried", 1));
@@ -241,9 +241,9 @@ fn an_early_message_of_a_question_with_a_timer_is_sent_again() {
         let world = World::new();
         let task = world.accepted().await;
         let delivery = world.receive().await.unwrap();
-        let tool = tool(|leg| async move {
-            let ask = std::pin::pin!(leg.ask("color", "{}".to_owned()));
-            let sleep = std::pin::pin!(leg.sleep_ms(60_000));
+        let tool = tool(|attempt| async move {
+            let ask = std::pin::pin!(attempt.ask("color", "{}".to_owned()));
+            let sleep = std::pin::pin!(attempt.sleep_ms(60_000));
             drop(select(ask, sleep).await);
             completed("1")
         });
@@ -268,9 +268,9 @@ fn variables_are_not_set_again_while_an_earlier_write_may_still_land() {
         let world = World::new();
         let task = world.accepted().await;
         let delivery = world.receive().await.unwrap();
-        let tool = tool(|leg| async move {
+        let tool = tool(|attempt| async move {
             for number in 1..=2 {
-                leg.set_variable("n", serde_json::json!(number)).await.unwrap();
+                attempt.set_variable("n", serde_json::json!(number)).await.unwrap();
             }
             completed("1")
         });

@@ -3,25 +3,25 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a broken promise shows as a panic")]
 
 mod accepting;
-mod announcing;
 mod auditing;
 mod children;
-mod cleaning;
+mod cleanup;
 mod dead_letters;
 mod disk;
 mod ending;
-mod facts;
 mod heartbeats;
 mod limits;
 mod listening;
 mod long_work;
-mod looking;
 mod observing;
-mod places;
+mod permits;
+mod polling;
+mod publishing;
 mod queues;
 mod recovering;
 mod retries;
 mod rounds;
+mod signals;
 mod sleeping;
 mod starting_later;
 mod steps;

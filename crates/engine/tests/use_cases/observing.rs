@@ -27,12 +27,12 @@ impl Observer for Log {
         self.note("accepted".to_owned());
     }
 
-    fn leg_began(&self, task: &Task, waited_ms: Option<u64>) {
-        self.note(format!("leg {} began after {waited_ms:?}", task.attempt));
+    fn attempt_began(&self, task: &Task, waited_ms: Option<u64>) {
+        self.note(format!("attempt {} began after {waited_ms:?}", task.attempt));
     }
 
-    fn leg_ended(&self, task: &Task, ran_ms: u64) {
-        self.note(format!("leg {} ended after {ran_ms}", task.attempt));
+    fn attempt_ended(&self, task: &Task, ran_ms: u64) {
+        self.note(format!("attempt {} ended after {ran_ms}", task.attempt));
     }
 
     fn ended(&self, task: &Task) {
@@ -65,7 +65,7 @@ fn a_call_is_reported_once_and_its_life_in_order() {
         assert_eq!(log.take(), ["accepted"]);
         world.clock.advance_ms(70);
         let clock = Arc::clone(&world.clock);
-        let slow = tool(move |_leg| {
+        let slow = tool(move |_attempt| {
             let clock = Arc::clone(&clock);
             async move {
                 clock.advance_ms(200);
@@ -73,7 +73,7 @@ fn a_call_is_reported_once_and_its_life_in_order() {
             }
         });
         world.work(&slow).await;
-        assert_eq!(log.take(), ["leg 1 began after Some(70)", "ended completed", "leg 1 ended after 200"]);
+        assert_eq!(log.take(), ["attempt 1 began after Some(70)", "ended completed", "attempt 1 ended after 200"]);
         world.engine.cancel(&task.key()).await.unwrap();
         world.engine.extend_retention(&task.key(), 7_200_000).await.unwrap();
         world.engine.forget(&task.key()).await.unwrap();
@@ -82,7 +82,7 @@ fn a_call_is_reported_once_and_its_life_in_order() {
 }
 
 #[test]
-fn later_legs_are_reported_without_the_time_that_they_waited() {
+fn later_attempts_are_reported_without_the_time_that_they_waited() {
     run(async {
         let (world, log) = observed();
         world.accepted().await;
@@ -92,11 +92,11 @@ fn later_legs_are_reported_without_the_time_that_they_waited() {
         let told = log.take();
         let expected = [
             "accepted",
-            "leg 1 began after Some(0)",
-            "leg 1 ended after 0",
-            "leg 2 began after None",
+            "attempt 1 began after Some(0)",
+            "attempt 1 ended after 0",
+            "attempt 2 began after None",
             "ended completed",
-            "leg 2 ended after 0",
+            "attempt 2 ended after 0",
         ];
         assert_eq!(told, expected);
     });

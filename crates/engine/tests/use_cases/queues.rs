@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longhaul_core::Status;
 use longhaul_core::ports::WorkQueue;
-use longhaul_engine::{LegEnd, WorkerSignals};
+use longhaul_engine::{AttemptEnd, WorkerSignals};
 use longhaul_testkit::FakeQueue;
 
 use super::world::{World, call, completed, quick, run, tool};
@@ -15,7 +15,7 @@ fn queue(world: &World) -> Arc<dyn WorkQueue> {
 }
 
 #[test]
-fn the_work_of_a_tool_goes_to_its_own_queue_in_every_leg() {
+fn the_work_of_a_tool_goes_to_its_own_queue_in_every_attempt() {
     run(async {
         let world = World::new();
         let own = queue(&world);
@@ -25,11 +25,11 @@ fn the_work_of_a_tool_goes_to_its_own_queue_in_every_leg() {
         let task = engine.accept(call()).await.unwrap().into_task();
         assert!(world.receive().await.is_none(), "nothing is in the queue that the others share");
         // A worker for both queues: it runs what comes from either, and sends to the queue of the tool.
-        let sleeper = tool(|leg| async move {
-            leg.sleep_ms(60_000).await;
+        let sleeper = tool(|attempt| async move {
+            attempt.sleep_ms(60_000).await;
             completed("1")
         });
-        for _leg in 0..2 {
+        for _attempt in 0..2 {
             let [delivery] = own.receive(1, 30_000, 0).await.unwrap().try_into().unwrap();
             let worker = engine.clone().delivered_by(Arc::clone(&own));
             worker.run_delivery(&delivery, &sleeper, &WorkerSignals::default()).await;
@@ -50,7 +50,7 @@ fn a_worker_without_the_tool_leaves_the_task_and_counts_no_failure() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let lacks = tool(|_leg| async { LegEnd::NoSuchTool });
+        let lacks = tool(|_attempt| async { AttemptEnd::NoSuchTool });
         let lease_ms = world.engine.settings().lease_ms;
         world.delays();
         for _ in 0..10 {
@@ -70,7 +70,7 @@ fn a_task_whose_tool_no_worker_has_times_out() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let lacks = tool(|_leg| async { LegEnd::NoSuchTool });
+        let lacks = tool(|_attempt| async { AttemptEnd::NoSuchTool });
         let task = world.work_until_ended(&key, &lacks, world.engine.settings().lease_ms, 200).await;
         assert_eq!(task.status(), Status::Failed);
     });

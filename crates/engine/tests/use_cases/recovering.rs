@@ -9,7 +9,7 @@ use futures::FutureExt;
 use futures::future::{Either, join, select};
 use longhaul_core::ports::{Delivery, TaskStore};
 use longhaul_core::{FailureKind, State, Status, TaskEvent, TaskKey};
-use longhaul_engine::{Disposition, Leg, LegEnd, WorkerSignals};
+use longhaul_engine::{Attempt, AttemptEnd, Disposition, WorkerSignals};
 use longhaul_testkit::{Fault, StoreCall, given};
 
 use super::world::{World, answers, completed, crashing, quick, run, tool};
@@ -50,8 +50,8 @@ fn a_poll_sends_the_message_of_a_sleeper_again_once_per_bound() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let sleeper = tool(|leg| async move {
-            leg.sleep_ms(60_000).await;
+        let sleeper = tool(|attempt| async move {
+            attempt.sleep_ms(60_000).await;
             completed("1")
         });
         world.work(&sleeper).await;
@@ -65,7 +65,7 @@ fn a_poll_sends_the_message_of_a_sleeper_again_once_per_bound() {
 }
 
 #[test]
-fn a_poll_leaves_the_last_leg_alone_while_its_lease_lasts() {
+fn a_poll_leaves_the_last_attempt_alone_while_its_lease_lasts() {
     run(async {
         let world = World::new();
         let (key, delivery) = killed(&world).await;
@@ -86,7 +86,7 @@ fn a_poll_leaves_the_last_leg_alone_while_its_lease_lasts() {
 fn a_poll_of_a_task_that_has_ended_or_waits_costs_one_read() {
     run(async {
         let world = World::new();
-        let asks = tool(|leg| async move { completed(&leg.ask("a", "{}".to_owned()).await) });
+        let asks = tool(|attempt| async move { completed(&attempt.ask("a", "{}".to_owned()).await) });
         for worker in [quick(), asks] {
             let task = world.accepted().await;
             world.work(&worker).await;
@@ -105,7 +105,7 @@ fn a_poll_of_a_task_that_has_ended_or_waits_costs_one_read() {
 }
 
 #[test]
-fn a_delivery_ends_a_task_whose_legs_are_all_dead() {
+fn a_delivery_ends_a_task_whose_attempts_are_all_dead() {
     run(async {
         let world = World::new();
         let (key, delivery) = killed(&world).await;
@@ -138,9 +138,9 @@ fn a_delivery_ends_a_question_with_a_timer_past_the_deadline() {
         let world = World::new();
         let task = world.accepted().await;
         let delivery = world.receive().await.unwrap();
-        let tool = tool(|leg| async move {
-            let ask = pin!(leg.ask("color", "{}".to_owned()));
-            let sleep = pin!(leg.sleep_ms(60_000));
+        let tool = tool(|attempt| async move {
+            let ask = pin!(attempt.ask("color", "{}".to_owned()));
+            let sleep = pin!(attempt.sleep_ms(60_000));
             drop(select(ask, sleep).await);
             completed("1")
         });
@@ -173,18 +173,18 @@ fn a_claim_whose_answer_was_lost_is_a_claim() {
 }
 
 #[test]
-fn a_leg_whose_task_was_forgotten_ends() {
+fn an_attempt_whose_task_was_forgotten_ends() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
         let delivery = world.receive().await.unwrap();
-        let (hang, signals) = (tool(|_leg| std::future::pending::<LegEnd>()), WorkerSignals::default());
-        let mut leg = pin!(world.engine.run_delivery(&delivery, &hang, &signals));
-        assert!(leg.as_mut().now_or_never().is_none());
+        let (hang, signals) = (tool(|_attempt| std::future::pending::<AttemptEnd>()), WorkerSignals::default());
+        let mut attempt = pin!(world.engine.run_delivery(&delivery, &hang, &signals));
+        assert!(attempt.as_mut().now_or_never().is_none());
         world.engine.cancel(&key).await.unwrap();
         world.engine.forget(&key).await.unwrap();
         world.clock.advance_ms(world.engine.settings().heartbeat_ms);
-        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Acknowledge));
+        assert_eq!(attempt.as_mut().now_or_never(), Some(Disposition::Acknowledge));
     });
 }
 
@@ -193,9 +193,9 @@ fn a_failure_after_the_first_step_of_a_task_costs_no_heartbeat() {
     run(async {
         let world = World::new();
         world.accepted().await;
-        let tool = tool(|leg| async move {
-            let Ok(_text) = leg.step("a", async || Ok::<_, Infallible>("1".to_owned())).await;
-            LegEnd::Crashed { reason: "it panicked".to_owned() }
+        let tool = tool(|attempt| async move {
+            let Ok(_text) = attempt.step("a", async || Ok::<_, Infallible>("1".to_owned())).await;
+            AttemptEnd::Crashed { reason: "it panicked".to_owned() }
         });
         world.took();
         world.work(&tool).await;
@@ -211,18 +211,18 @@ fn an_advance_that_a_heartbeat_could_not_write_is_written_by_the_next_one() {
         world.work(&crashing()).await;
         world.clock.advance_ms(1_000);
         let delivery = world.receive().await.unwrap();
-        let tool = tool(|leg| async move {
-            let Ok(_text) = leg.step("a", async || Ok::<_, Infallible>("1".to_owned())).await;
+        let tool = tool(|attempt| async move {
+            let Ok(_text) = attempt.step("a", async || Ok::<_, Infallible>("1".to_owned())).await;
             std::future::pending().await
         });
         let signals = WorkerSignals::default();
-        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        let mut attempt = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
         world.store_fails(|call| matches!(call, StoreCall::Apply(_, TaskEvent::Heartbeat { .. })));
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         assert_eq!(world.on_record(&key).await.failures, 1);
         world.store_fails(|_call| false);
         world.clock.advance_ms(world.engine.settings().heartbeat_ms);
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         assert_eq!(world.on_record(&key).await.failures, 0);
     });
 }
@@ -235,25 +235,25 @@ fn later_steps_and_repeated_progress_do_not_count_as_updates() {
         world.work(&crashing()).await;
         world.clock.advance_ms(1_000);
         let delivery = world.receive().await.unwrap();
-        let tool = tool(|leg| async move {
+        let tool = tool(|attempt| async move {
             for name in ["a", "b"] {
-                leg.progress(longhaul_core::Progress { done: 1.0, total: None, message: None });
-                let Ok(_text) = leg.step(name, async || Ok::<_, Infallible>("1".to_owned())).await;
-                leg.sleep_ms(500).await;
+                attempt.progress(longhaul_core::Progress { done: 1.0, total: None, message: None });
+                let Ok(_text) = attempt.step(name, async || Ok::<_, Infallible>("1".to_owned())).await;
+                attempt.sleep_ms(500).await;
             }
             std::future::pending().await
         });
         let signals = WorkerSignals::default();
-        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
-        assert!(leg.as_mut().now_or_never().is_none());
+        let mut attempt = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        assert!(attempt.as_mut().now_or_never().is_none());
         let first = world.on_record(&key).await;
         assert!(first.progress.is_some() && first.failures == 0);
         world.took();
         world.clock.advance_ms(500);
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         assert_eq!(world.took(), ["record", "record"], "a step and a sleep, and no heartbeat");
         world.clock.advance_ms(world.engine.settings().heartbeat_ms);
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         assert!(world.took().contains(&"heartbeat".to_owned()));
         assert_eq!(world.on_record(&key).await.updated_at, first.updated_at);
     });
@@ -261,25 +261,25 @@ fn later_steps_and_repeated_progress_do_not_count_as_updates() {
 
 /// Pending once, like something that takes a moment.
 async fn a_moment() {
-    let mut looked = false;
+    let mut polled = false;
     std::future::poll_fn(|context| {
         context.waker().wake_by_ref();
-        if std::mem::replace(&mut looked, true) { Poll::Ready(()) } else { Poll::Pending }
+        if std::mem::replace(&mut polled, true) { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
 }
 
 #[test]
-fn a_step_that_runs_alongside_a_question_is_recorded_before_the_leg_ends() {
+fn a_step_that_runs_alongside_a_question_is_recorded_before_the_attempt_ends() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let tool = tool(|leg| async move {
+        let tool = tool(|attempt| async move {
             let body = async || {
                 a_moment().await;
                 Ok::<_, Infallible>("1".to_owned())
             };
-            drop(join(leg.ask("a", "{}".to_owned()), leg.step("s", body)).await);
+            drop(join(attempt.ask("a", "{}".to_owned()), attempt.step("s", body)).await);
             completed("1")
         });
         world.work(&tool).await;
@@ -293,8 +293,8 @@ fn the_first_of_two_failures_is_reported() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let tool = tool(|leg| async move {
-            let fail = |message: &str| leg.fail::<()>(FailureKind::Misuse, message.to_owned());
+        let tool = tool(|attempt| async move {
+            let fail = |message: &str| attempt.fail::<()>(FailureKind::Misuse, message.to_owned());
             join(fail("first"), fail("second")).await;
             completed("1")
         });
@@ -314,16 +314,16 @@ impl Wake for Woken {
 }
 
 #[test]
-fn a_question_that_is_asked_outside_of_the_tools_future_wakes_the_leg() {
+fn a_question_that_is_asked_outside_of_the_tools_future_wakes_the_attempt() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
         let delivery = world.receive().await.unwrap();
-        let seen: Arc<Mutex<Option<Leg>>> = Arc::default();
+        let seen: Arc<Mutex<Option<Attempt>>> = Arc::default();
         let seen_in = Arc::clone(&seen);
-        let hang = tool(move |leg| {
-            *seen_in.lock().unwrap() = Some(leg);
-            std::future::pending::<LegEnd>()
+        let hang = tool(move |attempt| {
+            *seen_in.lock().unwrap() = Some(attempt);
+            std::future::pending::<AttemptEnd>()
         });
         let signals = WorkerSignals::default();
         let woken = Arc::<Woken>::default();
@@ -331,8 +331,8 @@ fn a_question_that_is_asked_outside_of_the_tools_future_wakes_the_leg() {
         let mut delivered = pin!(world.engine.run_delivery(&delivery, &hang, &signals));
         assert!(delivered.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         *woken.0.lock().unwrap() = false;
-        let leg = seen.lock().unwrap().clone().unwrap();
-        let mut asked = pin!(leg.ask("a", "{}".to_owned()));
+        let attempt = seen.lock().unwrap().clone().unwrap();
+        let mut asked = pin!(attempt.ask("a", "{}".to_owned()));
         assert!(asked.as_mut().now_or_never().is_none());
         assert!(*woken.0.lock().unwrap());
         assert_eq!(delivered.as_mut().now_or_never(), Some(Disposition::Acknowledge));
@@ -341,7 +341,7 @@ fn a_question_that_is_asked_outside_of_the_tools_future_wakes_the_leg() {
 }
 
 #[test]
-fn variables_whose_write_was_dropped_are_not_set_again_in_the_same_leg() {
+fn variables_whose_write_was_dropped_are_not_set_again_in_the_same_attempt() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
@@ -350,14 +350,14 @@ fn variables_whose_write_was_dropped_are_not_set_again_in_the_same_leg() {
         world.store_fails(move |call| {
             matches!(call, StoreCall::Apply(_, TaskEvent::SetVariables { .. })) && std::mem::take(&mut fails)
         });
-        let tool = tool(|leg| async move {
+        let tool = tool(|attempt| async move {
             {
-                let set = pin!(leg.set_variable("n", serde_json::json!(1)));
+                let set = pin!(attempt.set_variable("n", serde_json::json!(1)));
                 let moment = pin!(a_moment());
                 let is_dropped = matches!(select(set, moment).await, Either::Right(_));
                 assert!(is_dropped, "the store does not answer");
             }
-            leg.set_variable("n", serde_json::json!(2)).await.unwrap();
+            attempt.set_variable("n", serde_json::json!(2)).await.unwrap();
             completed("1")
         });
         world.deliver(&delivery, &tool).await;
@@ -370,8 +370,8 @@ fn a_message_is_sent_only_when_the_last_question_is_answered() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let tool = tool(|leg| async move {
-            let (a, b) = join(leg.ask("a", "{}".to_owned()), leg.ask("b", "{}".to_owned())).await;
+        let tool = tool(|attempt| async move {
+            let (a, b) = join(attempt.ask("a", "{}".to_owned()), attempt.ask("b", "{}".to_owned())).await;
             completed(&format!("[{a},{b}]"))
         });
         world.work(&tool).await;

@@ -1,17 +1,17 @@
-//! Failed legs are retried after growing delays; writes are retried a few times and then abandoned.
+//! Failed attempts are retried after growing delays; writes are retried a few times and then abandoned.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use longhaul_core::{Clock, State, Status, TaskEvent, Timestamp};
-use longhaul_engine::{AcceptError, Disposition, Leg, LegEnd, PollError};
+use longhaul_engine::{AcceptError, Attempt, AttemptEnd, Disposition, PollError};
 use longhaul_testkit::StoreCall;
 
 use super::world::{Tool, World, answers, call, completed, crashing, quick, run, tool};
 
 #[test]
-fn a_failed_leg_is_retried_after_a_delay_that_doubles() {
+fn a_failed_attempt_is_retried_after_a_delay_that_doubles() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
@@ -29,24 +29,24 @@ fn a_failed_leg_is_retried_after_a_delay_that_doubles() {
 }
 
 /// Runs so many steps.
-async fn steps(leg: &Leg, count: usize) {
+async fn steps(attempt: &Attempt, count: usize) {
     for step in 0..count {
-        let Ok(_text) = leg.step(&format!("step {step}"), async || Ok::<_, Infallible>("1".to_owned())).await;
+        let Ok(_text) = attempt.step(&format!("step {step}"), async || Ok::<_, Infallible>("1".to_owned())).await;
     }
 }
 
 #[test]
-fn a_leg_that_records_a_step_before_it_fails_restarts_the_count() {
+fn an_attempt_that_records_a_step_before_it_fails_restarts_the_count() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
-        let legs = Arc::new(AtomicUsize::new(0));
-        let tool = tool(move |leg| {
-            let number = legs.fetch_add(1, Ordering::Relaxed);
+        let attempts = Arc::new(AtomicUsize::new(0));
+        let tool = tool(move |attempt| {
+            let number = attempts.fetch_add(1, Ordering::Relaxed);
             async move {
-                steps(&leg, number + 1).await;
+                steps(&attempt, number + 1).await;
                 match number {
-                    0..6 => LegEnd::Crashed { reason: "it panicked".to_owned() },
+                    0..6 => AttemptEnd::Crashed { reason: "it panicked".to_owned() },
                     _ => completed("1"),
                 }
             }
@@ -68,7 +68,7 @@ fn the_reason_of_a_failure_is_cut_to_its_limit() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
-        world.work(&tool(|_leg| async { LegEnd::Crashed { reason: "x".repeat(2_000) } })).await;
+        world.work(&tool(|_attempt| async { AttemptEnd::Crashed { reason: "x".repeat(2_000) } })).await;
         let reason = world.on_record(&task.key()).await.last_failure.clone().unwrap();
         assert_eq!((reason.len(), reason.chars().last()), (1_024, Some('…')));
     });
@@ -208,7 +208,7 @@ fn a_claim_that_cannot_be_written_is_left_to_the_next_delivery() {
 }
 
 #[test]
-fn a_leg_whose_journal_cannot_be_read_releases_the_task_without_a_failure() {
+fn an_attempt_whose_journal_cannot_be_read_releases_the_task_without_a_failure() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
@@ -228,7 +228,7 @@ fn a_leg_whose_journal_cannot_be_read_releases_the_task_without_a_failure() {
 /// A worker that stood still meanwhile may read the journal of a task that another one has ended, and its client has
 /// forgotten: nothing of it may be left.
 #[test]
-fn a_leg_whose_lease_is_over_before_its_tool_runs_does_not_run_it() {
+fn an_attempt_whose_lease_is_over_before_its_tool_runs_does_not_run_it() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;

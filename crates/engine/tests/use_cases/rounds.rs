@@ -1,7 +1,7 @@
 //! Questions that a tool asks by returning them.
 
 use longhaul_core::{EntryKind, State, Status};
-use longhaul_engine::{LegEnd, Round};
+use longhaul_engine::{AttemptEnd, Round};
 use longhaul_testkit::given;
 
 use super::world::{World, answers, completed, run, tool};
@@ -11,12 +11,12 @@ fn a_key_that_an_earlier_round_used_is_asked_under_another_name() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let tool = tool(|leg| async move {
-            let (carry, got) = leg.last_round().await.unwrap_or_default();
+        let tool = tool(|attempt| async move {
+            let (carry, got) = attempt.last_round().await.unwrap_or_default();
             if carry.len() == 2 {
                 return completed(&got["color"]);
             }
-            leg.ask_round(Round { asks: vec![given::ask("color")], carry: format!("{carry}x") }).await
+            attempt.ask_round(Round { asks: vec![given::ask("color")], carry: format!("{carry}x") }).await
         });
         for (client_key, answer) in [("color", "\"red\""), ("color~2", "\"blue\"")] {
             world.work(&tool).await;
@@ -35,9 +35,9 @@ fn a_round_without_questions_is_called_again_after_a_moment() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let tool = tool(|leg| async move {
-            match leg.last_round().await {
-                None => leg.ask_round(Round { asks: Vec::new(), carry: "again".to_owned() }).await,
+        let tool = tool(|attempt| async move {
+            match attempt.last_round().await {
+                None => attempt.ask_round(Round { asks: Vec::new(), carry: "again".to_owned() }).await,
                 Some((carry, answers)) => {
                     assert_eq!((carry.as_str(), answers.len()), ("again", 0));
                     completed("1")
@@ -65,11 +65,11 @@ fn a_round_that_cannot_be_read_ends_the_task_and_says_why() {
             recording: None,
         };
         longhaul_core::ports::TaskStore::record(&*world.store, &key, &entry).await.unwrap();
-        world.work(&tool(|_leg| async { LegEnd::Crashed { reason: "it panicked".to_owned() } })).await;
+        world.work(&tool(|_attempt| async { AttemptEnd::Crashed { reason: "it panicked".to_owned() } })).await;
         world.clock.advance_ms(1_000);
         world
-            .work(&tool(|leg| async move {
-                drop(leg.last_round().await);
+            .work(&tool(|attempt| async move {
+                drop(attempt.last_round().await);
                 completed("1")
             }))
             .await;

@@ -1,4 +1,4 @@
-//! Short sleeps stay in their leg, long ones end it, and a sleep that is due does not wait.
+//! Short sleeps stay in their attempt, long ones end it, and a sleep that is due does not wait.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -13,14 +13,14 @@ use longhaul_testkit::ManualClock;
 use super::world::{Tool, World, completed, run, tool};
 
 fn sleeps_for(ms: u64) -> Tool {
-    tool(move |leg| async move {
-        leg.sleep_ms(ms).await;
+    tool(move |attempt| async move {
+        attempt.sleep_ms(ms).await;
         completed("1")
     })
 }
 
-/// The state after the first leg of a tool that sleeps, as far as it gets without time passing.
-async fn state_after_first_leg(world: &World, tool: &Tool) -> State {
+/// The state after the first attempt of a tool that sleeps, as far as it gets without time passing.
+async fn state_after_first_attempt(world: &World, tool: &Tool) -> State {
     let key = world.accepted().await.key();
     let delivery = world.receive().await.unwrap();
     let signals = WorkerSignals::default();
@@ -29,56 +29,56 @@ async fn state_after_first_leg(world: &World, tool: &Tool) -> State {
 }
 
 #[test]
-fn a_sleep_of_at_most_the_limit_stays_in_its_leg() {
+fn a_sleep_of_at_most_the_limit_stays_in_its_attempt() {
     run(async {
         let world = World::new();
-        assert!(matches!(state_after_first_leg(&world, &sleeps_for(1_000)).await, State::Running { .. }));
+        assert!(matches!(state_after_first_attempt(&world, &sleeps_for(1_000)).await, State::Running { .. }));
         let world = World::new();
         let until = world.now().plus_ms(1_001);
-        assert_eq!(state_after_first_leg(&world, &sleeps_for(1_001)).await, State::Sleeping { until });
+        assert_eq!(state_after_first_attempt(&world, &sleeps_for(1_001)).await, State::Sleeping { until });
     });
 }
 
 #[test]
-fn a_sleep_that_does_not_fit_into_its_leg_ends_it() {
+fn a_sleep_that_does_not_fit_into_its_attempt_ends_it() {
     run(async {
-        let settings = Settings { leg_ms_max: Some(1_000), leg_margin_ms: 300, ..Settings::default() };
+        let settings = Settings { attempt_ms_max: Some(1_000), attempt_margin_ms: 300, ..Settings::default() };
         let world = World::with(settings);
-        assert!(matches!(state_after_first_leg(&world, &sleeps_for(699)).await, State::Running { .. }));
+        assert!(matches!(state_after_first_attempt(&world, &sleeps_for(699)).await, State::Running { .. }));
         let world = World::with(settings);
-        assert!(matches!(state_after_first_leg(&world, &sleeps_for(700)).await, State::Sleeping { .. }));
+        assert!(matches!(state_after_first_attempt(&world, &sleeps_for(700)).await, State::Sleeping { .. }));
     });
 }
 
 #[test]
-fn a_sleep_in_its_leg_lasts_as_long_as_asked() {
+fn a_sleep_in_its_attempt_lasts_as_long_as_asked() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
         let delivery = world.receive().await.unwrap();
         let (tool, signals) = (sleeps_for(500), WorkerSignals::default());
-        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
-        assert!(leg.as_mut().now_or_never().is_none());
+        let mut attempt = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        assert!(attempt.as_mut().now_or_never().is_none());
         world.clock.advance_ms(499);
-        assert!(leg.as_mut().now_or_never().is_none());
+        assert!(attempt.as_mut().now_or_never().is_none());
         world.clock.advance_ms(1);
-        assert!(leg.as_mut().now_or_never().is_some());
+        assert!(attempt.as_mut().now_or_never().is_some());
         assert_eq!(world.on_record(&key).await.status(), Status::Completed);
     });
 }
 
 #[test]
-fn a_sleep_that_is_due_does_not_end_the_leg_however_near_its_end_is() {
+fn a_sleep_that_is_due_does_not_end_the_attempt_however_near_its_end_is() {
     run(async {
-        let settings = Settings { leg_ms_max: Some(1_000), leg_margin_ms: 300, ..Settings::default() };
+        let settings = Settings { attempt_ms_max: Some(1_000), attempt_margin_ms: 300, ..Settings::default() };
         let world = World::with(settings);
         let key = world.accepted().await.key();
         let clock = Arc::clone(&world.clock);
-        let tool = tool(move |leg| {
+        let tool = tool(move |attempt| {
             let clock = Arc::clone(&clock);
             async move {
                 clock.advance_ms(900);
-                leg.sleep_ms(0).await;
+                attempt.sleep_ms(0).await;
                 completed("1")
             }
         });
@@ -88,14 +88,14 @@ fn a_sleep_that_is_due_does_not_end_the_leg_however_near_its_end_is() {
 }
 
 #[test]
-fn legs_that_are_shorter_than_the_margin_do_one_step_each() {
+fn attempts_that_are_shorter_than_the_margin_do_one_step_each() {
     run(async {
-        let settings = Settings { leg_ms_max: Some(100), leg_margin_ms: 300, ..Settings::default() };
+        let settings = Settings { attempt_ms_max: Some(100), attempt_margin_ms: 300, ..Settings::default() };
         let world = World::with(settings);
         let key = world.accepted().await.key();
-        let tool = tool(|leg| async move {
+        let tool = tool(|attempt| async move {
             for name in ["a", "b", "c"] {
-                let Ok(_text) = leg.step(name, async || Ok::<_, Infallible>("1".to_owned())).await;
+                let Ok(_text) = attempt.step(name, async || Ok::<_, Infallible>("1".to_owned())).await;
             }
             completed("1")
         });
@@ -106,15 +106,15 @@ fn legs_that_are_shorter_than_the_margin_do_one_step_each() {
 
 /// A tool with a step that takes so long, and one that takes no time.
 fn long_then_short(clock: Arc<ManualClock>, long_ms: u64) -> Tool {
-    tool(move |leg| {
+    tool(move |attempt| {
         let clock = Arc::clone(&clock);
         async move {
             let long = async || {
                 clock.advance_ms(long_ms);
                 Ok::<_, Infallible>("1".to_owned())
             };
-            let Ok(_text) = leg.step("a", long).await;
-            let Ok(_text) = leg.step("b", async || Ok::<_, Infallible>("1".to_owned())).await;
+            let Ok(_text) = attempt.step("a", long).await;
+            let Ok(_text) = attempt.step("b", async || Ok::<_, Infallible>("1".to_owned())).await;
             completed("1")
         }
     })
@@ -124,7 +124,7 @@ fn long_then_short(clock: Arc<ManualClock>, long_ms: u64) -> Tool {
 fn no_step_is_started_within_the_margin() {
     run(async {
         for (passed_ms, runs) in [(699, 1), (700, 2)] {
-            let settings = Settings { leg_ms_max: Some(1_000), leg_margin_ms: 300, ..Settings::default() };
+            let settings = Settings { attempt_ms_max: Some(1_000), attempt_margin_ms: 300, ..Settings::default() };
             let world = World::with(settings);
             world.accepted().await;
             let tool = long_then_short(Arc::clone(&world.clock), passed_ms);
@@ -139,12 +139,12 @@ fn the_earliest_of_several_sleeps_wakes_the_task() {
     run(async {
         let world = World::new();
         let until = world.now().plus_ms(60_000);
-        let tool = tool(|leg| async move {
-            let sleeps = [90_000, 60_000, 120_000].map(|ms| Box::pin(leg.sleep_ms(ms)));
+        let tool = tool(|attempt| async move {
+            let sleeps = [90_000, 60_000, 120_000].map(|ms| Box::pin(attempt.sleep_ms(ms)));
             drop(futures::future::select_all(sleeps).await);
             completed("1")
         });
-        assert_eq!(state_after_first_leg(&world, &tool).await, State::Sleeping { until });
+        assert_eq!(state_after_first_attempt(&world, &tool).await, State::Sleeping { until });
     });
 }
 
@@ -153,13 +153,13 @@ fn a_task_with_a_question_and_a_short_sleep_wakes_at_the_moment() {
     run(async {
         let world = World::new();
         let moment = world.now().plus_ms(500);
-        let tool = tool(|leg| async move {
-            let ask = pin!(leg.ask("a", "{}".to_owned()));
-            let sleep = pin!(leg.sleep_ms(500));
+        let tool = tool(|attempt| async move {
+            let ask = pin!(attempt.ask("a", "{}".to_owned()));
+            let sleep = pin!(attempt.sleep_ms(500));
             drop(futures::future::select(ask, sleep).await);
             completed("1")
         });
-        let state = state_after_first_leg(&world, &tool).await;
+        let state = state_after_first_attempt(&world, &tool).await;
         assert!(matches!(&state, State::InputRequired { until, .. } if *until == Some(moment)), "{state:?}");
     });
 }

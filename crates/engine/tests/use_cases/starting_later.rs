@@ -16,7 +16,7 @@ fn call_at(start: Timestamp) -> Call {
 }
 
 fn ends_at_once() -> Tool {
-    tool(|_leg| async { completed("1") })
+    tool(|_attempt| async { completed("1") })
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_task_is_cancelled_before_its_start_and_never_runs() {
         let key = world.accept(call_at(start)).await.key();
         assert_eq!(world.engine.cancel(&key).await.unwrap().status(), Status::Cancelled);
         world.clock.advance_ms(HOUR_MS);
-        let never = tool(|_leg| async { panic!("a cancelled task was begun") });
+        let never = tool(|_attempt| async { panic!("a cancelled task was begun") });
         world.work(&never).await;
         assert_eq!(world.on_record(&key).await.started_at, None);
         assert!(world.receive().await.is_none());
@@ -95,7 +95,7 @@ fn nothing_from_outside_brings_a_later_start_forward() {
         let start = world.now().plus_ms(HOUR_MS);
         let key = world.accept(call_at(start)).await.key();
         assert_eq!(world.engine.wake(&key).await.unwrap(), Woken::NotWaiting);
-        world.engine.record_fact(&key, "fact", "1").await.unwrap();
+        world.engine.record_signal(&key, "fact", "1").await.unwrap();
         world.engine.answer(&key, &BTreeMap::from([("a".to_owned(), "1".to_owned())])).await.unwrap();
         world.work(&ends_at_once()).await;
         assert_eq!(world.on_record(&key).await.state, State::Sleeping { until: start });

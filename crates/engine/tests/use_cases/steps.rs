@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use longhaul_core::ports::{Left, Recorded, TaskStore};
 use longhaul_core::{Clock as _, Entry, EntryKind, FailureKind, MailboxId, Recording, State, TaskKey};
-use longhaul_engine::{LeaveError, Leg, LegEnd};
+use longhaul_engine::{Attempt, AttemptEnd, LeaveError};
 use longhaul_testkit::{Fault, FaultyStore, ManualClock, given};
 
 use super::world::{World, ann, completed, run, tool};
 
-async fn pay_and_crash_twice(leg: Leg, bodies: Arc<AtomicUsize>, crashes: Arc<AtomicUsize>) -> LegEnd {
+async fn pay_and_crash_twice(attempt: Attempt, bodies: Arc<AtomicUsize>, crashes: Arc<AtomicUsize>) -> AttemptEnd {
     let body = || async {
         let number = bodies.fetch_add(1, Ordering::Relaxed);
         Ok::<_, Infallible>(format!("\"run {number}\""))
     };
-    let Ok(text) = leg.step("pay", body).await;
+    let Ok(text) = attempt.step("pay", body).await;
     if crashes.fetch_add(1, Ordering::Relaxed) < 2 {
-        return LegEnd::Crashed { reason: "it panicked".to_owned() };
+        return AttemptEnd::Crashed { reason: "it panicked".to_owned() };
     }
     completed(&text)
 }
@@ -31,7 +31,7 @@ fn a_recorded_step_is_not_run_again_after_a_crash() {
         let task = world.accepted().await;
         let (bodies, crashes) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (bodies_in, crashes_in) = (Arc::clone(&bodies), Arc::clone(&crashes));
-        let tool = tool(move |leg| pay_and_crash_twice(leg, Arc::clone(&bodies_in), Arc::clone(&crashes_in)));
+        let tool = tool(move |attempt| pay_and_crash_twice(attempt, Arc::clone(&bodies_in), Arc::clone(&crashes_in)));
         let ended = world.work_until_ended(&task.key(), &tool, 1_000, 60).await;
         assert_eq!(bodies.load(Ordering::Relaxed), 1);
         assert_eq!(tool.runs(), 3);
@@ -39,16 +39,16 @@ fn a_recorded_step_is_not_run_again_after_a_crash() {
     });
 }
 
-async fn crash_then_pay_and_ask(leg: Leg, clock: Arc<ManualClock>) -> LegEnd {
-    if leg.task().attempt == 1 {
-        return LegEnd::Crashed { reason: "it panicked".to_owned() };
+async fn crash_then_pay_and_ask(attempt: Attempt, clock: Arc<ManualClock>) -> AttemptEnd {
+    if attempt.task().attempt == 1 {
+        return AttemptEnd::Crashed { reason: "it panicked".to_owned() };
     }
     let work = || async {
         clock.advance_ms(412);
         Ok::<_, Infallible>("1".to_owned())
     };
-    let Ok(text) = leg.step("pay", work).await;
-    leg.ask("sure", "{}".to_owned()).await;
+    let Ok(text) = attempt.step("pay", work).await;
+    attempt.ask("sure", "{}".to_owned()).await;
     completed(&text)
 }
 
@@ -58,7 +58,7 @@ fn an_entry_says_when_it_was_recorded_by_which_attempt_and_how_long_its_step_too
         let world = World::new();
         let key = world.accepted().await.key();
         let clock = Arc::clone(&world.clock);
-        let tool = tool(move |leg| crash_then_pay_and_ask(leg, Arc::clone(&clock)));
+        let tool = tool(move |attempt| crash_then_pay_and_ask(attempt, Arc::clone(&clock)));
         world.work(&tool).await;
         world.clock.advance_ms(10_000);
         world.work(&tool).await;
@@ -75,7 +75,7 @@ fn an_entry_says_when_it_was_recorded_by_which_attempt_and_how_long_its_step_too
     });
 }
 
-async fn pay_too_late(leg: Leg, store: Arc<FaultyStore>, key: TaskKey) -> LegEnd {
+async fn pay_too_late(attempt: Attempt, store: Arc<FaultyStore>, key: TaskKey) -> AttemptEnd {
     let body = || async {
         // A worker that was thought to be dead records the same step a moment earlier.
         let entry =
@@ -83,7 +83,7 @@ async fn pay_too_late(leg: Leg, store: Arc<FaultyStore>, key: TaskKey) -> LegEnd
         assert_eq!(store.record(&key, &entry).await.unwrap(), Recorded::First);
         Ok::<_, Infallible>("\"mine\"".to_owned())
     };
-    let Ok(text) = leg.step("pay", body).await;
+    let Ok(text) = attempt.step("pay", body).await;
     completed(&text)
 }
 
@@ -94,7 +94,7 @@ fn the_first_recorded_result_of_a_step_wins() {
         let task = world.accepted().await;
         let store = Arc::clone(&world.store);
         let key = task.key();
-        let tool = tool(move |leg| pay_too_late(leg, Arc::clone(&store), key));
+        let tool = tool(move |attempt| pay_too_late(attempt, Arc::clone(&store), key));
         world.work(&tool).await;
         let ended = world.on_record(&task.key()).await;
         assert!(matches!(&ended.state, State::Completed { result, .. } if *result == given::inline("\"other\"")));
@@ -107,9 +107,9 @@ fn a_name_that_stands_for_two_steps_ends_the_task_with_a_clear_error() {
         let world = World::new();
         let task = world.accepted().await;
         world
-            .work(&tool(|leg| async move {
+            .work(&tool(|attempt| async move {
                 for _ in 0..2 {
-                    let Ok(_text) = leg.step("pay", || ready(Ok::<_, Infallible>("1".to_owned()))).await;
+                    let Ok(_text) = attempt.step("pay", || ready(Ok::<_, Infallible>("1".to_owned()))).await;
                 }
                 completed("1")
             }))
@@ -127,10 +127,10 @@ fn an_error_of_a_step_is_not_recorded() {
         let world = World::new();
         let task = world.accepted().await;
         world
-            .work(&tool(|leg| async move {
-                match leg.step("pay", || async { Err::<String, _>("no") }).await {
+            .work(&tool(|attempt| async move {
+                match attempt.step("pay", || async { Err::<String, _>("no") }).await {
                     Ok(_) => completed("1"),
-                    Err(error) => LegEnd::Failed { message: error.to_owned(), detail: "{}".to_owned() },
+                    Err(error) => AttemptEnd::Failed { message: error.to_owned(), detail: "{}".to_owned() },
                 }
             }))
             .await;

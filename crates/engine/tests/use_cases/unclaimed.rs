@@ -1,6 +1,6 @@
 //! Whoever hears of each task that waits for a worker can see to it that it has a message, without coming back.
 
-use longhaul_core::{Cleaning, TaskKey};
+use longhaul_core::{Cleanup, TaskKey};
 use longhaul_engine::{EnsureError, Ensured};
 
 use crate::world::{World, call, completed, run, tool};
@@ -18,7 +18,7 @@ fn a_task_whose_message_was_never_sent_gets_one_and_runs() {
         let resend_ms = world.engine.settings().resend_ms;
         world.clock.advance_ms(2 * resend_ms);
         assert_eq!(ensured(&world, &key).await, Ensured::Sent { delay_ms: 0 });
-        world.work(&tool(|_leg| async { completed("17") })).await;
+        world.work(&tool(|_attempt| async { completed("17") })).await;
         assert!(world.on_record(&key).await.has_ended());
     });
 }
@@ -61,8 +61,8 @@ fn a_task_that_a_worker_took_or_that_is_gone_needs_no_message() {
         let world = World::new();
         let key = world.accepted().await.key();
         world
-            .work(&tool(|leg| async move {
-                leg.sleep_ms(3_600_000).await;
+            .work(&tool(|attempt| async move {
+                attempt.sleep_ms(3_600_000).await;
                 completed("17")
             }))
             .await;
@@ -77,11 +77,11 @@ fn a_task_that_a_worker_took_or_that_is_gone_needs_no_message() {
 }
 
 #[test]
-fn the_message_for_the_cleaning_of_a_task_is_sent_too() {
+fn the_message_for_the_cleanup_of_a_task_is_sent_too() {
     run(async {
         let world = World::new();
         let mut call = call();
-        call.cleaning = Cleaning::ARMED;
+        call.cleanup = Cleanup::ARMED;
         let key = world.accept(call).await.key();
         world.sends_fail(1);
         world.engine.cancel(&key).await.unwrap();

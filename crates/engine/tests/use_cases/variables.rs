@@ -1,4 +1,4 @@
-//! Variables are written when they change, and read back in later legs.
+//! Variables are written when they change, and read back in later attempts.
 
 use longhaul_core::{FailureKind, PartsName, Payload, State};
 use longhaul_engine::VariableLimit;
@@ -12,12 +12,12 @@ fn a_variable_is_written_only_when_it_changes_and_null_removes_it() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let tool = tool(|leg| async move {
+        let tool = tool(|attempt| async move {
             for (name, value) in [("n", json!(1)), ("n", json!(1)), ("m", json!("x")), ("n", json!(null))] {
-                leg.set_variable(name, value).await.unwrap();
+                attempt.set_variable(name, value).await.unwrap();
             }
-            assert_eq!(leg.variable("n").await, None);
-            assert_eq!(leg.variable("m").await, Some(json!("x")));
+            assert_eq!(attempt.variable("n").await, None);
+            assert_eq!(attempt.variable("m").await, Some(json!("x")));
             completed("1")
         });
         world.work(&tool).await;
@@ -28,16 +28,16 @@ fn a_variable_is_written_only_when_it_changes_and_null_removes_it() {
 }
 
 #[test]
-fn a_later_leg_reads_what_an_earlier_one_set() {
+fn a_later_attempt_reads_what_an_earlier_one_set() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let tool = tool(|leg| async move {
-            let seen = leg.variable("n").await;
+        let tool = tool(|attempt| async move {
+            let seen = attempt.variable("n").await;
             if seen.is_none() {
-                leg.set_variable("n", json!([1, 2])).await.unwrap();
+                attempt.set_variable("n", json!([1, 2])).await.unwrap();
             }
-            leg.ask("go", "{}".to_owned()).await;
+            attempt.ask("go", "{}".to_owned()).await;
             completed(&seen.unwrap().to_string())
         });
         world.work(&tool).await;
@@ -53,9 +53,9 @@ fn large_variables_are_written_in_parts_with_a_name_for_each_change() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let tool = tool(|leg| async move {
+        let tool = tool(|attempt| async move {
             for letter in ["a", "b"] {
-                leg.set_variable("v", json!(letter.repeat(4_000))).await.unwrap();
+                attempt.set_variable("v", json!(letter.repeat(4_000))).await.unwrap();
             }
             completed("1")
         });
@@ -73,9 +73,9 @@ fn a_variable_over_a_limit_is_refused_and_changes_nothing() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let tool = tool(|leg| async move {
-            leg.set_variable("n", json!(1)).await.unwrap();
-            let refused = leg.set_variable("", json!(2)).await;
+        let tool = tool(|attempt| async move {
+            attempt.set_variable("n", json!(1)).await.unwrap();
+            let refused = attempt.set_variable("", json!(2)).await;
             assert!(matches!(refused, Err(VariableLimit::InvalidName { .. })));
             completed("1")
         });
@@ -95,8 +95,8 @@ fn variables_that_cannot_be_read_end_the_task_and_say_why() {
         longhaul_core::ports::TaskStore::apply(&*world.store, &key, &event, world.now()).await.unwrap();
         world.clock.advance_ms(world.engine.settings().lease_ms);
         world
-            .work(&tool(|leg| async move {
-                drop(leg.variable("n").await);
+            .work(&tool(|attempt| async move {
+                drop(attempt.variable("n").await);
                 completed("1")
             }))
             .await;

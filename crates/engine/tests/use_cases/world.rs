@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use longhaul_core::ports::{Delivery, Message, QueueError, TaskStore, WorkQueue};
 use longhaul_core::{OwnerId, Policy, RequestedTerms, ResultKind, State, Task, TaskEvent, TaskKey, Terms, Timestamp};
 use longhaul_engine::{
-    Accepted, Call, Cleaned, Disposition, Driven, Ended, Engine, Idempotency, Leg, LegEnd, Ports, Settings, ToolRunner,
-    WorkerSignals,
+    Accepted, Attempt, AttemptEnd, Call, Cleaned, Disposition, Driven, Ended, Engine, Idempotency, Ports, Settings,
+    ToolRunner, WorkerSignals,
 };
 use longhaul_testkit::{
     FakeQueue, FakeStore, Fault, FaultyQueue, FaultyStore, ManualClock, QueueCall, SeededIds, StoreCall, given,
@@ -176,11 +176,11 @@ impl World {
 
     /// A worker that claimed the task and was killed at once.
     pub(crate) async fn killed_in_the_tool(&self, delivery: &Delivery) {
-        let hang = tool(|_leg| async { std::future::pending().await });
+        let hang = tool(|_attempt| async { std::future::pending().await });
         let signals = WorkerSignals::default();
-        let leg = self.engine.run_delivery(delivery, &hang, &signals);
-        // The fakes answer at once: when the leg waits, it waits for its tool.
-        assert!(futures::FutureExt::now_or_never(leg).is_none());
+        let attempt = self.engine.run_delivery(delivery, &hang, &signals);
+        // The fakes answer at once: when the attempt waits, it waits for its tool.
+        assert!(futures::FutureExt::now_or_never(attempt).is_none());
         assert!(matches!(self.on_record(&delivery.message.task).await.state, State::Running { .. }));
     }
 }
@@ -232,7 +232,7 @@ pub(crate) fn call() -> Call {
         terms: Terms::negotiate(&Policy::default(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
-        cleaning: longhaul_core::Cleaning::None,
+        cleanup: longhaul_core::Cleanup::None,
         not_before: None,
     }
 }
@@ -250,38 +250,38 @@ pub(crate) fn is_new(accepted: &Accepted) -> bool {
     matches!(accepted, Accepted::New(_))
 }
 
-type Play = Pin<Box<dyn Future<Output = LegEnd> + Send>>;
+type Play = Pin<Box<dyn Future<Output = AttemptEnd> + Send>>;
 type Clean = Pin<Box<dyn Future<Output = Cleaned> + Send>>;
 
 /// A tool made of a closure, and a count of its runs.
 pub(crate) struct Tool {
-    play: Box<dyn Fn(Leg) -> Play + Send + Sync>,
+    play: Box<dyn Fn(Attempt) -> Play + Send + Sync>,
     runs: AtomicUsize,
     clean: Box<dyn Fn(Ended) -> Clean + Send + Sync>,
-    cleanings: AtomicUsize,
+    cleanups: AtomicUsize,
 }
 
 /// A tool that does what `play` does.
-pub(crate) fn tool<F>(play: impl Fn(Leg) -> F + Send + Sync + 'static) -> Tool
+pub(crate) fn tool<F>(play: impl Fn(Attempt) -> F + Send + Sync + 'static) -> Tool
 where
-    F: Future<Output = LegEnd> + Send + 'static,
+    F: Future<Output = AttemptEnd> + Send + 'static,
 {
     Tool {
-        play: Box::new(move |leg| Box::pin(play(leg))),
+        play: Box::new(move |attempt| Box::pin(play(attempt))),
         runs: AtomicUsize::new(0),
         clean: Box::new(|_ended| Box::pin(async { Cleaned::NoSuchTool })),
-        cleanings: AtomicUsize::new(0),
+        cleanups: AtomicUsize::new(0),
     }
 }
 
 /// A tool that returns a result at once.
 pub(crate) fn quick() -> Tool {
-    tool(|_leg| async { completed("\"done\"") })
+    tool(|_attempt| async { completed("\"done\"") })
 }
 
 /// A tool that panics every time.
 pub(crate) fn crashing() -> Tool {
-    tool(|_leg| async { LegEnd::Crashed { reason: "it panicked".to_owned() } })
+    tool(|_attempt| async { AttemptEnd::Crashed { reason: "it panicked".to_owned() } })
 }
 
 impl Tool {
@@ -289,7 +289,7 @@ impl Tool {
         self.runs.load(Ordering::Relaxed)
     }
 
-    /// The same tool, whose cleaning does what `clean` does.
+    /// The same tool, whose cleanup does what `clean` does.
     pub(crate) fn cleaned_by<F>(self, clean: impl Fn(Ended) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Cleaned> + Send + 'static,
@@ -297,29 +297,29 @@ impl Tool {
         Self { clean: Box::new(move |ended| Box::pin(clean(ended))), ..self }
     }
 
-    pub(crate) fn cleanings(&self) -> usize {
-        self.cleanings.load(Ordering::Relaxed)
+    pub(crate) fn cleanups(&self) -> usize {
+        self.cleanups.load(Ordering::Relaxed)
     }
 }
 
 #[async_trait]
 impl ToolRunner for Tool {
-    async fn run(&self, leg: Leg) -> LegEnd {
+    async fn run(&self, attempt: Attempt) -> AttemptEnd {
         self.runs.fetch_add(1, Ordering::Relaxed);
-        match leg.drive((self.play)(leg.clone())).await {
+        match attempt.drive((self.play)(attempt.clone())).await {
             Driven::Ended(end) => end,
-            Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
+            Driven::Suspended(suspended) => AttemptEnd::Suspended(suspended),
         }
     }
 
     async fn clean(&self, ended: &Ended) -> Cleaned {
-        self.cleanings.fetch_add(1, Ordering::Relaxed);
+        self.cleanups.fetch_add(1, Ordering::Relaxed);
         (self.clean)(ended.clone()).await
     }
 }
 
-pub(crate) fn completed(result: &str) -> LegEnd {
-    LegEnd::Completed { result: result.to_owned(), kind: ResultKind::Success }
+pub(crate) fn completed(result: &str) -> AttemptEnd {
+    AttemptEnd::Completed { result: result.to_owned(), kind: ResultKind::Success }
 }
 
 /// One answer, as a client sends it.
@@ -346,8 +346,8 @@ fn verb(call: StoreCall<'_>) -> &'static str {
             TaskEvent::TimeOut => "time out",
             TaskEvent::ExtendRetention { .. } => "extend retention",
             TaskEvent::Forget => "forget",
-            TaskEvent::BeginCleaning { .. } => "begin cleaning",
-            TaskEvent::EndCleaning { .. } => "end cleaning",
+            TaskEvent::BeginCleanup { .. } => "begin cleanup",
+            TaskEvent::EndCleanup { .. } => "end cleanup",
         },
         StoreCall::List(_) => "list",
         StoreCall::Record(..) => "record",

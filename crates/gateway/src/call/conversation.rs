@@ -10,15 +10,15 @@ use tokio::sync::mpsc;
 
 use super::Call;
 use crate::catalog::Repeatable;
-use crate::looks;
+use crate::polls;
 use crate::upstream::client::Event;
-use crate::upstream::{Connection, Era};
+use crate::upstream::{Connection, Lifecycle};
 
 impl Call<'_> {
-    /// Whether the caller can be asked. In the older era a server waits with the call half done, and is gone when the
-    /// answer comes: the tool is called once more then.
+    /// Whether the caller can be asked. In the older lifecycle a server waits with the call half done, and is gone when
+    /// the answer comes: the tool is called once more then.
     fn may_ask(&self) -> bool {
-        self.route.repeatable == Repeatable::Yes || self.upstream.era() == Some(Era::PerRequest)
+        self.route.repeatable == Repeatable::Yes || self.upstream.lifecycle() == Some(Lifecycle::PerRequest)
     }
 
     /// Sends the call, and passes on what the server sends until it answers.
@@ -60,7 +60,7 @@ impl Call<'_> {
             Event::Progress(progress) if progress.progress < *furthest => {}
             Event::Progress(progress) => {
                 *furthest = progress.progress;
-                looks::note(&self.task, *furthest, progress.total, progress.message.unwrap_or_default()).await;
+                polls::note(&self.task, *furthest, progress.total, progress.message.unwrap_or_default()).await;
             }
             Event::Log(message) => self.pass_on(message).await,
             // The server has answered without waiting for the answer.

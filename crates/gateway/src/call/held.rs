@@ -14,16 +14,16 @@ use rmcp::service::ServiceError;
 use serde_json::{Value, json};
 
 use super::Call;
-use crate::looks;
+use crate::polls;
 use crate::upstream::tasks::{Seen, seen};
-use crate::upstream::{Connection, Era};
+use crate::upstream::{Connection, Lifecycle};
 
 impl Call<'_> {
     /// Sends the call, as a task if a process wants it so, and waits for the answer.
     pub(super) async fn exchange(&self, connection: &Connection) -> Result<CallToolResponse, ServiceError> {
         if self.upstream.requires_task(self.tool())
             && self.upstream.is_process()
-            && self.upstream.era() == Some(Era::Handshake)
+            && self.upstream.lifecycle() == Some(Lifecycle::Handshake)
         {
             return self.held_until_result(connection).await;
         }
@@ -56,13 +56,13 @@ impl Call<'_> {
         connection: &Connection,
         created: CreateTaskResult,
     ) -> Result<CallToolResponse, ServiceError> {
-        let every = looks::pauses(created.task.poll_interval_ms.map(Duration::from_millis));
+        let every = polls::pauses(created.task.poll_interval_ms.map(Duration::from_millis));
         let (begun, mut answered) = (SystemClock.now(), BTreeSet::new());
         loop {
             let task = connection.peer().get_task(GetTaskParams::new(&created.task.task_id)).await?.task;
             match seen(self.upstream.name(), task.payload, task.task.status_message) {
                 Seen::Ended(end) => return end.map(|result| (*result).into()).map_err(ServiceError::McpError),
-                Seen::Working { message } => looks::report(&self.task, message.as_deref()).await,
+                Seen::Working { message } => polls::report(&self.task, message.as_deref()).await,
                 Seen::Asks(mut requests) => {
                     requests.retain(|key, _| answered.insert(key.clone()));
                     let answers = self.answers(requests).await.map_err(ServiceError::McpError)?;

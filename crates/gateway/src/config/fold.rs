@@ -31,7 +31,7 @@ pub(crate) struct Fold {
     pub(crate) done: Vec<String>,
     /// The states in which it has failed.
     pub(crate) failed: Vec<String>,
-    /// How long to wait between two looks; `None` for longer and longer pauses.
+    /// How long to wait between two polls; `None` for longer and longer pauses.
     pub(crate) every: Option<Duration>,
     pub(crate) progress: ProgressPointers,
 }

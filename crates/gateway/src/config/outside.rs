@@ -26,8 +26,8 @@ pub(crate) struct OutsideJob {
     pub(crate) input_schema: JsonObject,
     pub(crate) output_schema: Option<JsonObject>,
     pub(crate) terms: Terms,
-    /// How long to wait between two looks; `None` for longer and longer pauses.
-    pub(crate) look_every: Option<Duration>,
+    /// How long to wait between two polls; `None` for longer and longer pauses.
+    pub(crate) poll_every: Option<Duration>,
     /// Which job it is, or why this process cannot know.
     pub(crate) kind: Result<Kind, String>,
 }
@@ -103,10 +103,10 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
                     \"required\"";
         reader.fault(&format!("{}/task", node.pointer), what);
     }
-    let look_every = members.find("lookEvery").and_then(|node| {
+    let poll_every = members.find("pollEvery").and_then(|node| {
         let every = reader.duration(&node)?;
-        if every < crate::limits::LOOK_EVERY_LEAST {
-            let least = crate::limits::LOOK_EVERY_LEAST.as_millis();
+        if every < crate::limits::POLL_EVERY_LEAST {
+            let least = crate::limits::POLL_EVERY_LEAST.as_millis();
             reader.fault(&node.pointer, format!("is too often: at least \"{least}ms\""));
         }
         Some(every)
@@ -126,7 +126,7 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
         input_schema: input_schema.unwrap_or_else(|| Some(any_object()))?,
         output_schema: output_schema.flatten(),
         terms,
-        look_every,
+        poll_every,
         kind,
     })
 }

@@ -18,7 +18,7 @@ use super::{Config, ConfigError, Headers, Pattern, Server, environment};
 use crate::limits;
 use crate::upstream::http::Endpoint;
 use crate::upstream::process::Launch;
-use crate::upstream::{Era, Target};
+use crate::upstream::{Lifecycle, Target};
 
 /// Members of servers that clients use for themselves.
 const OF_CLIENTS: [&str; 10] = [
@@ -273,8 +273,9 @@ fn apply_to(reader: &mut Reader<'_>, server: &mut Server, defaults: &Life, node:
     let Some(mut members) = reader.members(node) else { return };
     server.terms = terms(reader, &mut members).or(&server.terms);
     Life::read(reader, &mut members).or(defaults).apply(server);
-    let eras = [("handshake", Era::Handshake), ("per-request", Era::PerRequest)];
-    server.era = members.find("era").and_then(|node| reader.one_of(&node, &eras));
+    let protocols =
+        [("auto", None), ("2025-11-25", Some(Lifecycle::Handshake)), ("2026-07-28", Some(Lifecycle::PerRequest))];
+    server.lifecycle = members.find("protocol").and_then(|node| reader.one_of(&node, &protocols)).flatten();
     if let Some(prefix) = members.find("prefix") {
         let text = reader.text(&prefix);
         if text.as_ref().is_some_and(|text| !text.chars().all(is_of_names)) {

@@ -175,8 +175,14 @@ impl<'e> Reader<'e> {
     }
 }
 
+/// Members that had another name, and their name now.
+const RENAMED: [(&str, &str); 2] = [("era", "protocol"), ("lookEvery", "pollEvery")];
+
 /// The sentence about a name that is not known, with the one that was probably meant.
 pub(crate) fn unknown<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
+    if let Some((_, now)) = RENAMED.iter().find(|(before, now)| *before == name && known.clone().any(|at| at == *now)) {
+        return format!("is called `{now}` now");
+    }
     let near = known
         .clone()
         .max_by(|one, other| strsim::jaro_winkler(name, one).total_cmp(&strsim::jaro_winkler(name, other)));

@@ -15,7 +15,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::json;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use super::Era;
+use super::Lifecycle;
 use super::updates::Change;
 use super::watch::{Listener, Watch};
 
@@ -37,8 +37,8 @@ const EVENTS_MAX: usize = 64;
 pub(crate) struct Client {
     server: String,
     capabilities: ClientCapabilities,
-    /// The era to begin with, if the server speaks it.
-    era: Option<Era>,
+    /// The lifecycle to begin with, if the server speaks it.
+    lifecycle: Option<Lifecycle>,
     asks: Asks,
     watch: Watch,
     /// Set when the server says that its lists have changed.
@@ -65,7 +65,7 @@ impl Client {
         Self {
             server: server.to_owned(),
             capabilities,
-            era: None,
+            lifecycle: None,
             asks: Asks::AsDeclared,
             watch: Watch::default(),
             changed: Arc::default(),
@@ -94,7 +94,7 @@ impl Client {
             Self {
                 server: server.to_owned(),
                 capabilities,
-                era: None,
+                lifecycle: None,
                 asks: Asks::AsDeclared,
                 watch,
                 changed: Arc::default(),
@@ -104,14 +104,14 @@ impl Client {
         )
     }
 
-    /// The same, in this era if the server speaks it.
-    pub(crate) fn in_era(mut self, era: Option<Era>) -> Self {
-        self.era = era;
+    /// The same, in this lifecycle if the server speaks it.
+    pub(crate) fn in_lifecycle(mut self, lifecycle: Option<Lifecycle>) -> Self {
+        self.lifecycle = lifecycle;
         self
     }
 
-    pub(super) const fn era(&self) -> Option<Era> {
-        self.era
+    pub(super) const fn lifecycle(&self) -> Option<Lifecycle> {
+        self.lifecycle
     }
 
     /// Has it note in `changed` that the lists of its server have changed.
@@ -133,7 +133,7 @@ impl Client {
 
     /// Whether `other` may use the connection of this one.
     pub(super) fn fits(&self, other: &Self) -> bool {
-        other.asks == Asks::Nothing || (self.capabilities == other.capabilities && self.era == other.era)
+        other.asks == Asks::Nothing || (self.capabilities == other.capabilities && self.lifecycle == other.lifecycle)
     }
 
     /// What the server sends is for `other` from now on.

@@ -8,7 +8,7 @@ use super::http;
 use super::pool::Turn;
 use super::process::Process;
 use crate::limits;
-use crate::looks::RequestError;
+use crate::polls::RequestError;
 
 /// A connection. When it is dropped, the process behind it is ended.
 pub(crate) struct Connection {

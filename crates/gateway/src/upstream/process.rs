@@ -81,8 +81,8 @@ impl Group {
             if waited_ms >= limits::END_GRACE_MS {
                 return false;
             }
-            SystemClock.sleep_ms(limits::LOOK_MS).await;
-            waited_ms += limits::LOOK_MS;
+            SystemClock.sleep_ms(limits::POLL_MS).await;
+            waited_ms += limits::POLL_MS;
         }
         true
     }

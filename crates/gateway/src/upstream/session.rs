@@ -18,7 +18,7 @@ use super::http::{Endpoint, Reached};
 use super::tasks::{Seen, Started, cancelled, tool_result};
 use crate::call::failed;
 use crate::limits;
-use crate::looks::RequestError;
+use crate::polls::RequestError;
 
 /// What identifies a session; nothing if the server keeps none.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -101,7 +101,7 @@ impl<'e> Session<'e> {
         self.is_gone.load(Ordering::Relaxed)
     }
 
-    /// Looks at a task.
+    /// Polls at a task.
     pub(crate) async fn see(&self, server: &str, task_id: &str) -> Result<Seen, RequestError> {
         let params = json!({"taskId": task_id});
         let task = self.result("tasks/get", &params).await?;

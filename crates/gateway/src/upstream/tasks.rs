@@ -13,16 +13,16 @@ use super::client::Client;
 use super::http::{Endpoint, Reached};
 use super::session::{Session, SessionId, text};
 use super::task_tools::{TaskSupport, TaskTools};
-use super::{ConnectError, Era, Target, Upstream};
+use super::{ConnectError, Lifecycle, Target, Upstream};
 use crate::call::failed;
 use crate::limits;
-use crate::looks::{self, RequestError};
+use crate::polls::{self, RequestError};
 
 /// Which task of the server a call became.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Started {
     pub(crate) task_id: String,
-    /// How long the server wants us to wait between two looks, in milliseconds.
+    /// How long the server wants us to wait between two polls, in milliseconds.
     pub(crate) every_ms: Option<u64>,
     /// For a task of revision `2025-11-25`, the session in which it was started; `None` for one of the Tasks extension.
     pub(crate) session: Option<SessionId>,
@@ -35,7 +35,7 @@ impl Started {
     }
 }
 
-/// What a look at a server's task saw.
+/// What a poll of a server's task saw.
 pub(crate) enum Seen {
     Working {
         message: Option<String>,
@@ -80,9 +80,9 @@ impl Upstream {
     }
 
     /// Finds out what a server behind a URL says in revision `2025-11-25` about its tools and tasks. One that speaks
-    /// the newer era is asked too, if it speaks both: the newer revision has no place for it.
+    /// the newer lifecycle is asked too, if it speaks both: the newer revision has no place for it.
     pub(crate) async fn learn_task_tools(&self) {
-        let speaks_older = self.era() == Some(Era::Handshake);
+        let speaks_older = self.lifecycle() == Some(Lifecycle::Handshake);
         if !speaks_older && !self.may_speak_the_older() {
             return;
         }
@@ -123,7 +123,7 @@ impl Upstream {
         tool: &str,
         declared: &ClientCapabilities,
     ) -> Result<Option<Session<'_>>, ConnectError> {
-        if self.task_support(tool).is_none() || self.era() != Some(Era::Handshake) {
+        if self.task_support(tool).is_none() || self.lifecycle() != Some(Lifecycle::Handshake) {
             return Ok(None);
         }
         let _permit = self.permit().await?;
@@ -139,7 +139,7 @@ impl Upstream {
         }
     }
 
-    /// Looks at a task of the server.
+    /// Polls at a task of the server.
     pub(crate) async fn see_task(
         &self,
         started: &Started,
@@ -163,7 +163,7 @@ impl Upstream {
             return seen.map_err(|unseen| self.lasting(unseen));
         }
         let (client, _events) = Client::new(&self.name, Some(task), declared);
-        let connection = looks::connect(self, client.with_tasks()).await?;
+        let connection = polls::connect(self, client.with_tasks()).await?;
         let asked = async |peer: &Peer<RoleClient>| peer.get_task(GetTaskParams::new(&started.task_id)).await;
         let answer = connection.request(asked).await.map_err(|unseen| self.lasting(unseen))?;
         let message = answer.task.task.status_message;
@@ -182,7 +182,7 @@ impl Upstream {
             return session.resume(server).respond(answers).await;
         }
         let (client, _events) = Client::new(&self.name, None, declared);
-        let connection = looks::connect(self, client.with_tasks()).await?;
+        let connection = polls::connect(self, client.with_tasks()).await?;
         let params = UpdateTaskParams::new(&started.task_id, answers.clone());
         connection.request(async |peer| peer.update_task(params).await).await.map_err(|unseen| self.lasting(unseen))
     }
@@ -215,7 +215,7 @@ impl Upstream {
 
     async fn cancel_of_the_extension(&self, task_id: &str) -> Result<(), RequestError> {
         let (client, _events) = Client::new(&self.name, None, &ClientCapabilities::default());
-        let connection = looks::connect(self, client.with_tasks()).await?;
+        let connection = polls::connect(self, client.with_tasks()).await?;
         let params = CancelTaskParams::new(task_id);
         connection.request(async |peer| peer.cancel_task(params).await).await
     }
@@ -262,7 +262,7 @@ pub(crate) fn seen(server: &str, payload: TaskPayload, message: Option<String>) 
 
 /// A result of a tool, as tasks have it.
 pub(crate) fn tool_result(server: &str, result: Value) -> Result<CallToolResult, ErrorData> {
-    serde_json::from_value(result).map(looks::completed).map_err(|error| {
+    serde_json::from_value(result).map(polls::completed).map_err(|error| {
         failed(&format!("a task of `{server}` ended with something that is not the result of a tool: {error}"))
     })
 }

@@ -17,7 +17,7 @@ use rmcp::service::{ServiceError, Subscription, SubscriptionEnd};
 use tokio::sync::{Semaphore, broadcast, watch};
 
 use super::client::Client;
-use super::{Connection, Era, Upstream};
+use super::{Connection, Lifecycle, Upstream};
 use crate::limits;
 
 /// Who listens to the resources of one server.
@@ -167,16 +167,16 @@ impl Upstream {
     /// Hears of changes until nobody wants to, or why it does not any more.
     async fn hear_until_left(&self, wanted: &mut watch::Receiver<Wanted>) -> Result<(), String> {
         let client = Client::quiet(&self.name).hearing(&self.updates.told);
-        let connected = Box::pin(self.connect_in_its_era(client, &self.updates.permits)).await;
+        let connected = Box::pin(self.connect_in_its_lifecycle(client, &self.updates.permits)).await;
         let connection = connected.map_err(|error| error.to_string())?;
-        let era = connection.peer().peer_info().map(|info| Era::of(&info.protocol_version));
-        match era {
-            Some(Era::PerRequest) => self.listen(&connection, wanted).await,
-            Some(Era::Handshake) | None => self.subscribe(&connection, wanted).await,
+        let lifecycle = connection.peer().peer_info().map(|info| Lifecycle::of(&info.protocol_version));
+        match lifecycle {
+            Some(Lifecycle::PerRequest) => self.listen(&connection, wanted).await,
+            Some(Lifecycle::Handshake) | None => self.subscribe(&connection, wanted).await,
         }
     }
 
-    /// In the older era: one request for each resource.
+    /// In the older lifecycle: one request for each resource.
     async fn subscribe(&self, connection: &Connection, wanted: &mut watch::Receiver<Wanted>) -> Result<(), String> {
         let (peer, mut known) = (connection.peer(), BTreeSet::new());
         loop {
@@ -202,7 +202,7 @@ impl Upstream {
         }
     }
 
-    /// In the newer era: a stream for all resources, and another one when they are others.
+    /// In the newer lifecycle: a stream for all resources, and another one when they are others.
     async fn listen(&self, connection: &Connection, wanted: &mut watch::Receiver<Wanted>) -> Result<(), String> {
         let (mut known, mut earlier) = (BTreeSet::new(), None);
         loop {
@@ -290,14 +290,14 @@ async fn quick<T>(request: impl Future<Output = Result<T, ServiceError>>) -> Res
 
 /// Waits until a connection is lost. A server that has forgotten the session would not tell, so it is asked.
 async fn lost(connection: &Connection) -> String {
-    let mut looks: u64 = 0;
+    let mut polls: u64 = 0;
     loop {
         SystemClock.sleep_ms(limits::SWEEP_MS).await;
         if !connection.is_open() {
             return "the connection was lost".to_owned();
         }
-        looks += 1;
-        if looks.is_multiple_of(limits::PING_EVERY_MS / limits::SWEEP_MS) {
+        polls += 1;
+        if polls.is_multiple_of(limits::PING_EVERY_MS / limits::SWEEP_MS) {
             let ping = ClientRequest::PingRequest(PingRequest::default());
             if let Err(why) = quick(connection.peer().send_request(ping)).await {
                 return why;

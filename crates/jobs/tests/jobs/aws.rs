@@ -3,7 +3,7 @@
 use longhaul::ports::Status;
 use serde_json::{Value, json};
 
-use crate::kinds::{Any, LOOKS, each, key_in};
+use crate::kinds::{Any, POLLS, each, key_in};
 use crate::stand_in::{Asked, Reply, StandIn, ok, refusal};
 use crate::tool::{HOUR, call, call_within};
 
@@ -51,7 +51,7 @@ async fn a_worker_that_dies_before_the_record_starts_no_second_job() {
             match asked.operation() {
                 // ECS recognises a repeated start, and answers with what it has started.
                 operation if operation == kind.start => ok(kind.starts(&mut started, asked)),
-                operation if LOOKS.contains(&operation.as_str()) => ok(kind.seen(started.as_ref().unwrap())),
+                operation if POLLS.contains(&operation.as_str()) => ok(kind.seen(started.as_ref().unwrap())),
                 _ => ok((kind.found)(started.as_ref().unwrap())),
             }
         })
@@ -79,7 +79,7 @@ async fn a_start_that_left_nothing_to_find_is_not_made_again() {
 async fn a_start_is_made_later_if_there_is_no_room_now_and_never_if_it_is_refused() {
     for kind in each() {
         let service = StandIn::new(move |asked: &Asked, before| match (asked.operation(), before) {
-            // More often than one leg tries it.
+            // More often than one attempt tries it.
             (operation, 0..4) if operation == kind.start => refusal(kind.not_now, "not now"),
             (operation, _) if operation == kind.start => ok((kind.started)()),
             _ => ok((kind.done)()),

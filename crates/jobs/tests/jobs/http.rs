@@ -39,7 +39,7 @@ fn arguments() -> Value {
     json!({"size": 7})
 }
 
-/// A service whose jobs are done at the third look.
+/// A service whose jobs are done at the third poll.
 fn usual(asked: &Asked, before: usize) -> Reply {
     match (asked.method.as_str(), before) {
         ("POST", _) => Reply::Json(201, json!({"job": {"id": 17}})),
@@ -50,7 +50,7 @@ fn usual(asked: &Asked, before: usize) -> Reply {
 }
 
 #[tokio::test]
-async fn a_job_is_started_once_looked_at_and_has_its_output_as_result() {
+async fn a_job_is_started_once_polled_at_and_has_its_output_as_result() {
     let service = StandIn::new(usual).await;
     let run = call(job(&service, Again::AnotherJob), arguments()).to_end().await.unwrap();
     assert_eq!(run.structured(), Some(&json!({"tons": 3})));
@@ -123,7 +123,7 @@ async fn a_start_that_is_refused_for_the_moment_is_made_later_and_one_for_good_i
 }
 
 #[tokio::test]
-async fn looks_go_on_while_the_service_fails_and_lies() {
+async fn polls_go_on_while_the_service_fails_and_lies() {
     let service = StandIn::new(|asked: &Asked, before| match (asked.method.as_str(), before) {
         ("GET", 0) => Reply::Text(500, String::new()),
         ("GET", 1) => Reply::Cut,
@@ -139,7 +139,7 @@ async fn looks_go_on_while_the_service_fails_and_lies() {
 }
 
 #[tokio::test]
-async fn a_look_that_hangs_is_given_up_and_made_again() {
+async fn a_poll_that_hangs_is_given_up_and_made_again() {
     let service = StandIn::new(|asked: &Asked, before| match (asked.method.as_str(), before) {
         ("GET", 0) => Reply::Hang,
         _ => usual(asked, before + 5),
@@ -219,9 +219,9 @@ async fn a_job_that_is_seen_late_is_the_one_that_was_started() {
 }
 
 #[tokio::test]
-async fn a_wait_of_ten_hours_is_fewer_than_sixty_looks() {
+async fn a_wait_of_ten_hours_is_fewer_than_sixty_polls() {
     let service = StandIn::new(|asked: &Asked, before| match (asked.method.as_str(), before) {
-        // The looks of ten hours: see docs/costs.md.
+        // The polls of ten hours: see docs/costs.md.
         ("GET", 0..57) => ok(json!({"state": "busy"})),
         ("GET", _) => ok(json!({"state": "done", "output": null})),
         _ => usual(asked, before),
@@ -230,6 +230,6 @@ async fn a_wait_of_ten_hours_is_fewer_than_sixty_looks() {
     let run = call(job(&service, Again::AnotherJob), arguments()).to_end().await.unwrap();
     assert_eq!(service.times("GET /jobs/17"), 58);
     assert!(run.elapsed() >= 10 * HOUR && run.elapsed() < 11 * HOUR, "{:?}", run.elapsed());
-    // Each is a leg and nothing on record: what is there is the start and its mark, and when the looks began.
+    // Each is an attempt and nothing on record: what is there is the start and its mark, and when the polls began.
     assert_eq!(run.steps(), ["start 0", "outside job"]);
 }

@@ -8,7 +8,7 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use longhaul_jobs::{
     Again, Aws, BatchJob, BatchJobSpec, CodeBuild, CodeBuildSpec, EcsTask, EcsTaskSpec, GlueJob, GlueJobSpec, JobError,
-    JobKey, JobRef, Look, OutsideJob,
+    JobKey, JobRef, OutsideJob, Poll,
 };
 use serde_json::{Value, json};
 
@@ -140,7 +140,7 @@ fn glue() -> Kind {
     }
 }
 
-pub(crate) const LOOKS: [&str; 4] = ["POST /v1/describejobs", "BatchGetBuilds", "DescribeTasks", "GetJobRun"];
+pub(crate) const POLLS: [&str; 4] = ["POST /v1/describejobs", "BatchGetBuilds", "DescribeTasks", "GetJobRun"];
 
 impl Kind {
     /// What it answers to a start, of which it notes the key.
@@ -149,7 +149,7 @@ impl Kind {
         (self.started)()
     }
 
-    /// What it answers to a look when all is done. CodeBuild is searched by the same operation, so the key is in it.
+    /// What it answers to a poll when all is done. CodeBuild is searched by the same operation, so the key is in it.
     pub(crate) fn seen(&self, key: &str) -> Value {
         let mut seen = (self.done)();
         if self.name == "codebuild" {
@@ -158,11 +158,11 @@ impl Kind {
         seen
     }
 
-    /// Its service, which answers looks as `look` says.
-    pub(crate) async fn service(&'static self, look: fn(&'static Self, usize) -> Reply) -> StandIn {
+    /// Its service, which answers polls as `poll` says.
+    pub(crate) async fn service(&'static self, poll: fn(&'static Self, usize) -> Reply) -> StandIn {
         StandIn::new(move |asked: &Asked, before| match asked.operation() {
             operation if operation == self.start => ok((self.started)()),
-            operation if LOOKS.contains(&operation.as_str()) => look(self, before),
+            operation if POLLS.contains(&operation.as_str()) => poll(self, before),
             _ => ok(json!({})),
         })
         .await
@@ -194,8 +194,8 @@ impl OutsideJob for Any {
         self.0.can_find()
     }
 
-    async fn look(&self, job: &JobRef) -> Result<Look, JobError> {
-        self.0.look(job).await
+    async fn poll(&self, job: &JobRef) -> Result<Poll, JobError> {
+        self.0.poll(job).await
     }
 
     async fn stop(&self, job: &JobRef, why: &str) -> Result<(), JobError> {

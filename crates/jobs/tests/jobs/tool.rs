@@ -34,11 +34,11 @@ pub(crate) fn call(job: impl OutsideJob, arguments: Value) -> Call {
 /// The same with less time.
 pub(crate) fn call_within(time: Duration, job: impl OutsideJob, arguments: Value) -> Call {
     let job = DurableJob::new(job);
-    let cleaning = job.clone();
+    let cleanup = job.clone();
     let server = Server::new(move || Tools(job.clone()))
         .task("work", TaskPolicy::required().run_at_most(time).ttl_at_most(2 * 24 * HOUR))
         .clean_up("work", move |ended: EndedTask| {
-            let job = cleaning.clone();
+            let job = cleanup.clone();
             async move { job.clean_up(&ended).await }
         });
     testing::of(&server).call("work", arguments)

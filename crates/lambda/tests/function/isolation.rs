@@ -1,10 +1,10 @@
 //! What AWS verified about a caller decides what it sees: for everyone else, what belongs to it does not exist. The
-//! answer, its headers and the calls to the table are the same as for what never existed, in every dialect.
+//! answer, its headers and the calls to the table are the same as for what never existed, in every protocol version.
 
 use std::sync::{Arc, Mutex};
 
 use futures::{StreamExt, stream};
-use harness::dialects::{Naming, REVISIONS, UNKNOWN, about_sessions, call, in_sessions, initialize, requests};
+use harness::protocol_versions::{Naming, REVISIONS, UNKNOWN, about_sessions, call, in_sessions, initialize, requests};
 use longhaul_engine::{Engine, Ports};
 use longhaul_lambda::{Api, Auth, IamOwner, TokenClaims};
 use longhaul_testkit::{Fault, FaultyStore, StoreCall};
@@ -205,7 +205,7 @@ async fn a_caller_whom_nobody_verified_gets_the_same_answer_to_everything() {
 /// The function verifies these itself. Each kind of event is answered as if it were the only one.
 #[tokio::test]
 async fn callers_with_access_tokens_see_nothing_of_each_other_and_others_learn_nothing() {
-    let (first, second, stranger) = (Issuing::new().await, Issuing::new().await, Issuing::new().await);
+    let (first, second, anonymous_caller) = (Issuing::new().await, Issuing::new().await, Issuing::new().await);
     let auth = || auth_of(&[&first, &second]);
     for name in ["api-function-url", "api-http-api", "api-rest-api"] {
         let anonymous = event(name);
@@ -220,7 +220,7 @@ async fn callers_with_access_tokens_see_nothing_of_each_other_and_others_learn_n
         let denied = [
             ("anonymous", anonymous.clone()),
             ("expired", bearer(first.token("ann", &url, -3_600))),
-            ("of an issuer that is not listed", bearer(stranger.token("ann", &url, 3_600))),
+            ("of an issuer that is not listed", bearer(anonymous_caller.token("ann", &url, 3_600))),
             ("for another server", bearer(first.token("ann", "https://other.example.com/mcp", 3_600))),
             ("garbage", bearer("garbage".to_owned())),
         ];

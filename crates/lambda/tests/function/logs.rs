@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aws_lambda_events::sqs::SqsEvent;
 use longhaul_aws::read_message;
 use longhaul_core::{Clock, ResultKind};
-use longhaul_engine::{Leg, LegEnd, ToolRunner};
+use longhaul_engine::{Attempt, AttemptEnd, ToolRunner};
 use longhaul_lambda::{Audit, Auth, DeadLetters, LogSettings, Payloads, Worker, json_logs};
 use longhaul_testkit::ManualClock;
 use serde_json::Value;
@@ -63,13 +63,13 @@ struct LogsInStep;
 
 #[async_trait::async_trait]
 impl ToolRunner for LogsInStep {
-    async fn run(&self, leg: Leg) -> LegEnd {
-        let step = leg.step("count", || async {
+    async fn run(&self, attempt: Attempt) -> AttemptEnd {
+        let step = attempt.step("count", || async {
             tracing::info!("counting");
             Ok::<_, std::convert::Infallible>("1".to_owned())
         });
         let Ok(result) = step.await;
-        LegEnd::Completed { result, kind: ResultKind::Success }
+        AttemptEnd::Completed { result, kind: ResultKind::Success }
     }
 }
 
@@ -78,8 +78,8 @@ struct Lacks;
 
 #[async_trait::async_trait]
 impl ToolRunner for Lacks {
-    async fn run(&self, _leg: Leg) -> LegEnd {
-        LegEnd::NoSuchTool
+    async fn run(&self, _attempt: Attempt) -> AttemptEnd {
+        AttemptEnd::NoSuchTool
     }
 }
 
@@ -108,7 +108,7 @@ async fn a_delivery_and_its_steps_are_logged_with_task_attempt_owner_and_trace()
     let _capturing = capture(&lines);
     let batch: SqsEvent = serde_json::from_value(batch).unwrap();
     worker.run_batch(batch, world.clock.now().plus_ms(900_000)).await;
-    for (what, name) in [("a leg begins", "delivery"), ("counting", "step")] {
+    for (what, name) in [("an attempt begins", "delivery"), ("counting", "step")] {
         let span = span_of(&lines, what);
         assert_eq!((&span["name"], &span["attempt"]), (&name.into(), &1.into()), "{what}: {span}");
         assert_eq!(span["task_id"], key.id.to_string(), "{what}: {span}");

@@ -4,7 +4,6 @@
 #![expect(clippy::future_not_send, reason = "a test runs on one thread, as the API function does")]
 
 mod allocations;
-mod announcing;
 mod answering;
 mod audit;
 mod costs;
@@ -12,6 +11,7 @@ mod isolation;
 mod logs;
 mod metrics;
 mod oauth;
+mod publishing;
 #[expect(dead_code, reason = "the count of instructions needs more of it")]
 mod requests;
 mod rest_api;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Response;
 use longhaul_core::ports::{Delivery, Purpose};
 use longhaul_core::{RequestedTerms, ResultKind, TaskKey, Terms};
-use longhaul_engine::{Call, Cleaned, Ended, Leg, LegEnd, ToolRunner, WorkerSignals};
+use longhaul_engine::{Attempt, AttemptEnd, Call, Cleaned, Ended, ToolRunner, WorkerSignals};
 use longhaul_lambda::metrics::EmbeddedMetrics;
 use longhaul_lambda::{Auth, IamOwner};
 use longhaul_testkit::given;
@@ -19,8 +19,8 @@ struct Completes;
 
 #[async_trait::async_trait]
 impl ToolRunner for Completes {
-    async fn run(&self, _leg: Leg) -> LegEnd {
-        LegEnd::Completed { result: "{}".to_owned(), kind: ResultKind::Success }
+    async fn run(&self, _attempt: Attempt) -> AttemptEnd {
+        AttemptEnd::Completed { result: "{}".to_owned(), kind: ResultKind::Success }
     }
 }
 
@@ -39,10 +39,10 @@ fn numbers(lines: &[Value]) -> Vec<(String, u64)> {
 }
 
 async fn accept(world: &World) -> (longhaul_engine::Engine, Lines, TaskKey) {
-    accept_with(world, longhaul_core::Cleaning::None).await
+    accept_with(world, longhaul_core::Cleanup::None).await
 }
 
-async fn accept_with(world: &World, cleaning: longhaul_core::Cleaning) -> (longhaul_engine::Engine, Lines, TaskKey) {
+async fn accept_with(world: &World, cleanup: longhaul_core::Cleanup) -> (longhaul_engine::Engine, Lines, TaskKey) {
     let lines = Lines::default();
     let metrics =
         EmbeddedMetrics::new("Longhaul/test".to_owned(), Arc::clone(&world.clock) as _, Box::new(lines.clone()));
@@ -54,7 +54,7 @@ async fn accept_with(world: &World, cleaning: longhaul_core::Cleaning) -> (longh
         terms: Terms::negotiate(&longhaul_core::Policy::default(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
-        cleaning,
+        cleanup,
         not_before: None,
     };
     let task = engine.accept(call).await.unwrap().into_task();
@@ -98,8 +98,14 @@ async fn a_task_is_counted_once() {
     engine.run_delivery(&delivery(key), &Completes, &WorkerSignals::default()).await;
     engine.cancel(&key).await.unwrap();
     let lines = lines.take();
-    let expected =
-        [("TasksAccepted", 1), ("Legs", 1), ("QueueWait", 250), ("TasksEnded", 1), ("TaskTime", 250), ("LegTime", 0)];
+    let expected = [
+        ("TasksAccepted", 1),
+        ("Attempts", 1),
+        ("QueueWait", 250),
+        ("TasksEnded", 1),
+        ("TaskTime", 250),
+        ("AttemptTime", 0),
+    ];
     assert_eq!(numbers(&lines), expected.map(|(name, value)| (name.to_owned(), value)));
     let ended = lines.iter().find(|line| line["TasksEnded"] == 1).unwrap();
     assert_eq!(ended["Status"], "completed");
@@ -115,8 +121,8 @@ async fn a_failed_task_counts_as_one() {
     struct Fails;
     #[async_trait::async_trait]
     impl ToolRunner for Fails {
-        async fn run(&self, _leg: Leg) -> LegEnd {
-            LegEnd::Failed { message: "no".to_owned(), detail: "{}".to_owned() }
+        async fn run(&self, _attempt: Attempt) -> AttemptEnd {
+            AttemptEnd::Failed { message: "no".to_owned(), detail: "{}".to_owned() }
         }
     }
     let world = World::new();
@@ -127,12 +133,12 @@ async fn a_failed_task_counts_as_one() {
 }
 
 #[tokio::test]
-async fn cleaning_that_is_given_up_is_counted_once() {
+async fn cleanup_that_is_given_up_is_counted_once() {
     struct NeverCleans;
     #[async_trait::async_trait]
     impl ToolRunner for NeverCleans {
-        async fn run(&self, _leg: Leg) -> LegEnd {
-            LegEnd::NoSuchTool
+        async fn run(&self, _attempt: Attempt) -> AttemptEnd {
+            AttemptEnd::NoSuchTool
         }
 
         async fn clean(&self, _ended: &Ended) -> Cleaned {
@@ -140,13 +146,13 @@ async fn cleaning_that_is_given_up_is_counted_once() {
         }
     }
     let world = World::new();
-    let (engine, lines, key) = accept_with(&world, longhaul_core::Cleaning::ARMED).await;
+    let (engine, lines, key) = accept_with(&world, longhaul_core::Cleanup::ARMED).await;
     engine.cancel(&key).await.unwrap();
     for _ in 0..10 {
         world.clock.advance_ms(60_000);
         engine.run_delivery(&delivery(key), &NeverCleans, &WorkerSignals::default()).await;
     }
-    let given_up = lines.take().into_iter().filter(|line| line["CleaningsGivenUp"] == 1).count();
+    let given_up = lines.take().into_iter().filter(|line| line["CleanupsGivenUp"] == 1).count();
     assert_eq!(given_up, 1);
 }
 
@@ -176,7 +182,7 @@ async fn a_worker_that_takes_over_is_a_recovery() {
     world.clock.advance_ms(11);
     engine.run_delivery(&delivery(key), &Completes, &WorkerSignals::default()).await;
     let names: Vec<_> = numbers(&lines.take()).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, ["TasksAccepted", "Recoveries", "Legs", "TasksEnded", "TaskTime", "LegTime"]);
+    assert_eq!(names, ["TasksAccepted", "Recoveries", "Attempts", "TasksEnded", "TaskTime", "AttemptTime"]);
 }
 
 #[tokio::test]

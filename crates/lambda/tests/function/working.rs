@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use aws_lambda_events::sqs::SqsEvent;
 use longhaul_aws::read_message;
 use longhaul_core::{Clock, FailureKind, Identity, OwnerId, ResultKind, State, Status, TaskEvent, TaskKey};
-use longhaul_engine::{Leg, LegEnd, LegLimit, ToolRunner};
+use longhaul_engine::{Attempt, AttemptEnd, AttemptLimit, ToolRunner};
 use longhaul_lambda::{DeadLetters, Worker};
 use longhaul_mcp::{McpServer, McpSettings, Overlap, Schedule, TaskPolicy};
-use longhaul_testkit::FakePlaces;
+use longhaul_testkit::FakePermits;
 use rmcp::ServerHandler;
 use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use crate::world::{Asked, Spy, World, event};
 /// Longer than any test.
 const LONG_MS: u64 = 900_000;
 
-/// How many legs have to run concurrently before one of a tool that "meets" ends.
+/// How many attempts have to run concurrently before one of a tool that "meets" ends.
 const MEETING: usize = 3;
 
 /// Runs each task as its tool's name says.
@@ -31,7 +31,7 @@ pub(crate) struct Scripted {
     running_max: AtomicUsize,
     meeting: Barrier,
     pair: Barrier,
-    /// Opens for legs whose tool is "held".
+    /// Opens for attempts whose tool is "held".
     gate: Semaphore,
 }
 
@@ -42,16 +42,16 @@ impl Default for Scripted {
     }
 }
 
-fn completed() -> LegEnd {
-    LegEnd::Completed { result: "{}".to_owned(), kind: ResultKind::Success }
+fn completed() -> AttemptEnd {
+    AttemptEnd::Completed { result: "{}".to_owned(), kind: ResultKind::Success }
 }
 
 #[async_trait]
 impl ToolRunner for Scripted {
-    async fn run(&self, leg: Leg) -> LegEnd {
+    async fn run(&self, attempt: Attempt) -> AttemptEnd {
         let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
         self.running_max.fetch_max(running, Ordering::SeqCst);
-        let end = match leg.task().tool.as_str() {
+        let end = match attempt.task().tool.as_str() {
             "panics" => panic!("the runner itself panics"),
             "hangs" => std::future::pending().await,
             "meets" => {
@@ -111,7 +111,7 @@ fn failed(ids: &[Value]) -> Value {
 }
 
 #[tokio::test]
-async fn a_batch_of_finished_legs_has_no_failures() {
+async fn a_batch_of_finished_attempts_has_no_failures() {
     let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
     for key in keys(&event).into_iter().flatten() {
         world.accepted(key, "completes").await;
@@ -123,7 +123,7 @@ async fn a_batch_of_finished_legs_has_no_failures() {
 }
 
 #[tokio::test]
-async fn the_legs_of_a_batch_run_concurrently() {
+async fn the_attempts_of_a_batch_run_concurrently() {
     let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
     for key in keys(&event).into_iter().flatten() {
         world.accepted(key, "meets").await;
@@ -133,7 +133,7 @@ async fn the_legs_of_a_batch_run_concurrently() {
 }
 
 #[tokio::test]
-async fn no_more_legs_run_concurrently_than_the_setting_allows() {
+async fn no_more_attempts_run_concurrently_than_the_setting_allows() {
     let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
     for key in keys(&event).into_iter().flatten() {
         world.accepted(key, "completes").await;
@@ -142,22 +142,22 @@ async fn no_more_legs_run_concurrently_than_the_setting_allows() {
     assert_eq!(runner.running_max.load(Ordering::SeqCst), 1);
 }
 
-/// A world in which an owner may run so many legs at a time.
-fn limited(legs_max: u32) -> World {
+/// A world in which an owner may run so many attempts at a time.
+fn limited(attempts_max: u32) -> World {
     let mut world = World::new();
-    world.engine = world.engine.clone().limited_by(LegLimit::new(Arc::<FakePlaces>::default(), legs_max));
+    world.engine = world.engine.clone().limited_by(AttemptLimit::new(Arc::<FakePermits>::default(), attempts_max));
     world
 }
 
 #[tokio::test]
-async fn of_a_batch_of_one_owner_as_many_legs_run_as_it_may_have_and_the_rest_is_sent_again() {
+async fn of_a_batch_of_one_owner_as_many_attempts_run_as_it_may_have_and_the_rest_is_sent_again() {
     let (world, runner, event) = (limited(2), Arc::<Scripted>::default(), event("worker-batch"));
     let keys: Vec<TaskKey> = keys(&event).into_iter().flatten().collect();
     for key in &keys {
         world.accepted(*key, "held").await;
     }
     let worker = worker(&world, &runner, 3);
-    // Nobody gives back a place before two legs run, and somebody had to wait for a third one.
+    // Nobody gives back a place before two attempts run, and somebody had to wait for a third one.
     let is_full = || {
         let waits = world.queue.asked().iter().any(|asked| matches!(asked, Asked::Send { .. }));
         waits && runner.running.load(Ordering::SeqCst) == 2
@@ -194,7 +194,7 @@ async fn of_a_batch_of_one_owner_as_many_legs_run_as_it_may_have_and_the_rest_is
 }
 
 #[tokio::test]
-async fn a_panic_does_not_keep_the_place_of_its_leg() {
+async fn a_panic_does_not_keep_the_place_of_its_attempt() {
     let (world, runner, event) = (limited(1), Arc::default(), event("worker-batch"));
     let keys: Vec<TaskKey> = keys(&event).into_iter().flatten().collect();
     for (key, tool) in keys.iter().zip(["panics", "completes", "completes"]) {
@@ -293,7 +293,7 @@ async fn a_message_of_a_task_that_another_worker_holds_is_hidden_until_the_lease
 }
 
 #[tokio::test]
-async fn a_leg_ends_before_the_function_does() {
+async fn an_attempt_ends_before_the_function_does() {
     let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
     let key = keys(&event)[0].unwrap();
     world.accepted(key, "hangs").await;
@@ -311,7 +311,7 @@ async fn a_leg_ends_before_the_function_does() {
         () = time_passes => unreachable!("time passes for ever"),
     };
     assert!(world.clock.now() < deadline, "there was time left to record it");
-    assert_eq!(answered, failed(&[]), "the next leg has a message of its own");
+    assert_eq!(answered, failed(&[]), "the next attempt has a message of its own");
     assert!(matches!(world.task(&key).await.state, State::Sleeping { .. }), "it will be retried");
 }
 
@@ -331,7 +331,7 @@ async fn a_dead_letter_ends_its_task_if_no_retries_are_left() {
     let (world, runner, event) = (World::new(), Arc::default(), event("dead-letter"));
     let key = keys(&event)[0].unwrap();
     world.accepted(key, "hangs").await;
-    // Three legs died: the last one's lease is over.
+    // Three attempts died: the last one's lease is over.
     for _ in 0..3 {
         let claim = TaskEvent::Claim { token: given_token(), lease_until: world.clock.now().plus_ms(1_000) };
         world.store.apply(&key, &claim, world.clock.now()).await.unwrap();

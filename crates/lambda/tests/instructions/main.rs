@@ -1,5 +1,5 @@
-//! How many instructions a poll, an accepted call and a leg take: a number that says what a time would say about speed,
-//! and that other programs on the same machine do not change.
+//! How many instructions a poll, an accepted call and an attempt take: a number that says what a time would say about
+//! speed, and that other programs on the same machine do not change.
 //!
 //! Each test starts this program once more. That process does the work with a store in memory, on its one thread, and
 //! is traced: each instruction between two marks is a step, and the steps are counted. It needs no counters of the
@@ -30,7 +30,7 @@ const fn instructions_max(work: Work) -> u64 {
     match work {
         Work::Poll => 1_450_000,   // 1,262,000
         Work::Accept => 2_470_000, // 2,150,000
-        Work::Leg => 440_000,      // 382,000
+        Work::Attempt => 440_000,  // 382,000
     }
 }
 

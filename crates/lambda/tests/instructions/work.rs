@@ -1,4 +1,4 @@
-//! What is counted: the ways of the requests that every task has, and of its leg.
+//! What is counted: the ways of the requests that every task has, and of its attempt.
 
 use std::sync::Arc;
 
@@ -26,11 +26,11 @@ pub(crate) enum Work {
     /// `tools/call` that becomes a task, in the same way.
     Accept,
     /// The delivery of a new task whose tool returns at once: claim, run and end.
-    Leg,
+    Attempt,
 }
 
 impl Work {
-    pub(crate) const ALL: [Self; 3] = [Self::Poll, Self::Accept, Self::Leg];
+    pub(crate) const ALL: [Self; 3] = [Self::Poll, Self::Accept, Self::Attempt];
 
     pub(crate) fn named(name: &str) -> Self {
         Self::ALL.into_iter().find(|work| work.name() == name).unwrap_or_else(|| panic!("there is no work `{name}`"))
@@ -40,7 +40,7 @@ impl Work {
         match self {
             Self::Poll => "poll",
             Self::Accept => "accept",
-            Self::Leg => "leg",
+            Self::Attempt => "attempt",
         }
     }
 
@@ -49,7 +49,7 @@ impl Work {
         match self {
             Self::Poll => "a_poll_takes_as_many_instructions_as_it_did",
             Self::Accept => "an_accepted_call_takes_as_many_instructions_as_it_did",
-            Self::Leg => "a_leg_takes_as_many_instructions_as_it_did",
+            Self::Attempt => "an_attempt_takes_as_many_instructions_as_it_did",
         }
     }
 
@@ -72,7 +72,7 @@ impl Work {
                 let call = call().to_string();
                 Box::new(move || drop(server.function.answer(call.as_bytes())))
             }
-            Self::Leg => {
+            Self::Attempt => {
                 server.accept();
                 let delivery = server.delivery();
                 Box::new(move || server.run(&delivery))

@@ -19,7 +19,7 @@ use super::{CommandLine, OptionsError, ServeError, ToolEnvError, tool_env};
 use crate::ToolEnv;
 use crate::settings::ProcessEnv;
 
-/// How long legs may go on after a stop if processes share the store: as long as orchestrators wait, with some time
+/// How long attempts may go on after a stop if processes share the store: as long as orchestrators wait, with some time
 /// left for the last writes.
 const DRAIN_MS_SHARED: u64 = 20_000;
 
@@ -110,7 +110,7 @@ impl Options {
     /// What was bound before, or else is bound now.
     pub(super) async fn listener(&self, config: &Config) -> Result<TcpListener, ServeError> {
         let address = config.listen;
-        if config.callers == LocalCallers::Strangers {
+        if config.callers == LocalCallers::AnonymousCallers {
             tracing::warn!(%address, "everyone who reaches this address can call every tool: a local server does not \
                                       identify callers");
         }
@@ -157,7 +157,7 @@ impl Options {
         let concurrency = usize::try_from(values.get(&table::CONCURRENCY)?).unwrap_or(usize::MAX);
         let owner_concurrency = values.find(&table::OWNER_CONCURRENCY)?;
         let owner_concurrency = owner_concurrency
-            .map_or_else(|| share_of_one(concurrency), |legs| usize::try_from(legs).unwrap_or(usize::MAX));
+            .map_or_else(|| share_of_one(concurrency), |attempts| usize::try_from(attempts).unwrap_or(usize::MAX));
         let role = values.get(&table::ROLE)?;
         let callers = callers(values, listen, role)?;
         Ok(Config {
@@ -198,7 +198,7 @@ pub(crate) enum LocalCallers {
     /// Programs on this machine: one user.
     OneUser,
     /// Whoever reaches the address: all of them are one owner.
-    Strangers,
+    AnonymousCallers,
     /// Whoever has a token that this file has.
     WithToken(PathBuf),
     /// Whoever has an access token of one of these issuers.
@@ -210,7 +210,9 @@ impl LocalCallers {
     pub(crate) const fn anonymous(&self) -> AnonymousCallers {
         match self {
             Self::OneUser => AnonymousCallers::OneUser,
-            Self::Strangers | Self::WithToken(_) | Self::WithAccessToken(_) => AnonymousCallers::Strangers,
+            Self::AnonymousCallers | Self::WithToken(_) | Self::WithAccessToken(_) => {
+                AnonymousCallers::AnonymousCallers
+            }
         }
     }
 }
@@ -250,7 +252,7 @@ fn callers(values: &Values, listen: SocketAddr, role: Role) -> Result<LocalCalle
                        everyone (`--auth anonymous`). Or listen on a loopback address such as 127.0.0.1:8080";
             Err(values.refuse(&table::LISTEN, &listen, why))
         }
-        Callers::Anonymous => Ok(LocalCallers::Strangers),
+        Callers::Anonymous => Ok(LocalCallers::AnonymousCallers),
         Callers::Bearer => token_file.map(LocalCallers::WithToken).ok_or_else(|| {
             let why = "it needs the tokens: name a file that has them with `--token-file FILE`";
             values.refuse(&table::AUTH, &auth, why)
@@ -278,7 +280,7 @@ impl Config {
     }
 }
 
-/// The legs of one owner, if the operator says nothing: all but an eighth, so that the next owner finds a free one.
+/// The attempts of one owner, if the operator says nothing: all but an eighth, so that the next owner finds a free one.
 fn share_of_one(concurrency: usize) -> usize {
     concurrency.saturating_sub((concurrency / 8).max(1)).max(1)
 }
@@ -288,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_owner_leaves_an_eighth_of_the_legs_to_others() {
+    fn one_owner_leaves_an_eighth_of_the_attempts_to_others() {
         assert_eq!([1, 2, 3, 8, 16, 1_024].map(share_of_one), [1, 1, 2, 7, 14, 896]);
     }
 
@@ -316,11 +318,11 @@ mod tests {
     }
 
     #[test]
-    fn no_step_begins_in_the_last_quarter_of_a_short_leg_nor_in_the_last_five_seconds_of_a_long_one() {
-        let margin_ms = |options: Options| options.config().unwrap().server.engine.leg_margin_ms;
+    fn no_step_begins_in_the_last_quarter_of_a_short_attempt_nor_in_the_last_five_seconds_of_a_long_one() {
+        let margin_ms = |options: Options| options.config().unwrap().server.engine.attempt_margin_ms;
         assert_eq!(margin_ms(Options::default()), 5_000);
-        assert_eq!(margin_ms(Options::default().with(&table::LEG_MS, 60_u64)), 15);
-        assert_eq!(margin_ms(Options::default().with(&table::LEG_MS, 900_000_u64)), 5_000);
+        assert_eq!(margin_ms(Options::default().with(&table::ATTEMPT_MS, 60_u64)), 15);
+        assert_eq!(margin_ms(Options::default().with(&table::ATTEMPT_MS, 900_000_u64)), 5_000);
     }
 
     #[test]

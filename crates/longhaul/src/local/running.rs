@@ -11,9 +11,9 @@ use longhaul_engine::{Engine, Ports};
 use longhaul_http::HttpFrontend;
 use longhaul_mcp::{McpServer, McpSettings};
 use longhaul_oauth::ResourceServer;
-use longhaul_push::{Endpoints, NoticeRunner};
+use longhaul_push::{Endpoints, WebhookDeliveryRunner};
 use longhaul_settings::table::{self, Role};
-use longhaul_sqlite::{Announcements, Database, DatabaseError, Purged};
+use longhaul_sqlite::{Database, DatabaseError, Notifications, Purged};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -42,7 +42,7 @@ const PURGE_MAX: u32 = 500;
 #[cfg(feature = "aws")]
 const LISTEN_POLL_MS_SHARED: u64 = 1_000;
 
-/// How long the last writes of legs may take after their time is over.
+/// How long the last writes of attempts may take after their time is over.
 const LAST_WRITES: Duration = Duration::from_secs(15);
 
 /// How long to wait before a table or a queue that cannot be used is tried again: doubled each time, up to the second
@@ -155,7 +155,7 @@ impl Running {
         running.serve_http(listening);
         running.rest.spawn(webhooks::sweep(engine.clone(), tasks, running.stop.clone()));
         if !endpoints.is_empty() {
-            running.rest.spawn(webhooks::announce(engine, outbox, endpoints, running.stop.clone()));
+            running.rest.spawn(webhooks::publish(engine, outbox, endpoints, running.stop.clone()));
         }
         running.rest.spawn(purge(database, running.stop.clone()));
         Ok(running)
@@ -200,7 +200,7 @@ impl Running {
         Welcome::of(&self.parts.server, self.address, self.storage.as_ref(), &self.parts.config).await
     }
 
-    /// Shuts down. `/readyz` says so, and no new legs begin; running ones end at their next step boundary, or after
+    /// Shuts down. `/readyz` says so, and no new attempts begin; running ones end at their next step boundary, or after
     /// `drain-ms`, and are returned to the queue. Until then requests are answered, since some are still on their way.
     /// Then no connections are accepted any more, open answers end, and the file is closed.
     pub async fn stop(self) {
@@ -210,7 +210,7 @@ impl Running {
         workers.close();
         let longest = Duration::from_millis(config.server.engine.stop_grace_ms).saturating_add(LAST_WRITES);
         if tokio::time::timeout(longest, workers.wait()).await.is_err() {
-            tracing::warn!("some legs did not end in time: their tasks continue when their leases are over");
+            tracing::warn!("some attempts did not end in time: their tasks continue when their leases are over");
         }
         if let Some(mcp) = mcp.get() {
             mcp.close();
@@ -310,7 +310,7 @@ impl Parts {
         let scheduled = mcp.has_schedules().then(|| mcp.clone());
         let runner = match (told, &config.webhooks) {
             (Some(endpoints), Some(webhooks)) => {
-                Arc::new(NoticeRunner::new(mcp.runner(), engine.clone(), endpoints, webhooks.reach))
+                Arc::new(WebhookDeliveryRunner::new(mcp.runner(), engine.clone(), endpoints, webhooks.reach))
             }
             _ => mcp.runner(),
         };
@@ -318,7 +318,7 @@ impl Parts {
         drop(self.mcp.set(mcp));
         if config.role != Role::Http {
             let stop = self.drain.clone();
-            let workers = Workers { engine: engine.clone(), runner, stop, legs_max: config.concurrency, receives };
+            let workers = Workers { engine: engine.clone(), runner, stop, attempts_max: config.concurrency, receives };
             self.workers.spawn(workers.clone().run());
             self.workers.spawn(workers.run_dead_letters());
             scheduled.into_iter().for_each(|mcp| drop(self.workers.spawn(schedules::keep(mcp, self.drain.clone()))));
@@ -341,7 +341,7 @@ enum Identified {
 impl Identified {
     async fn by(callers: &LocalCallers) -> Result<Self, ServeError> {
         match callers {
-            LocalCallers::OneUser | LocalCallers::Strangers => Ok(Self::Not),
+            LocalCallers::OneUser | LocalCallers::AnonymousCallers => Ok(Self::Not),
             LocalCallers::WithToken(file) => Ok(Self::ByToken(TokenFile::open(file).await?)),
             LocalCallers::WithAccessToken(config) => {
                 Ok(Self::ByAccessToken(Box::new(ResourceServer::new((**config).clone(), Arc::new(SystemClock)))))
@@ -354,7 +354,7 @@ fn open(file: &Path, config: &Config) -> Result<Database, ServeError> {
     let clock = Arc::new(SystemClock);
     let settings = longhaul_sqlite::Settings {
         owner_in_flight_max: config.owner_concurrency,
-        announcements: if config.webhooks.is_some() { Announcements::Left } else { Announcements::None },
+        notifications: if config.webhooks.is_some() { Notifications::Left } else { Notifications::None },
         ..longhaul_sqlite::Settings::default()
     };
     let opened = if Storage::is_memory(file) {

@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use super::{ServeError, tool_env};
 use crate::SystemClock;
 
-/// How long one look into the outbox waits for an announcement.
+/// How long one look into the outbox waits for a notification.
 const WAIT_MS: u64 = 60_000;
 
-/// How long to wait after announcements could not be passed on.
+/// How long to wait after notifications could not be passed on.
 const BACKOFF_MS: u64 = 1_000;
 
 /// Where the endpoints are named, and which addresses they may have.
@@ -85,11 +85,11 @@ impl SecretSource for Secrets<'_> {
     }
 }
 
-/// Passes announcements on until the process stops.
-pub(super) async fn announce(engine: Engine, outbox: impl Outbox, endpoints: Endpoints, stop: CancellationToken) {
-    while let Some(announced) = stop.run_until_cancelled(engine.announce(&outbox, &endpoints, WAIT_MS)).await {
-        if let Err(error) = announced {
-            tracing::warn!(error = &error as &dyn std::error::Error, "announcements were not passed on yet");
+/// Passes notifications on until the process stops.
+pub(super) async fn publish(engine: Engine, outbox: impl Outbox, endpoints: Endpoints, stop: CancellationToken) {
+    while let Some(published) = stop.run_until_cancelled(engine.publish(&outbox, &endpoints, WAIT_MS)).await {
+        if let Err(error) = published {
+            tracing::warn!(error = &error as &dyn std::error::Error, "notifications were not passed on yet");
             stop.run_until_cancelled(SystemClock.sleep_ms(BACKOFF_MS)).await;
         }
     }

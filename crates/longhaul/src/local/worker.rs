@@ -1,4 +1,4 @@
-//! Workers: they take deliveries from the queue and run one leg for each.
+//! Workers: they take deliveries from the queue and run one attempt for each.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) struct Workers {
     pub(crate) engine: Engine,
     pub(crate) runner: Arc<dyn ToolRunner>,
     pub(crate) stop: CancellationToken,
-    pub(crate) legs_max: usize,
+    pub(crate) attempts_max: usize,
     pub(crate) receives: Receives,
 }
 
@@ -49,17 +49,17 @@ impl Receives {
 }
 
 impl Workers {
-    /// Takes deliveries until the process stops, then waits until the running legs are returned to the queue.
+    /// Takes deliveries until the process stops, then waits until the running attempts are returned to the queue.
     pub(crate) async fn run(self) {
-        let free = Arc::new(Semaphore::new(self.legs_max));
-        let legs = TaskTracker::new();
+        let free = Arc::new(Semaphore::new(self.attempts_max));
+        let attempts = TaskTracker::new();
         while let Some(permit) = self.until_stopped(Arc::clone(&free).acquire_owned()).await.and_then(Result::ok) {
             let wanted = free.available_permits() + 1;
             let received = self.receive_or_give_back(wanted).await;
-            self.begin(&legs, &free, permit, received);
+            self.begin(&attempts, &free, permit, received);
         }
-        legs.close();
-        legs.wait().await;
+        attempts.close();
+        attempts.wait().await;
     }
 
     /// Handles dead letters until the process stops.
@@ -105,17 +105,23 @@ impl Workers {
         }
     }
 
-    fn begin(&self, legs: &TaskTracker, free: &Arc<Semaphore>, first: OwnedSemaphorePermit, received: Vec<Delivery>) {
+    fn begin(
+        &self,
+        attempts: &TaskTracker,
+        free: &Arc<Semaphore>,
+        first: OwnedSemaphorePermit,
+        received: Vec<Delivery>,
+    ) {
         let mut permits = Some(first).into_iter();
         for delivery in received {
             // Only this loop takes permits, and it requested no more deliveries than there were permits.
             let permit = permits.next().or_else(|| Arc::clone(free).try_acquire_owned().ok());
             let workers = self.clone();
-            let leg = async move {
+            let attempt = async move {
                 workers.deliver(&delivery).await;
                 drop(permit);
             };
-            legs.spawn(leg);
+            attempts.spawn(attempt);
         }
     }
 
@@ -160,7 +166,7 @@ mod tests {
 
     use async_trait::async_trait;
     use longhaul_core::ports::{Message, Purpose};
-    use longhaul_engine::{Leg, LegEnd, Ports, Settings};
+    use longhaul_engine::{Attempt, AttemptEnd, Ports, Settings};
     use longhaul_testkit::FakeStore;
     use longhaul_testkit::given::{self, NOW, owner};
     use longhaul_testkit::{ManualClock, SeededIds};
@@ -208,8 +214,8 @@ mod tests {
 
     #[async_trait]
     impl ToolRunner for NoTools {
-        async fn run(&self, _leg: Leg) -> LegEnd {
-            panic!("a process that stops begins a leg");
+        async fn run(&self, _attempt: Attempt) -> AttemptEnd {
+            panic!("a process that stops begins an attempt");
         }
     }
 
@@ -227,7 +233,7 @@ mod tests {
             engine: Engine::new(ports, Settings::default()),
             runner: Arc::new(NoTools),
             stop: CancellationToken::new(),
-            legs_max: 1,
+            attempts_max: 1,
             receives: Receives::OUTSIDE,
         };
         let stop = workers.stop.clone();

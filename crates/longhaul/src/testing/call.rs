@@ -56,8 +56,8 @@ impl TestServer {
 }
 
 /// A call of a tool that has not been made yet, and what is to happen while its task runs. Each crash happens once, at
-/// the first time that a leg comes to its moment. As in production, a task fails after three legs in a row that die; a
-/// policy says otherwise ([`TaskPolicy::consecutive_failures_max`]).
+/// the first time that an attempt comes to its moment. As in production, a task fails after three attempts in a row
+/// that die; a policy says otherwise ([`TaskPolicy::consecutive_failures_max`]).
 #[derive(Clone, Debug)]
 #[must_use = "a call is made by `to_end`, `begin` or `crash_everywhere`"]
 pub struct Call {
@@ -115,8 +115,8 @@ impl Call {
 
     /// The process dies when the server's [`clean_up`](Server::clean_up) has succeeded, before that is on record: it
     /// runs again.
-    pub fn crash_after_cleaning(self) -> Self {
-        self.crash(Moment::AfterCleaning)
+    pub fn crash_after_cleanup(self) -> Self {
+        self.crash(Moment::AfterCleanup)
     }
 
     /// The client cancels the task when this step is on record.
@@ -168,7 +168,7 @@ impl Call {
         self
     }
 
-    /// Every message is delivered to two workers at once, and once more when the leg is over.
+    /// Every message is delivered to two workers at once, and once more when the attempt is over.
     pub fn deliver_twice(mut self) -> Self {
         self.deliveries = Deliveries::Twice;
         self
@@ -199,8 +199,8 @@ impl Call {
         self
     }
 
-    /// Makes the call, and runs its task to its end: time passes, crashed legs are repeated, questions are answered.
-    /// What the server [cleans up](Server::clean_up) is cleaned up, or given up.
+    /// Makes the call, and runs its task to its end: time passes, crashed attempts are repeated, questions are
+    /// answered. What the server [cleans up](Server::clean_up) is cleaned up, or given up.
     ///
     /// # Errors
     /// [`TestError`]. A task that fails is not an error: look at [`Run::status`].

@@ -37,7 +37,7 @@ pub enum TestError {
         /// The steps that it came to.
         steps: Vec<String>,
     },
-    /// A leg waited for something that did not happen, in real time.
+    /// An attempt waited for something that did not happen, in real time.
     #[error("the tool waited for {seconds} s for something other than its task; the last step that it came to: {step}")]
     Stuck {
         /// How long.
@@ -46,10 +46,10 @@ pub enum TestError {
         step: String,
     },
     /// The task did not end.
-    #[error("the task did not end within {legs} legs")]
+    #[error("the task did not end within {attempts} attempts")]
     NeverEnds {
         /// How many there were.
-        legs: usize,
+        attempts: usize,
     },
     /// The task failed at its deadline, so that crashes after it are not tested.
     #[error(

@@ -75,8 +75,8 @@ fn between(expected: &Run, crashed: &Run, order: Order, where_: &str) -> Vec<Str
         let (one, other) = (cut(&expected.end()), cut(&crashed.end()));
         differences.push(format!("{where_}: the task ended with {other} instead of {one}"));
     }
-    if expected.cleanings().last() != crashed.cleanings().last() {
-        let (one, other) = (cleaning(expected), cleaning(crashed));
+    if expected.cleanups().last() != crashed.cleanups().last() {
+        let (one, other) = (cleanup(expected), cleanup(crashed));
         differences.push(format!("{where_}: cleaning up ended with {other} instead of {one}"));
     }
     if order == Order::Matters
@@ -90,30 +90,30 @@ fn between(expected: &Run, crashed: &Run, order: Order, where_: &str) -> Vec<Str
 }
 
 /// How the last try to clean up ended.
-fn cleaning(run: &Run) -> String {
-    match run.cleanings().last() {
+fn cleanup(run: &Run) -> String {
+    match run.cleanups().last() {
         None => "nothing to clean up".to_owned(),
         Some(Ok(())) => "success".to_owned(),
         Some(Err(error)) => format!("the error `{}`", cut(error)),
     }
 }
 
-/// What is not the same in two legs of one run.
+/// What is not the same in two attempts of one run.
 fn within(run: &Run, order: Order, where_: &str) -> Vec<String> {
-    let legs = run.seen();
+    let attempts = run.seen();
     let mut differences = Vec::new();
     let is_whole = matches!(run.status(), Status::Completed | Status::Failed);
-    if let Some(last) = legs.last().filter(|_| is_whole) {
+    if let Some(last) = attempts.last().filter(|_| is_whole) {
         let came: BTreeSet<&str> = last.iter().map(Seen::step).collect();
         let forgotten = run.steps().into_iter().filter(|step| !came.contains(step.as_str()));
         differences.extend(forgotten.map(|step| {
-            format!("{where_}: step `{step}` is on record, and the leg that ended the task did not come to it")
+            format!("{where_}: step `{step}` is on record, and the attempt that ended the task did not come to it")
         }));
     }
     if order == Order::Matters {
-        let swaps = legs.iter().zip(legs.iter().skip(1)).filter_map(|(one, other)| swapped(one, other));
+        let swaps = attempts.iter().zip(attempts.iter().skip(1)).filter_map(|(one, other)| swapped(one, other));
         differences.extend(swaps.map(|(first, then)| {
-            format!("{where_}: the tool came to step `{then}` before `{first}`, and after it in the leg before")
+            format!("{where_}: the tool came to step `{then}` before `{first}`, and after it in the attempt before")
         }));
     }
     differences

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::script::Seen;
 
-/// Two steps to which a tool came in one order in one leg, and in the other order in another one: the first such pair,
-/// in the order of `one`. Nothing is said about a tool that had two steps under way at a time: which of its branches
-/// gets on first is not decided by the tool.
+/// Two steps to which a tool came in one order in one attempt, and in the other order in another one: the first such
+/// pair, in the order of `one`. Nothing is said about a tool that had two steps under way at a time: which of its
+/// branches gets on first is not decided by the tool.
 pub(super) fn swapped<'a>(one: &'a [Seen], other: &[Seen]) -> Option<(&'a str, &'a str)> {
     if has_branches(one) || has_branches(other) {
         return None;
@@ -20,9 +20,9 @@ pub(super) fn swapped<'a>(one: &'a [Seen], other: &[Seen]) -> Option<(&'a str, &
 }
 
 /// The steps in the order in which the tool came to them, each once: one that failed may be tried again.
-fn came_to(leg: &[Seen]) -> Vec<&str> {
+fn came_to(attempt: &[Seen]) -> Vec<&str> {
     let mut steps: Vec<&str> = Vec::new();
-    for seen in leg {
+    for seen in attempt {
         if !steps.contains(&seen.step()) {
             steps.push(seen.step());
         }
@@ -32,9 +32,9 @@ fn came_to(leg: &[Seen]) -> Vec<&str> {
 
 /// Whether two steps were under way at a time. One that failed looks as if it still were, and so does one that looks
 /// for something.
-fn has_branches(leg: &[Seen]) -> bool {
+fn has_branches(attempt: &[Seen]) -> bool {
     let mut under_way = BTreeSet::new();
-    leg.iter().any(|seen| {
+    attempt.iter().any(|seen| {
         match seen {
             Seen::Replayed(_) => false,
             Seen::Began(step) => under_way.insert(step),
@@ -48,7 +48,7 @@ fn has_branches(leg: &[Seen]) -> bool {
 mod tests {
     use super::*;
 
-    fn leg(text: &str) -> Vec<Seen> {
+    fn attempt(text: &str) -> Vec<Seen> {
         let seen = |word: &str| match word.split_at(1) {
             ("+", name) => Seen::Began(name.to_owned()),
             ("-", name) => Seen::Recorded(name.to_owned()),
@@ -70,7 +70,7 @@ mod tests {
             ("", "+a -a", None),
         ];
         for (one, other, expected) in cases {
-            assert_eq!(swapped(&leg(one), &leg(other)), expected, "{one}, then {other}");
+            assert_eq!(swapped(&attempt(one), &attempt(other)), expected, "{one}, then {other}");
         }
     }
 }

@@ -25,7 +25,7 @@ pub struct Run {
     progress: Option<Progress>,
     attempts: u32,
     elapsed: Duration,
-    cleanings: Vec<Result<(), String>>,
+    cleanups: Vec<Result<(), String>>,
     script: Arc<Script>,
 }
 
@@ -64,7 +64,7 @@ impl Run {
             progress: task.progress.clone(),
             attempts: task.attempt,
             elapsed,
-            cleanings: Vec::new(),
+            cleanups: Vec::new(),
             script,
         }
     }
@@ -75,8 +75,8 @@ impl Run {
     }
 
     /// The same run with what came of cleaning up after it.
-    pub(super) fn with_cleanings(self, cleanings: Vec<Result<(), String>>) -> Self {
-        Self { cleanings, ..self }
+    pub(super) fn with_cleanups(self, cleanups: Vec<Result<(), String>>) -> Self {
+        Self { cleanups, ..self }
     }
 
     /// How the task ended.
@@ -161,9 +161,9 @@ impl Run {
         self.progress.as_ref()
     }
 
-    /// How often a worker took up the task: legs that ended, and legs that crashed.
+    /// How often a worker took up the task: attempts that ended, and attempts that crashed.
     #[must_use]
-    pub const fn legs(&self) -> u32 {
+    pub const fn attempts(&self) -> u32 {
         self.attempts
     }
 
@@ -175,13 +175,13 @@ impl Run {
 
     /// What each run of the server's [`clean_up`](crate::Server::clean_up) after this task returned, in their order:
     /// the text of an error, or of a panic. Empty if there was nothing to clean up.
-    pub fn cleanings(&self) -> &[Result<(), String>] {
-        &self.cleanings
+    pub fn cleanups(&self) -> &[Result<(), String>] {
+        &self.cleanups
     }
 
-    /// What each leg did with its steps.
+    /// What each attempt did with its steps.
     pub(super) fn seen(&self) -> Vec<Vec<Seen>> {
-        self.script.legs()
+        self.script.attempts()
     }
 
     /// The moments at which the process could have died.
@@ -200,14 +200,14 @@ impl Run {
             moments.push(Moment::End);
         }
         if self.is_cleaned() {
-            moments.push(Moment::AfterCleaning);
+            moments.push(Moment::AfterCleanup);
         }
         moments
     }
 
     /// Whether the server cleaned up after it.
     pub(super) fn is_cleaned(&self) -> bool {
-        self.cleanings.last().is_some_and(Result::is_ok)
+        self.cleanups.last().is_some_and(Result::is_ok)
     }
 
     /// How the task ended, and with what.

@@ -11,7 +11,7 @@ use super::TestError;
 use super::run::{JournalEntry, Run};
 use super::world::World;
 
-/// Legs of one task, and moments to which the clock jumps.
+/// Attempts of one task, and moments to which the clock jumps.
 const TURNS_MAX: usize = 10_000;
 
 /// A task that a test takes through its life: nothing happens between two calls of its methods, and no time passes.
@@ -111,7 +111,7 @@ impl Running {
                 return self.state().await;
             }
         }
-        Err(TestError::NeverEnds { legs: TURNS_MAX })
+        Err(TestError::NeverEnds { attempts: TURNS_MAX })
     }
 
     /// Lets time pass. What it makes possible is done by the next [`work`](Self::work).
@@ -176,7 +176,7 @@ impl Running {
         self.world.client.request("tasks/cancel", &id, json!({"taskId": id})).await.map(drop)
     }
 
-    /// The progress that is on record: the last report of each leg, and others in between.
+    /// The progress that is on record: the last report of each attempt, and others in between.
     ///
     /// # Errors
     /// [`TestError`]
@@ -206,7 +206,7 @@ impl Running {
         Ok(journal)
     }
 
-    /// Runs the task to its end: time passes, crashed legs are repeated, questions are answered as the call says.
+    /// Runs the task to its end: time passes, crashed attempts are repeated, questions are answered as the call says.
     ///
     /// # Errors
     /// [`TestError`]. A task that fails is not an error: look at [`Run::status`].
@@ -218,7 +218,7 @@ impl Running {
                 State::Completed | State::Failed | State::Cancelled => return self.ended().await,
             }
         }
-        Err(TestError::NeverEnds { legs: TURNS_MAX })
+        Err(TestError::NeverEnds { attempts: TURNS_MAX })
     }
 
     async fn answer_or_wait(&mut self, questions: &[Question]) -> Result<(), TestError> {
@@ -281,7 +281,7 @@ impl Running {
             let status = task.status().as_str().to_owned();
             return Err(TestError::NeverReached { moments: left.join(", "), status, steps });
         }
-        Ok(run.with_cleanings(self.world.cleanings()))
+        Ok(run.with_cleanups(self.world.cleanups()))
     }
 
     /// Works, and lets time pass, until there is nothing to clean up after the task.
@@ -290,7 +290,7 @@ impl Running {
         for _ in 0..TURNS_MAX {
             let found = self.world.store().get(&self.key, clock.now()).await;
             let found = found.map_err(|error| TestError::Unexpected(error.to_string()))?;
-            let Some(task) = found.filter(|task| task.needs_cleaning()) else { return Ok(()) };
+            let Some(task) = found.filter(|task| task.needs_cleanup()) else { return Ok(()) };
             if !self.world.work_once(&task.key()).await? {
                 let resent = clock.now().plus_ms(engine.settings().resend_ms);
                 clock.advance_to(self.world.next_at().unwrap_or(resent));
@@ -298,7 +298,7 @@ impl Running {
                 engine.poll(&self.key).await.map_err(|error| TestError::Unexpected(error.to_string()))?;
             }
         }
-        Err(TestError::NeverEnds { legs: TURNS_MAX })
+        Err(TestError::NeverEnds { attempts: TURNS_MAX })
     }
 }
 

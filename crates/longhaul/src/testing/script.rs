@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use longhaul_core::{CleaningEnd, EntryKind, Task, TaskEvent};
+use longhaul_core::{CleanupEnd, EntryKind, Task, TaskEvent};
 use longhaul_engine::{IsRecorded, Observer};
 use longhaul_testkit::{Fault, StoreCall};
 use tokio::sync::Notify;
@@ -23,13 +23,13 @@ pub(super) enum Moment {
     /// The tool has ended, and its end is not on record.
     End,
     /// The server has cleaned up after the task, and that is not on record.
-    AfterCleaning,
+    AfterCleanup,
 }
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Begin => f.write_str("a crash when a leg begins"),
+            Self::Begin => f.write_str("a crash when an attempt begins"),
             Self::BeforeStep(name) => write!(f, "a crash before step `{name}`"),
             Self::BeforeRecord(EntryKind::Step, name) => {
                 write!(f, "a crash after the work of step `{name}` and before its record")
@@ -38,12 +38,12 @@ impl fmt::Display for Moment {
             Self::AfterRecord(EntryKind::Step, name) => write!(f, "a crash after step `{name}`"),
             Self::AfterRecord(kind, name) => write!(f, "a crash after {} `{name}` is on record", kind.as_str()),
             Self::End => f.write_str("a crash before the result is on record"),
-            Self::AfterCleaning => f.write_str("a crash after cleaning up, before that is on record"),
+            Self::AfterCleanup => f.write_str("a crash after cleaning up, before that is on record"),
         }
     }
 }
 
-/// What a leg did with its steps.
+/// What an attempt did with its steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     /// It came to this one, which was on record.
@@ -77,7 +77,7 @@ struct Inner {
     crashes: Vec<Moment>,
     /// After which steps the task is cancelled.
     cancels: Vec<String>,
-    legs: Vec<Vec<Seen>>,
+    attempts: Vec<Vec<Seen>>,
     /// Everything that was recorded, and how often.
     recorded: Vec<(EntryKind, String)>,
     times: BTreeMap<String, u32>,
@@ -85,7 +85,7 @@ struct Inner {
 
 impl Script {
     pub(super) fn new(crashes: Vec<Moment>, cancels: Vec<String>) -> Self {
-        let inner = Inner { crashes, cancels, legs: Vec::new(), recorded: Vec::new(), times: BTreeMap::new() };
+        let inner = Inner { crashes, cancels, attempts: Vec::new(), recorded: Vec::new(), times: BTreeMap::new() };
         Self { inner: Mutex::new(inner), deaths: OnceLock::new(), cancel: Notify::new() }
     }
 
@@ -100,8 +100,8 @@ impl Script {
         match call {
             StoreCall::Apply(_, TaskEvent::Claim { .. }) if inner.takes(&Moment::Begin) => Fault::DiesAfter,
             StoreCall::Apply(_, TaskEvent::Finish { .. }) if inner.takes(&Moment::End) => Fault::DiesBefore,
-            StoreCall::Apply(_, TaskEvent::EndCleaning { end: CleaningEnd::Done, .. })
-                if inner.takes(&Moment::AfterCleaning) =>
+            StoreCall::Apply(_, TaskEvent::EndCleanup { end: CleanupEnd::Done, .. })
+                if inner.takes(&Moment::AfterCleanup) =>
             {
                 Fault::DiesBefore
             }
@@ -135,9 +135,9 @@ impl Script {
         crashes.chain(inner.cancels.iter().map(|step| format!("a cancel request after step `{step}`"))).collect()
     }
 
-    /// What each leg did.
-    pub(super) fn legs(&self) -> Vec<Vec<Seen>> {
-        self.lock().legs.clone()
+    /// What each attempt did.
+    pub(super) fn attempts(&self) -> Vec<Vec<Seen>> {
+        self.lock().attempts.clone()
     }
 
     /// Everything that was recorded, in its order.
@@ -154,10 +154,10 @@ impl Script {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The process of this leg dies here, in the middle of the tool.
+    /// The process of this attempt dies here, in the middle of the tool.
     fn die(&self) -> ! {
         self.deaths.get().into_iter().for_each(|deaths| deaths.notify_one());
-        // Nothing of the leg runs on: whoever runs it drops it.
+        // Nothing of the attempt runs on: whoever runs it drops it.
         std::panic::resume_unwind(Box::new("a crash that a test asked for"));
     }
 }
@@ -174,15 +174,15 @@ impl Inner {
     }
 
     fn see(&mut self, seen: Seen) {
-        if let Some(leg) = self.legs.last_mut() {
-            leg.push(seen);
+        if let Some(attempt) = self.attempts.last_mut() {
+            attempt.push(seen);
         }
     }
 }
 
 impl Observer for Script {
-    fn leg_began(&self, _task: &Task, _waited_ms: Option<u64>) {
-        self.lock().legs.push(Vec::new());
+    fn attempt_began(&self, _task: &Task, _waited_ms: Option<u64>) {
+        self.lock().attempts.push(Vec::new());
     }
 
     fn came_to_step(&self, _task: &Task, name: &str, recorded: IsRecorded) {

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::TestError;
 use super::call::Deliveries;
-use super::cleanings::Cleanings;
+use super::cleanups::Cleanups;
 use super::client::Client;
 use super::script::Script;
 use crate::Server;
@@ -20,8 +20,8 @@ use crate::Server;
 /// Deliveries of a message before it is a dead letter, as in a deployment.
 const RECEIVES_MAX: u32 = 10;
 
-/// How long a leg may take in real time.
-const LEG_SECONDS_MAX: u64 = 60;
+/// How long an attempt may take in real time.
+const ATTEMPT_SECONDS_MAX: u64 = 60;
 
 /// When every run begins: the same moment each time.
 const BEGIN: Timestamp = Timestamp::from_ms(1_900_000_000_000);
@@ -34,7 +34,7 @@ pub(super) struct World {
     pub(super) script: Arc<Script>,
     queue: Arc<FakeQueue>,
     deaths: Arc<Notify>,
-    runner: Cleanings,
+    runner: Cleanups,
     deliveries: Deliveries,
 }
 
@@ -53,12 +53,12 @@ impl World {
             clock: time,
             ids: Arc::new(SeededIds::new(1)),
         };
-        // The clock stands still while a leg runs, so that it could not wait for a sleep.
+        // The clock stands still while an attempt runs, so that it could not wait for a sleep.
         let settings = Settings { inline_sleep_ms_max: 0, ..Settings::default() };
         let engine = Engine::new(ports, settings).observed_by(Arc::<Script>::clone(&script));
         let settings = McpSettings { anonymous_callers: AnonymousCallers::OneUser, ..McpSettings::new([1; 32]) };
         let mcp = server.build(engine.clone(), settings);
-        let runner = Cleanings::of(mcp.runner());
+        let runner = Cleanups::of(mcp.runner());
         Self { engine, client: Client { mcp, caller }, clock, script, queue, deaths, runner, deliveries }
     }
 
@@ -67,7 +67,7 @@ impl World {
     }
 
     /// What each run of the server's `clean_up` returned.
-    pub(super) fn cleanings(&self) -> Vec<Result<(), String>> {
+    pub(super) fn cleanups(&self) -> Vec<Result<(), String>> {
         self.runner.seen()
     }
 
@@ -97,30 +97,31 @@ impl World {
 
     async fn deliver(&self, delivery: &Delivery, key: &TaskKey) -> Result<(), TestError> {
         let is_alive = match self.deliveries {
-            Deliveries::Once => self.leg(delivery, key).await?,
+            Deliveries::Once => self.attempt(delivery, key).await?,
             Deliveries::Twice => {
-                let (first, second) = tokio::join!(self.leg(delivery, key), self.leg(delivery, key));
+                let (first, second) = tokio::join!(self.attempt(delivery, key), self.attempt(delivery, key));
                 first? && second?
             }
         };
         if is_alive && self.deliveries == Deliveries::Twice {
-            self.leg(delivery, key).await?;
+            self.attempt(delivery, key).await?;
             self.queue.merge_copies();
         }
         Ok(())
     }
 
     /// Runs one delivery; false if its process died.
-    async fn leg(&self, delivery: &Delivery, key: &TaskKey) -> Result<bool, TestError> {
+    async fn attempt(&self, delivery: &Delivery, key: &TaskKey) -> Result<bool, TestError> {
         let signals = WorkerSignals::default();
-        let limit = Duration::from_secs(LEG_SECONDS_MAX);
-        let mut leg = Box::pin(tokio::time::timeout(limit, self.engine.run_delivery(delivery, &self.runner, &signals)));
+        let limit = Duration::from_secs(ATTEMPT_SECONDS_MAX);
+        let mut attempt =
+            Box::pin(tokio::time::timeout(limit, self.engine.run_delivery(delivery, &self.runner, &signals)));
         loop {
             tokio::select! {
                 biased;
                 () = self.deaths.notified() => return Ok(false),
-                () = self.script.cancel.notified() => self.cancel_during_a_leg(key).await?,
-                disposition = &mut leg => {
+                () = self.script.cancel.notified() => self.cancel_during_an_attempt(key).await?,
+                disposition = &mut attempt => {
                     let disposition = disposition.map_err(|_elapsed| self.stuck())?;
                     self.dispose(delivery, disposition).await?;
                     return Ok(true);
@@ -130,7 +131,7 @@ impl World {
     }
 
     /// The worker learns of it with its next heartbeat.
-    async fn cancel_during_a_leg(&self, key: &TaskKey) -> Result<(), TestError> {
+    async fn cancel_during_an_attempt(&self, key: &TaskKey) -> Result<(), TestError> {
         let cancelled = self.engine.cancel(key).await;
         cancelled.map_err(|error| TestError::Unexpected(error.to_string()))?;
         self.clock.advance_ms(self.engine.settings().heartbeat_ms);
@@ -146,9 +147,9 @@ impl World {
     }
 
     fn stuck(&self) -> TestError {
-        let seen = self.script.legs().pop().and_then(|leg| leg.into_iter().next_back());
+        let seen = self.script.attempts().pop().and_then(|attempt| attempt.into_iter().next_back());
         let step = seen.map_or_else(|| "none".to_owned(), |seen| format!("`{}`", seen.step()));
-        TestError::Stuck { seconds: LEG_SECONDS_MAX, step }
+        TestError::Stuck { seconds: ATTEMPT_SECONDS_MAX, step }
     }
 }
 

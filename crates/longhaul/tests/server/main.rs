@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 
 mod bearer;
-mod cleaning;
+mod cleanup;
 mod command_line;
 mod disk;
 mod own_backend;

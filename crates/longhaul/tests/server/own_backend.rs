@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use longhaul::contract::{ManualClock, QueueHarness};
 use longhaul::ports::{
-    Cleaning, Clock, IdSource, Identity, Legs, NewTask, OwnerId, Payload, Policy, RequestedTerms, State, Task,
+    Attempts, Cleanup, Clock, IdSource, Identity, NewTask, OwnerId, Payload, Policy, RequestedTerms, State, Task,
     TaskFilter, TaskRecord, TaskStore, Terms, Timestamp, WorkQueue, async_trait,
 };
 
@@ -87,10 +87,10 @@ fn task(owner: OwnerId, tool: &str, at: Timestamp) -> Task {
         request: Payload::Inline("{}".to_owned()),
         trace: None,
         variables: None,
-        cleaning: Cleaning::None,
+        cleanup: Cleanup::None,
         held_until: None,
         parent: None,
-        legs: Legs::default(),
+        attempts: Attempts::default(),
     })
 }
 

@@ -158,7 +158,7 @@ async fn twenty_long_tasks_of_one_owner_do_not_keep_the_next_owner_waiting() {
     for _ in 0..20 {
         calls.add("alice", "long", 0).await;
     }
-    // By then Alice has all the legs that she gets. Bob's second call comes while his first one may still run.
+    // By then Alice has all the attempts that she gets. Bob's second call comes while his first one may still run.
     calls.add("bob", "short", 500).await;
     calls.add("bob", "short", 600).await;
     calls.database.close().await;
@@ -179,7 +179,7 @@ async fn twenty_long_tasks_of_one_owner_do_not_keep_the_next_owner_waiting() {
 }
 
 #[tokio::test]
-async fn an_operator_can_say_how_many_legs_one_owner_gets() {
+async fn an_operator_can_say_how_many_attempts_one_owner_gets() {
     let directory = tempfile::tempdir().unwrap();
     let db = directory.path().join("tasks.db");
     let seen = Arc::new(Seen { events: watch::Sender::default(), may_end: Semaphore::new(0) });

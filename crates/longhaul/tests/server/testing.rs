@@ -60,7 +60,7 @@ fn tables() -> Value {
 async fn a_crash_repeats_what_was_not_recorded_and_nothing_else() {
     let migrations = Migrations::default();
     let call = || testing::server(migrations.clone()).call("migrate", tables());
-    for (call, legs, times) in [
+    for (call, attempts, times) in [
         (call(), 1, 1),
         (call().crash_at_begin(), 2, 1),
         (call().crash_before("migrate b"), 2, 1),
@@ -75,7 +75,7 @@ async fn a_crash_repeats_what_was_not_recorded_and_nothing_else() {
         let text = format!("{call:?}");
         let run = call.to_end().await.unwrap();
         assert_eq!(run.text(), "3000 rows", "{text}");
-        assert_eq!((run.legs(), run.times("migrate b")), (legs, times), "{text}");
+        assert_eq!((run.attempts(), run.times("migrate b")), (attempts, times), "{text}");
         let copies = migrations.copies.load(Ordering::Relaxed) - before;
         assert_eq!(copies, 2 + times, "{text}");
         assert_eq!(run.steps(), ["migrate a", "migrate b", "migrate c"], "{text}");
@@ -158,7 +158,7 @@ async fn a_step_that_is_named_by_the_time_is_found() {
     })
     .await;
     assert!(found.contains("a crash after step `at "), "{found}");
-    assert!(found.contains("is on record, and the leg that ended the task did not come to it"), "{found}");
+    assert!(found.contains("is on record, and the attempt that ended the task did not come to it"), "{found}");
 }
 
 #[tokio::test]
@@ -211,7 +211,7 @@ async fn time_passes_as_the_task_sees_it() {
     assert_eq!(run.asked(), ["color"]);
     assert_eq!(run.variables(), json!({"seen": {"first": 1}}).as_object().unwrap());
     assert_eq!(run.elapsed().as_secs(), 86_400);
-    assert_eq!(run.legs(), 3);
+    assert_eq!(run.attempts(), 3);
     assert_eq!(run.result().unwrap().unwrap().content.len(), 2);
     assert!(run.error().is_none() && run.structured().is_none());
 

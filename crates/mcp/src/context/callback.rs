@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use longhaul_core::{FailureKind, Timestamp};
-use longhaul_engine::Leg;
+use longhaul_engine::Attempt;
 use rmcp::ErrorData;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -55,8 +55,8 @@ impl TaskContext {
         F: FnOnce(String) -> Fut,
         Fut: Future<Output = Result<(), E>>,
     {
-        let leg = match &self.0.run {
-            Run::Task(leg) => leg,
+        let attempt = match &self.0.run {
+            Run::Task(attempt) => attempt,
             Run::Plain(call) => {
                 let message =
                     format!("this tool waits for the callback `{name}`, which a plain call cannot; call it as a task");
@@ -64,32 +64,32 @@ impl TaskContext {
             }
         };
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        let text = leg
+        let text = attempt
             .step(name, async || {
-                let at = leg.now();
+                let at = attempt.now();
                 let until = at.plus_ms(wait_ms);
-                let token = CallbackToken::random(leg.task().key(), leg.ids());
+                let token = CallbackToken::random(attempt.task().key(), attempt.ids());
                 // On record before anybody has it: the value may come before the hand-out is over.
-                leg.admit_token(&token.hash(), name, until).await;
+                attempt.admit_token(&token.hash(), name, until).await;
                 hand_out(token.text()).await?;
-                Ok(write(leg, name, HandedOut { at, until }).await)
+                Ok(write(attempt, name, HandedOut { at, until }).await)
             })
             .await?;
-        let HandedOut { at, until } = read(leg, name, &text).await;
-        match leg.fact(name, at, Some(until)).await {
-            Some(text) => Ok(Some(read_value(leg, name, &text).await)),
+        let HandedOut { at, until } = read(attempt, name, &text).await;
+        match attempt.signal(name, at, Some(until)).await {
+            Some(text) => Ok(Some(read_value(attempt, name, &text).await)),
             None => Ok(None),
         }
     }
 }
 
 /// What a callback brought.
-async fn read_value<T: DeserializeOwned>(leg: &Leg, name: &str, text: &str) -> T {
+async fn read_value<T: DeserializeOwned>(attempt: &Attempt, name: &str, text: &str) -> T {
     match serde_json::from_str(text) {
         Ok(value) => value,
         Err(error) => {
             let message = format!("the value that the callback `{name}` brought is not what the tool expects: {error}");
-            leg.fail(FailureKind::Tool, message).await
+            attempt.fail(FailureKind::Tool, message).await
         }
     }
 }

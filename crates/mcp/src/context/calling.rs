@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use longhaul_core::{TaskId, Timestamp};
-use longhaul_engine::{CallError, ChildEnd, Leg};
+use longhaul_engine::{Attempt, CallError, ChildEnd};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, JsonObject};
 use serde::Serialize;
@@ -59,19 +59,19 @@ impl TaskContext {
     /// If this task's owner may have no more unfinished tasks, a call waits until another call of this task has ended.
     ///
     /// # Errors
-    /// The error that the called tool ended with, also in a later leg. What it asks of its callers is part of it: a
+    /// The error that the called tool ended with, also in a later attempt. What it asks of its callers is part of it: a
     /// result with `is_error` is not an error here. An error with other words if the child was cancelled, was given up
     /// or missed its deadline, has a result of more than 4 MiB, or was not accepted: because its tool does not take
     /// these arguments, because calls of it do not become tasks, because of a limit of the owner while no other call of
     /// this task runs, or because it would be too deep. The last are not recorded: calling this again tries again.
     pub async fn call(&self, name: &str, tool: &str, arguments: impl Serialize) -> Result<CallToolResult, ErrorData> {
-        let (leg, calls) = self.caller_of_tools()?;
+        let (attempt, calls) = self.caller_of_tools()?;
         let arguments = object(tool, arguments)?;
         let prepare = || async {
-            let call = calls.call_of(leg, tool, arguments, self.caller()).await;
+            let call = calls.call_of(attempt, tool, arguments, self.caller()).await;
             call.map_err(NotMade::Wrong)
         };
-        let end = leg.call(name, id_of(leg, b"child", name), prepare).await;
+        let end = attempt.call(name, id_of(attempt, b"child", name), prepare).await;
         result_of(name, end.map_err(error_of)?)
     }
 
@@ -107,35 +107,35 @@ impl TaskContext {
         arguments: impl Serialize,
         at: SystemTime,
     ) -> Result<String, ErrorData> {
-        let (leg, calls) = self.caller_of_tools()?;
+        let (attempt, calls) = self.caller_of_tools()?;
         let arguments = object(tool, arguments)?;
-        let id = id_of(leg, b"later", name);
+        let id = id_of(attempt, b"later", name);
         let prepare = || async {
-            let mut call = calls.call_of(leg, tool, arguments, self.caller()).await.map_err(NotMade::Wrong)?;
+            let mut call = calls.call_of(attempt, tool, arguments, self.caller()).await.map_err(NotMade::Wrong)?;
             call.not_before = Some(timestamp(at));
             Ok(call)
         };
-        leg.begin(name, id, prepare).await.map_err(error_of)?;
+        attempt.begin(name, id, prepare).await.map_err(error_of)?;
         Ok(id.to_string())
     }
 
     /// What calls other tools.
-    fn caller_of_tools(&self) -> Result<(&Leg, &Arc<dyn Calls>), ErrorData> {
-        let Run::Task(leg) = &self.0.run else {
+    fn caller_of_tools(&self) -> Result<(&Attempt, &Arc<dyn Calls>), ErrorData> {
+        let Run::Task(attempt) = &self.0.run else {
             let message = "this tool calls other tools, which works in tasks only: its server should name it with \
                            `TaskPolicy::required`";
             return Err(ErrorData::invalid_request(message, None));
         };
         match &self.0.calls {
-            Some(calls) => Ok((leg, calls)),
+            Some(calls) => Ok((attempt, calls)),
             None => Err(ErrorData::internal_error("tools cannot be called from here", None)),
         }
     }
 }
 
-/// The id of the task that this leg's task makes under `name`.
-fn id_of(leg: &Leg, kind: &[u8], name: &str) -> TaskId {
-    let maker = leg.task();
+/// The id of the task that this attempt's task makes under `name`.
+fn id_of(attempt: &Attempt, kind: &[u8], name: &str) -> TaskId {
+    let maker = attempt.task();
     named_openly(&maker.owner, maker.created_at, &[kind, maker.id.as_bytes(), name.as_bytes()]).id
 }
 

@@ -88,16 +88,16 @@ impl TaskContext {
                 capabilities::check(&self.0.capabilities, &request).map_err(|error| call.refusal(error))?;
                 call.ask(key, request).await
             }
-            Run::Task(leg) => {
+            Run::Task(attempt) => {
                 capabilities::check(&self.0.capabilities, &request)?;
                 let request = serde_json::to_string(&request)
                     .map_err(|error| errors::internal("a question could not be written", &error))?;
-                let answer = leg.ask(key, request).await;
+                let answer = attempt.ask(key, request).await;
                 match serde_json::from_str(&answer) {
                     Ok(answer) => asking::unless_refused(answer),
                     Err(error) => {
                         let message = format!("the recorded answer to `{key}` cannot be read: {error}");
-                        leg.fail(FailureKind::Corrupt, message).await
+                        attempt.fail(FailureKind::Corrupt, message).await
                     }
                 }
             }

@@ -1,4 +1,5 @@
-//! A plain call: it has no record and no later leg. Waiting either ends the call, or is done while the call is open.
+//! A plain call: it has no record and no later attempt. Waiting either ends the call, or is done while the call is
+//! open.
 
 use std::future::Future;
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! Variables: small state that outlives legs.
+//! Variables: small state that outlives attempts.
 
 use std::future::Future;
 
@@ -71,7 +71,7 @@ impl From<VariableError> for ErrorData {
 }
 
 impl TaskContext {
-    /// The variable `name` as it was last [set](Self::set), in this leg or an earlier one; `None` if it is not set.
+    /// The variable `name` as it was last [set](Self::set), in this attempt or an earlier one; `None` if it is not set.
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;
@@ -88,16 +88,16 @@ impl TaskContext {
     /// [`VariableError::WrongType`] if it holds something that is not a `T`.
     pub async fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, VariableError> {
         let value = match &self.0.run {
-            Run::Task(leg) => leg.variable(name).await,
+            Run::Task(attempt) => attempt.variable(name).await,
             Run::Plain(call) => call.variable(name),
         };
         let read = value.map(serde_json::from_value).transpose();
         read.map_err(|cause| VariableError::WrongType { name: name.to_owned(), cause })
     }
 
-    /// Sets a variable: small state that outlives legs and that later legs read with [`get`](Self::get). Unlike a step,
-    /// a variable can change. In a plain call it lives as long as the call. A value that is written as JSON `null`,
-    /// such as `None`, removes the variable.
+    /// Sets a variable: small state that outlives attempts and that later attempts read with [`get`](Self::get). Unlike
+    /// a step, a variable can change. In a plain call it lives as long as the call. A value that is written as JSON
+    /// `null`, such as `None`, removes the variable.
     ///
     /// # Errors
     /// [`VariableError`] if the value is not JSON or exceeds a limit.
@@ -124,7 +124,7 @@ impl TaskContext {
 
     async fn set_value(&self, name: &str, value: Value) -> Result<(), VariableError> {
         let set = match &self.0.run {
-            Run::Task(leg) => leg.set_variable(name, value).await,
+            Run::Task(attempt) => attempt.set_variable(name, value).await,
             Run::Plain(call) => call.set_variable(name, value),
         };
         set.map_err(|cause| VariableError::Limit { name: name.to_owned(), cause })

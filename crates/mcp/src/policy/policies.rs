@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use longhaul_core::{NOTICE_TOOL, ToolClass, limits};
+use longhaul_core::{ToolClass, WEBHOOK_DELIVERY_TOOL, limits};
 use longhaul_engine::Ended;
 
 use super::{Need, TaskPolicy};
@@ -79,10 +79,10 @@ impl Policies {
         &self.cleaners
     }
 
-    /// The policy of this tool; `None` if its calls are plain. Nobody's call becomes a notice.
+    /// The policy of this tool; `None` if its calls are plain. Nobody's call becomes a webhook delivery.
     #[must_use]
     pub fn get(&self, tool: &str) -> Option<Cow<'_, TaskPolicy>> {
-        if tool == NOTICE_TOOL {
+        if tool == WEBHOOK_DELIVERY_TOOL {
             return None;
         }
         match self.named.get(tool) {
@@ -155,10 +155,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_policy_makes_a_notice_of_a_call() {
-        let mut policies = Policies::from(BTreeMap::from([(NOTICE_TOOL.to_owned(), TaskPolicy::optional())]));
+    fn no_policy_makes_a_webhook_delivery_of_a_call() {
+        let mut policies = Policies::from(BTreeMap::from([(WEBHOOK_DELIVERY_TOOL.to_owned(), TaskPolicy::optional())]));
         policies.decide_by(|_tool| Some(TaskPolicy::optional()));
         assert!(policies.get("report").is_some());
-        assert!(policies.get(NOTICE_TOOL).is_none());
+        assert!(policies.get(WEBHOOK_DELIVERY_TOOL).is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! Which scopes a message needs, by its method and the tools that it names, in all dialects: this is decided here
-//! alone, before any dialect or tool sees the message, and without looking for the task that it is about.
+//! Which scopes a message needs, by its method and the tools that it names, in all protocol versions: this is decided
+//! here alone, before any protocol version or tool sees the message, and without looking for the task that it is about.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::Body;
-use crate::dialect::Endpoint;
+use crate::protocol_version::Endpoint;
 use crate::settings::NeededScopes;
 use crate::shared::body::json;
 use crate::shared::message::Message;
@@ -113,7 +113,7 @@ impl Gate<'_> {
 }
 
 impl Denied {
-    /// The answer to the message with this id, the same in every dialect.
+    /// The answer to the message with this id, the same in every protocol version.
     pub(super) fn answer(self, id: Option<&RequestId>) -> Response<Body> {
         let error = self.error();
         self.refusing(reply::error_with(StatusCode::FORBIDDEN, id, &error))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_core::RequestedTerms;
-use longhaul_engine::{Call, Leg};
+use longhaul_engine::{Attempt, Call};
 use rmcp::model::{CallToolRequestParams, ClientCapabilities, JsonObject, RequestMetaObject};
 use rmcp::{ErrorData, ServerHandler};
 
@@ -25,7 +25,7 @@ pub(super) struct CallsOf<H> {
 impl<H: ServerHandler> Calls for CallsOf<H> {
     async fn call_of(
         &self,
-        leg: &Leg,
+        attempt: &Attempt,
         tool: &str,
         mut arguments: Option<JsonObject>,
         caller: Option<&VerifiedCaller>,
@@ -42,13 +42,13 @@ impl<H: ServerHandler> Calls for CallsOf<H> {
         checked.map_err(|why| ErrorData::invalid_params(why, None))?;
         let mut meta = RequestMetaObject::default();
         meta.set_client_capabilities(ClientCapabilities::default());
-        if let Some(trace) = &leg.task().trace {
+        if let Some(trace) = &attempt.task().trace {
             meta.0.0.insert("traceparent".to_owned(), trace.as_str().into());
         }
         let mut params = CallToolRequestParams::new(tool.to_owned());
         params.arguments = arguments;
         let new = NewTask {
-            caller: &VerifiedCaller::principal_of(caller, leg.task().owner),
+            caller: &VerifiedCaller::principal_of(caller, attempt.task().owner),
             tool: tool.to_owned(),
             call: StoredCall::new(params, meta, BTreeMap::new()),
             policy: &policy,

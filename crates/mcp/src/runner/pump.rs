@@ -7,7 +7,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use longhaul_core::Progress;
-use longhaul_engine::Leg;
+use longhaul_engine::Attempt;
 use rmcp::ErrorData;
 use rmcp::model::{
     ClientCapabilities, ClientJsonRpcMessage, ClientResult, InputRequest, JsonRpcRequest, RequestId,
@@ -21,17 +21,17 @@ use crate::shared::{asking, capabilities, errors};
 
 /// Runs a tool and takes what it sends.
 pub(super) struct Pump {
-    leg: Leg,
+    attempt: Attempt,
     declared: ClientCapabilities,
     pipes: Pipes,
     log: Arc<TaskLog>,
-    /// How many requests the tool has sent in this leg. They are named by their number: a tool that does the same in
-    /// every leg sends the same requests in the same order.
+    /// How many requests the tool has sent in this attempt. They are named by their number: a tool that does the same
+    /// in every attempt sends the same requests in the same order.
     requests: u32,
     open: FuturesUnordered<BoxFuture<'static, ClientJsonRpcMessage>>,
 }
 
-/// Ends the tool when its leg is aborted.
+/// Ends the tool when its attempt is aborted.
 struct AbortOnDrop<T>(JoinHandle<T>);
 
 impl<T> Drop for AbortOnDrop<T> {
@@ -41,8 +41,8 @@ impl<T> Drop for AbortOnDrop<T> {
 }
 
 impl Pump {
-    pub(super) fn new(leg: Leg, declared: ClientCapabilities, pipes: Pipes, log: Arc<TaskLog>) -> Self {
-        Self { leg, declared, pipes, log, requests: 0, open: FuturesUnordered::new() }
+    pub(super) fn new(attempt: Attempt, declared: ClientCapabilities, pipes: Pipes, log: Arc<TaskLog>) -> Self {
+        Self { attempt, declared, pipes, log, requests: 0, open: FuturesUnordered::new() }
     }
 
     /// Runs `tool` to its end. Dropping this stops it at its next await point.
@@ -81,7 +81,7 @@ impl Pump {
                 ServerNotification::ProgressNotification(progress) => {
                     let params = progress.params;
                     let (done, total) = (params.progress, params.total);
-                    self.leg.progress(Progress { done, total, message: params.message });
+                    self.attempt.progress(Progress { done, total, message: params.message });
                 }
                 ServerNotification::LoggingMessageNotification(message) => self.log.add(message.params),
                 // The others need a stream, and a task has none.
@@ -97,8 +97,8 @@ impl Pump {
         match self.question(request) {
             Ok(Question::Ping) => self.send(ClientJsonRpcMessage::response(ClientResult::empty(()), id)),
             Ok(Question::Ask { key, request }) => {
-                let leg = self.leg.clone();
-                self.open.push(Box::pin(async move { answer(&leg.ask(&key, request).await, id) }));
+                let attempt = self.attempt.clone();
+                self.open.push(Box::pin(async move { answer(&attempt.ask(&key, request).await, id) }));
             }
             Err(error) => self.send(ClientJsonRpcMessage::error(error, Some(id))),
         }

@@ -1,6 +1,6 @@
-//! Accepting a tool call as a task: the same for all dialects.
+//! Accepting a tool call as a task: the same for all protocol versions.
 
-use longhaul_core::{Cleaning, Principal, RequestedTerms, Terms, TraceParent, limits};
+use longhaul_core::{Cleanup, Principal, RequestedTerms, Terms, TraceParent, limits};
 use longhaul_engine::{Accepted, Call, Idempotency};
 use rmcp::ErrorData;
 
@@ -43,7 +43,7 @@ pub(crate) fn call(shared: &Shared, mut new: NewTask<'_>) -> Result<Call, ErrorD
         terms: Terms::negotiate(new.policy.terms(), new.requested),
         idempotency: new.idempotency,
         trace,
-        cleaning: if is_cleaned { Cleaning::ARMED } else { Cleaning::None },
+        cleanup: if is_cleaned { Cleanup::ARMED } else { Cleanup::None },
         not_before,
     })
 }

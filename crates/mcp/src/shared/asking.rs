@@ -82,7 +82,7 @@ pub(crate) fn question(shared: &Shared, task: &Task, ask: &Ask) -> Result<Questi
     Ok(Question { id, method, params })
 }
 
-/// Checks that a stored question can be read, for dialects that send its stored text.
+/// Checks that a stored question can be read, for protocol versions that send its stored text.
 pub(crate) fn check(ask: &Ask) -> Result<(), ErrorData> {
     read(ask).map(drop)
 }

@@ -1,5 +1,5 @@
 //! The tokens of callbacks: which task, and a secret whose hash is in the task's journal. So nobody can forge one, it
-//! is good for one fact of one task, and every instance verifies it without a key.
+//! is good for one signal of one task, and every instance verifies it without a key.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -90,7 +90,7 @@ pub(crate) fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
     context.extensions.get::<Parts>()
 }
 
-/// How the call ends early, if its dialect says so.
+/// How the call ends early, if its protocol version says so.
 pub(crate) fn ending(context: &RequestContext<RoleServer>) -> Option<Ending> {
     parts(context)?.extensions.get::<Ending>().cloned()
 }

@@ -1,4 +1,4 @@
-//! A request as the dialects see it: read once, with what is known about its client.
+//! A request as the protocol versions see it: read once, with what is known about its client.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ pub(crate) struct Incoming<'a> {
     /// Where names are valid that the client chose.
     pub(crate) scope: Scope,
     pub(crate) client: &'a Client,
-    /// The whole request, for dialects that pass it on.
+    /// The whole request, for protocol versions that pass it on.
     pub(crate) http: &'a Request<Bytes>,
 }
 
@@ -64,8 +64,8 @@ impl Client {
         Self { revision, session }
     }
 
-    /// The negotiated revision, under the name that its client uses: a date, or the name of a dialect's own revision.
-    /// In the handshake itself this has no meaning; there it is in the result.
+    /// The negotiated revision, under the name that its client uses: a date, or the name of a protocol version's own
+    /// revision. In the handshake itself this has no meaning; there it is in the result.
     pub(crate) fn revision(&self) -> &str {
         &self.revision
     }

@@ -1,7 +1,7 @@
-//! How much memory requests and legs may use for what was sent to them.
+//! How much memory requests and attempts may use for what was sent to them.
 //!
-//! Requests and legs have a share each, so that neither has to wait for the other. A request that costs little takes
-//! nothing, so that polls are answered while large calls wait.
+//! Requests and attempts have a share each, so that neither has to wait for the other. A request that costs little
+//! takes nothing, so that polls are answered while large calls wait.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ const REQUESTS_BYTES_MAX: usize = 48 * 1024 * 1024;
 /// Bytes that one request may use. A permit of the semaphore is a KiB.
 const REQUEST_BYTES_MAX: usize = limits::REQUEST_MEMORY_BYTES_MAX;
 
-/// Bytes that all legs together may use for their arguments.
-const LEGS_BYTES_MAX: usize = 48 * 1024 * 1024;
+/// Bytes that all attempts together may use for their arguments.
+const ATTEMPTS_BYTES_MAX: usize = 48 * 1024 * 1024;
 
 /// A request that costs no more is not counted.
 const FREE_BYTES_MAX: usize = 64 * 1024;
@@ -49,18 +49,18 @@ const ID_BYTES_MAX: usize = 256;
 /// The memory of one server.
 pub(crate) struct Memory {
     requests: Arc<Semaphore>,
-    legs: Arc<Semaphore>,
+    attempts: Arc<Semaphore>,
     journals: Arc<Semaphore>,
 }
 
 impl Default for Memory {
     fn default() -> Self {
         let share = |bytes: usize| Arc::new(Semaphore::new(bytes / 1024));
-        Self { requests: share(REQUESTS_BYTES_MAX), legs: share(LEGS_BYTES_MAX), journals: share(1024) }
+        Self { requests: share(REQUESTS_BYTES_MAX), attempts: share(ATTEMPTS_BYTES_MAX), journals: share(1024) }
     }
 }
 
-/// Memory that a request or a leg may use until this is dropped.
+/// Memory that a request or an attempt may use until this is dropped.
 pub(crate) struct Held(Option<OwnedSemaphorePermit>);
 
 impl Held {
@@ -113,15 +113,15 @@ impl Memory {
         }
     }
 
-    /// Waits until there is memory for a leg with these arguments, for as long as it takes: the leg is counted from
-    /// then on.
-    pub(crate) async fn for_leg(&self, request: &str) -> Held {
+    /// Waits until there is memory for an attempt with these arguments, for as long as it takes: the attempt is counted
+    /// from then on.
+    pub(crate) async fn for_attempt(&self, request: &str) -> Held {
         let bytes = Weight::of(request.as_bytes()).kept;
         if bytes <= FREE_BYTES_MAX {
             return Held::NOTHING;
         }
-        let permits = kib(bytes.min(LEGS_BYTES_MAX));
-        Held(Arc::clone(&self.legs).acquire_many_owned(permits).await.ok())
+        let permits = kib(bytes.min(ATTEMPTS_BYTES_MAX));
+        Held(Arc::clone(&self.attempts).acquire_many_owned(permits).await.ok())
     }
 
     /// Waits until no other request reads a journal, which may take [`limits::ENTRIES_MAX`] times

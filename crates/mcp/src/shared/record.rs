@@ -71,7 +71,7 @@ impl StoredCall {
         self
     }
 
-    /// What the tool is called with in a leg: what came with the call, or with the latest round of answers.
+    /// What the tool is called with in an attempt: what came with the call, or with the latest round of answers.
     pub(crate) fn into_params(
         self,
         tool: &str,

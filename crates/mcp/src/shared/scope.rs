@@ -70,7 +70,7 @@ impl Scope {
 pub(crate) fn is_shared(callers: AnonymousCallers, owner: &OwnerId) -> bool {
     match callers {
         AnonymousCallers::OneUser => false,
-        AnonymousCallers::Strangers => *owner == OwnerId::of(Identity::Anonymous),
+        AnonymousCallers::AnonymousCallers => *owner == OwnerId::of(Identity::Anonymous),
     }
 }
 

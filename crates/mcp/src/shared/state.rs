@@ -1,4 +1,4 @@
-//! The state that all handlers and legs of a server share.
+//! The state that all handlers and attempts of a server share.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::streams::Streams;
 use super::task_logs::TaskLogs;
 use crate::{McpSettings, Policies};
 
-/// What all handlers and legs of a server share.
+/// What all handlers and attempts of a server share.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) policies: Policies,
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) session_streams: SessionStreams,
     /// What tasks log, for those who wait for them.
     pub(crate) logs: TaskLogs,
-    /// What requests and legs may use.
+    /// What requests and attempts may use.
     pub(crate) memory: Arc<Memory>,
     /// Cancelled when open streams are to end.
     pub(crate) closing: CancellationToken,

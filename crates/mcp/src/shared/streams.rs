@@ -1,7 +1,7 @@
 //! How many streams and waits an owner has open: subscriptions, requests that wait for a result, and plain calls.
 //!
 //! One process counts its own, and a stream that ends, in whichever way, is counted no longer. Where each process has
-//! one request at a time, the store counts: each stream takes one of the owner's places, which is a mailbox, until it
+//! one request at a time, the store counts: each stream takes one of the owner's permits, which is a mailbox, until it
 //! would have to end at the latest. That is one write, nothing has to be given back, and what a dead process held is
 //! free again by itself.
 
@@ -22,7 +22,7 @@ use crate::shared::{audited, errors};
 /// When to come again, if nothing says when a stream ends.
 const RETRY_MS: u64 = 1_000;
 
-/// How many places are tried in the store. An owner who has taken half of them is refused wrongly once in 250 times.
+/// How many permits are tried in the store. An owner who has taken half of them is refused wrongly once in 250 times.
 const TRIES_MAX: u32 = 8;
 
 /// The streams and waits that are open.
@@ -95,7 +95,7 @@ impl Streams {
     /// # Errors
     /// If the owner has too many already.
     pub(crate) async fn open(&self, owner: OwnerId, longest_ms: u64) -> Result<Held, ErrorData> {
-        self.place(owner, longest_ms).await.map_err(|TooMany { max, retry_ms }| {
+        self.permit(owner, longest_ms).await.map_err(|TooMany { max, retry_ms }| {
             audited::stream_refused(owner);
             let message = format!(
                 "you have {max} streams, waits and calls open, which is the limit; close some, or poll for results \
@@ -108,34 +108,34 @@ impl Streams {
     /// Counts a wait of the owner that lasts for `longest_ms` at most; `None` if the owner has too many already.
     /// Nothing is refused then: the request is answered without waiting.
     pub(crate) async fn open_if_free(&self, owner: OwnerId, longest_ms: u64) -> Option<Held> {
-        self.place(owner, longest_ms).await.ok()
+        self.permit(owner, longest_ms).await.ok()
     }
 
-    async fn place(&self, owner: OwnerId, longest_ms: u64) -> Result<Held, TooMany> {
+    async fn permit(&self, owner: OwnerId, longest_ms: u64) -> Result<Held, TooMany> {
         let Some(max) = self.max else { return Ok(Held::default()) };
         let too_many = |retry_ms| TooMany { max, retry_ms };
         match self.counted {
             StreamsCounted::InProcess => self.open_here.open(owner, max).ok_or(too_many(RETRY_MS)),
-            StreamsCounted::InStore => match self.take_place(owner, max, longest_ms).await {
+            StreamsCounted::InStore => match self.take_permit(owner, max, longest_ms).await {
                 Ok(()) => Ok(Held::default()),
                 Err(retry_ms) => Err(too_many(retry_ms)),
             },
         }
     }
 
-    /// Takes one of the owner's places in the store.
+    /// Takes one of the owner's permits in the store.
     ///
     /// # Errors
     /// If all that it tries are taken: after which time one of them is free.
-    async fn take_place(&self, owner: OwnerId, max: u32, longest_ms: u64) -> Result<(), u64> {
+    async fn take_permit(&self, owner: OwnerId, max: u32, longest_ms: u64) -> Result<(), u64> {
         let ports = self.engine.ports();
         let mut random = [0; 4];
         ports.ids.fill(&mut random);
         let first = u32::from_be_bytes(random);
         let mut free_at: Option<Timestamp> = None;
         for number in 0..TRIES_MAX.min(max) {
-            let place = first.wrapping_add(number) % max.max(1);
-            let mailbox = MailboxId::of(&[b"open stream", &place.to_be_bytes()]);
+            let permit = first.wrapping_add(number) % max.max(1);
+            let mailbox = MailboxId::of(&[b"open stream", &permit.to_be_bytes()]);
             let until = ports.clock.now().plus_ms(longest_ms);
             match self.engine.leave(&owner, &mailbox, &until.as_ms().to_string(), until).await {
                 Ok(Left::First) => return Ok(()),

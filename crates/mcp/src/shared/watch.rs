@@ -3,7 +3,7 @@
 //!
 //! A [`TaskWatch`] reads its tasks whenever this process changes one of them, and from time to time in case another
 //! process does. It returns what has not been reported to its client yet, one [`Event`] at a time.
-//! The dialects turn the events into messages, each in its own way, and decide nothing else.
+//! The protocol versions turn the events into messages, each in its own way, and decide nothing else.
 //!
 //! A watch is driven by the reader of the answer, and spawns nothing. When the client leaves, the answer is dropped,
 //! and the watch with it.
@@ -29,8 +29,8 @@ const PAUSE_MS_FIRST: u64 = 4;
 /// What a watch reports. The events of one look come in the order in which they are listed here.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
-    /// Nothing was [sent](TaskWatch::sent) for a while. A dialect that holds a connection open sends a keep-alive
-    /// comment.
+    /// Nothing was [sent](TaskWatch::sent) for a while. A protocol version that holds a connection open sends a
+    /// keep-alive comment.
     KeepAlive,
     /// The task no longer exists.
     Gone(TaskKey),
@@ -343,7 +343,8 @@ impl Watched {
         if reported.status.as_deref() != Some(task.status().as_str()) {
             events.push(Event::Status(Arc::clone(task)));
         }
-        // Dialects promise that progress grows, and a leg that starts again repeats what was reported before.
+        // Protocol versions promise that progress grows, and an attempt that starts again repeats what was reported
+        // before.
         let grown =
             task.progress.iter().filter(|progress| reported.progress.is_none_or(|reported| progress.done > reported));
         events.extend(grown.map(|progress| Event::Progress(Arc::clone(task), progress.clone())));

@@ -42,7 +42,7 @@ impl Transport<RoleServer> for Wire {
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
-        // If the server's end is closed, the leg is over and the message has no reader.
+        // If the server's end is closed, the attempt is over and the message has no reader.
         drop(self.out.send(message));
         ready(Ok(()))
     }

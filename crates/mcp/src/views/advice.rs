@@ -9,9 +9,9 @@ const JOB_CADENCE: [(u64, u64); 2] = [(10_000, 1), (60_000, 5)];
 /// The same for older jobs.
 const JOB_CADENCE_LAST_S: u64 = 30;
 
-/// How long to wait before each poll, in seconds, for a dialect that says it once: the interval of a young task would
-/// be much too short for the rest of a long one. Whole seconds are integers on the wire: some decoders take nothing
-/// else.
+/// How long to wait before each poll, in seconds, for a protocol version that says it once: the interval of a young
+/// task would be much too short for the rest of a long one. Whole seconds are integers on the wire: some decoders take
+/// nothing else.
 pub(crate) fn poll_interval_once_s(task: &Task, now: Timestamp) -> Value {
     let settled_ms = task.terms.poll_interval_ms(age_ms(task, now).max(limits::POLL_SETTLED_MS));
     let ms = settled_ms.max(task.poll_interval_ms(now));

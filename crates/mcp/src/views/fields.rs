@@ -87,7 +87,7 @@ pub(crate) fn progress_params(progress: &Progress) -> Map<String, Value> {
     params
 }
 
-/// A `notifications/progress` message, with what a dialect adds to its parameters.
+/// A `notifications/progress` message, with what a protocol version adds to its parameters.
 pub(crate) fn progress_notification<const N: usize>(
     token: &ProgressToken,
     progress: &Progress,
@@ -102,7 +102,8 @@ pub(crate) fn progress_notification<const N: usize>(
 /// The key in a task's `_meta` under which clients find the variables that its tool has set.
 pub(crate) const VARIABLES: &str = "dev.longhaul/variables";
 
-/// The key in `_meta` under which a dialect that has no field for progress shows it, as `notifications/progress` does.
+/// The key in `_meta` under which a protocol version that has no field for progress shows it, as
+/// `notifications/progress` does.
 pub(crate) const PROGRESS: &str = "dev.longhaul/progress";
 
 /// The variables of the task; `None` if its tool has set none.

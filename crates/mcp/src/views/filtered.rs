@@ -1,5 +1,5 @@
 //! `dev.longhaul/tasks/list`, a method of our own: those of the caller's tasks that have some status, or are calls of
-//! some tool. It is the same in each dialect that has it, with the statuses of the Tasks extension.
+//! some tool. It is the same in each protocol version that has it, with the statuses of the Tasks extension.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ struct Params {
     cursor: Option<String>,
 }
 
-/// Whether this caller may list its tasks: not if strangers share an owner, who would see each other's tasks.
+/// Whether this caller may list its tasks: not if anonymous callers share an owner, who would see each other's tasks.
 pub(crate) fn is_for(call: &Incoming<'_>, shared: &Shared) -> bool {
     !scope::is_shared(shared.settings.anonymous_callers, &call.owner)
 }

@@ -1,4 +1,4 @@
-//! What a plain call would have answered, once its task has ended: what dialects of older revisions show
+//! What a plain call would have answered, once its task has ended: what protocol versions of older revisions show
 //! of a result.
 
 use longhaul_core::{Failure, FailureKind, State, Task};

@@ -18,7 +18,8 @@ use crate::views::fields::{self, VARIABLES, error, rfc3339, status_message};
 /// The key in `_meta` that says which subscription a message belongs to.
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// A task as this dialect shows it: `Task` of the specification, with the fields that the message around it adds.
+/// A task as this protocol version shows it: `Task` of the specification, with the fields that the message around it
+/// adds.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct View<'a> {

@@ -1,4 +1,5 @@
-//! Arguments that do not match the input schema of their tool: refused at once in every dialect, without a task.
+//! Arguments that do not match the input schema of their tool: refused at once in every protocol version, without a
+//! task.
 
 use longhaul_core::OwnerId;
 use serde_json::{Value, json};

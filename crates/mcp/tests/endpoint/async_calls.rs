@@ -112,8 +112,11 @@ async fn a_call_that_is_not_accepted_has_a_token_that_gives_the_reason() {
     assert!(explained["content"][0]["text"].as_str().unwrap().contains("synchronously"), "{explained}");
     let joined = client.result(&world.mcp, "tools/async/join", json!({"token": token})).await;
     assert_eq!(joined, json!({"accepted": false, "token": token}));
-    let stranger = Older::connect_as(&world.mcp, "2025-06-18", bob(), everything()).await;
-    assert_eq!(stranger.error(&world.mcp, "tools/async/get", json!({"token": token, "timeout": 0})).await.0, -32602);
+    let anonymous_caller = Older::connect_as(&world.mcp, "2025-06-18", bob(), everything()).await;
+    assert_eq!(
+        anonymous_caller.error(&world.mcp, "tools/async/get", json!({"token": token, "timeout": 0})).await.0,
+        -32602
+    );
     for params in [json!({"name": "no_such_tool"}), json!({}), json!({"name": "add", "keepAlive": -1})] {
         assert_eq!(client.error(&world.mcp, "tools/async/call", params).await.0, -32602);
     }
@@ -143,8 +146,8 @@ async fn several_clients_join_and_may_extend_the_retention() {
     world.work().await;
     world.clock.advance_ms(86_399_000);
     assert_eq!(get(&other, &world.mcp, &token).await["content"][0]["text"], "attempt 2");
-    let stranger = Older::connect_as(&world.mcp, "2025-06-18", bob(), everything()).await;
-    assert_eq!(stranger.error(&world.mcp, "tools/async/join", json!({"token": token})).await.0, -32602);
+    let anonymous_caller = Older::connect_as(&world.mcp, "2025-06-18", bob(), everything()).await;
+    assert_eq!(anonymous_caller.error(&world.mcp, "tools/async/join", json!({"token": token})).await.0, -32602);
 }
 
 #[tokio::test]
@@ -207,8 +210,8 @@ async fn progress_comes_with_a_resource_that_can_be_read_and_is_in_no_list() {
         schema::is("2025-11-25", "ReadResourceResult", &read);
         let state: Value = serde_json::from_str(read["contents"][0]["text"].as_str().unwrap()).unwrap();
         assert_eq!((&state["status"], &state["variables"]), (&json!("input_required"), &json!({"seen": 1})));
-        let stranger = Older::connect_as(&world.mcp, "2025-06-18", bob(), everything()).await;
-        assert_eq!(stranger.error(&world.mcp, "resources/read", json!({"uri": uri})).await.0, -32002);
+        let anonymous_caller = Older::connect_as(&world.mcp, "2025-06-18", bob(), everything()).await;
+        assert_eq!(anonymous_caller.error(&world.mcp, "resources/read", json!({"uri": uri})).await.0, -32002);
     }
     let other = client.result(&world.mcp, "resources/read", json!({"uri": "test://x"})).await;
     assert_eq!(other["contents"][0]["text"], "contents", "the server's own");

@@ -1,5 +1,5 @@
-//! The audit log: one line for whatever somebody did to a task, the same in every dialect, with who it was and from
-//! where.
+//! The audit log: one line for whatever somebody did to a task, the same in every protocol version, with who it was and
+//! from where.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl Clients {
         }
     }
 
-    /// A call that becomes a task, in each dialect.
+    /// A call that becomes a task, in each protocol version.
     fn calls(&self, tool: &str, arguments: &Value) -> Vec<(&'static str, Sent)> {
         let plain = json!({"name": tool, "arguments": arguments});
         let with = |name: &str, value: Value| {
@@ -111,7 +111,7 @@ impl Clients {
         ]
     }
 
-    /// A request to cancel a task, in each dialect.
+    /// A request to cancel a task, in each protocol version.
     fn cancels(&self, task: &str) -> Vec<(&'static str, Sent)> {
         let job = json!({"name": "cancel_job", "arguments": {"job_id": task}});
         let mut notification = self.june.sent("tools/async/cancel", json!({"token": task}));
@@ -140,16 +140,16 @@ async fn an_accepted_call_has_one_line_and_its_retry_says_that_it_is_one() {
     let (world, lines) = (World::new(), Lines::default());
     let clients = Clients::of(&world, alice()).await;
     let _capturing = capture(&lines, &world);
-    for (number, (dialect, sent)) in clients.calls("sleeps", &long()).into_iter().enumerate() {
+    for (number, (protocol_version, sent)) in clients.calls("sleeps", &long()).into_iter().enumerate() {
         let sent = sent.with_header("idempotency-key", &format!("key {number}"));
         send(&world, &sent).await;
-        let line = only(&lines, dialect, alice(), ("accept", "done"));
-        assert_eq!(line["tool"], "sleeps", "{dialect}");
+        let line = only(&lines, protocol_version, alice(), ("accept", "done"));
+        assert_eq!(line["tool"], "sleeps", "{protocol_version}");
         world.get(line["task_id"].as_str().unwrap()).await;
         world.clock.advance_ms(1_000);
         send(&world, &sent).await;
-        let retry = only(&lines, dialect, alice(), ("accept", "repeated"));
-        assert_eq!(retry["task_id"], line["task_id"], "{dialect}");
+        let retry = only(&lines, protocol_version, alice(), ("accept", "repeated"));
+        assert_eq!(retry["task_id"], line["task_id"], "{protocol_version}");
     }
 }
 
@@ -160,10 +160,10 @@ async fn a_refused_call_has_one_line_that_says_why() {
     let clients = Clients::of(&world, alice()).await;
     world.start("sleeps", long()).await;
     let _capturing = capture(&lines, &world);
-    for (dialect, sent) in clients.calls("sleeps", &long()) {
+    for (protocol_version, sent) in clients.calls("sleeps", &long()) {
         send(&world, &sent).await;
-        let line = only(&lines, dialect, alice(), ("accept", "refused"));
-        assert_eq!((&line["reason"], line.get("task_id")), (&json!("too_many_open"), None), "{dialect}");
+        let line = only(&lines, protocol_version, alice(), ("accept", "refused"));
+        assert_eq!((&line["reason"], line.get("task_id")), (&json!("too_many_open"), None), "{protocol_version}");
         // Otherwise the next one is counted with it.
         world.clock.advance_ms(60_000);
         longhaul_audit::flush();
@@ -177,15 +177,15 @@ async fn a_cancelled_task_has_one_line_for_each_request_that_wanted_it() {
     for number in 0..clients.cancels("x").len() {
         let task = world.start("sleeps", long()).await;
         let _capturing = capture(&lines, &world);
-        let (dialect, foreign) = others.cancels(&task).swap_remove(number);
+        let (protocol_version, foreign) = others.cancels(&task).swap_remove(number);
         send(&world, &foreign).await;
-        let line = only(&lines, dialect, bob(), ("cancel", "not_found"));
-        assert_eq!((line["task_id"].as_str(), line.get("tool")), (Some(task.as_str()), None), "{dialect}");
-        let (dialect, own) = clients.cancels(&task).swap_remove(number);
+        let line = only(&lines, protocol_version, bob(), ("cancel", "not_found"));
+        assert_eq!((line["task_id"].as_str(), line.get("tool")), (Some(task.as_str()), None), "{protocol_version}");
+        let (protocol_version, own) = clients.cancels(&task).swap_remove(number);
         for outcome in ["done", "unchanged"] {
             send(&world, &own).await;
-            let line = only(&lines, dialect, alice(), ("cancel", outcome));
-            assert_eq!((&line["task_id"], &line["tool"]), (&json!(task), &json!("sleeps")), "{dialect}");
+            let line = only(&lines, protocol_version, alice(), ("cancel", outcome));
+            assert_eq!((&line["task_id"], &line["tool"]), (&json!(task), &json!("sleeps")), "{protocol_version}");
             world.clock.advance_ms(1_000);
         }
     }
@@ -270,7 +270,7 @@ async fn reading_has_no_line() {
     }
 }
 
-/// Requests that poll a task, in each dialect.
+/// Requests that poll a task, in each protocol version.
 fn polls(clients: &Clients, task: &str, token: &str) -> Vec<(&'static str, Sent)> {
     let job = json!({"name": "get_job_status", "arguments": {"job_id": task, "wait_s": 0}});
     vec![
@@ -288,7 +288,7 @@ fn polls(clients: &Clients, task: &str, token: &str) -> Vec<(&'static str, Sent)
 }
 
 #[tokio::test]
-async fn a_flood_of_refused_polls_has_a_few_lines_whose_counts_add_up_in_every_dialect() {
+async fn a_flood_of_refused_polls_has_a_few_lines_whose_counts_add_up_in_every_protocol_version() {
     let (world, lines) = (World::new(), Lines::default());
     let settings = McpSettings { poll_limit: PollLimit::Refuse, ..McpSettings::new([7; 32]) };
     let server = another_instance(&world, settings);
@@ -298,7 +298,7 @@ async fn a_flood_of_refused_polls_has_a_few_lines_whose_counts_add_up_in_every_d
         let params = json!({"name": "sleeps", "arguments": long(), "operation": {"token": token}});
         let begun = world.result(&clients.next.sent("tools/call", params)).await;
         let task = begun["_meta"]["io.modelcontextprotocol/related-task"]["taskId"].as_str().unwrap().to_owned();
-        let (dialect, poll) = polls(&clients, &task, &token).swap_remove(number);
+        let (protocol_version, poll) = polls(&clients, &task, &token).swap_remove(number);
         let _capturing = capture(&lines, &world);
         let mut refused = 0;
         for _ in 0..200 {
@@ -310,15 +310,15 @@ async fn a_flood_of_refused_polls_has_a_few_lines_whose_counts_add_up_in_every_d
         longhaul_audit::flush();
         let written = lines.take();
         let counts: Vec<u64> = written.iter().map(|line| line["count"].as_u64().unwrap()).collect();
-        assert!(refused > 100 && counts.iter().sum::<u64>() == refused, "{dialect}: {refused}, {written:?}");
-        assert!(written.len() < 10, "{dialect}: {written:?}");
+        assert!(refused > 100 && counts.iter().sum::<u64>() == refused, "{protocol_version}: {refused}, {written:?}");
+        assert!(written.len() < 10, "{protocol_version}: {written:?}");
         for line in &written {
             let said = ["event", "outcome", "reason", "task_id", "owner", "address"].map(|name| &line[name]);
             let owner = alice().to_string();
             assert_eq!(
                 said,
                 ["request", "refused", "too_many_polls", &task, &owner, "203.0.113.7"],
-                "{dialect}: {line}"
+                "{protocol_version}: {line}"
             );
         }
     }

@@ -31,13 +31,13 @@ fn text(result: &Value) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// Twice what is seen: at the beginning of the leg, and after the question.
+/// Twice what is seen: at the beginning of the attempt, and after the question.
 fn twice(seen: Value) -> Value {
     json!([seen, seen])
 }
 
 #[tokio::test]
-async fn a_task_shows_who_called_in_every_leg_on_every_machine() {
+async fn a_task_shows_who_called_in_every_attempt_on_every_machine() {
     let world = World::new();
     let created = result(&world, &Sent::call("shows_caller", json!({})), member("ann")).await;
     let id = created["taskId"].as_str().unwrap().to_owned();
@@ -62,7 +62,7 @@ async fn a_task_shows_who_called_after_its_worker_died() {
 }
 
 #[tokio::test]
-async fn every_dialect_stores_who_called() {
+async fn every_protocol_version_stores_who_called() {
     let world = World::new();
     let calls = [
         ("2025-11-25", "tools/call", json!({"name": "shows_caller", "arguments": {}, "task": {}})),

@@ -60,7 +60,7 @@ async fn every_tool_says_whether_it_runs_as_a_task_and_that_is_enforced() {
     let listed = client.result(&world.mcp, "tools/list", json!({})).await;
     schema::is(REVISION, "ListToolsResult", &listed);
     let mut seen: Vec<String> = Vec::new();
-    // The tools for clients without tasks belong to another dialect, which ignores calls that ask for a task.
+    // The tools for clients without tasks belong to another protocol version, which ignores calls that ask for a task.
     let is_ours = |tool: &&Value| tool["name"] != "get_job_status" && tool["name"] != "cancel_job";
     for tool in listed["tools"].as_array().unwrap().iter().filter(is_ours) {
         let support = tool["execution"]["taskSupport"].as_str().unwrap().to_owned();
@@ -185,10 +185,10 @@ async fn a_task_that_does_not_exist_or_is_anothers_is_not_found() {
     let world = World::new();
     let client = connect(&world).await;
     let id = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
-    let stranger = Older::connect_as(&world.mcp, REVISION, bob(), everything()).await;
+    let anonymous_caller = Older::connect_as(&world.mcp, REVISION, bob(), everything()).await;
     let unknown = "01890000-0000-7000-8000-000000000000";
     for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
-        let said = stranger.error(&world.mcp, method, json!({"taskId": id})).await;
+        let said = anonymous_caller.error(&world.mcp, method, json!({"taskId": id})).await;
         assert_eq!(said.0, -32602, "{method}");
         assert_eq!(said, client.error(&world.mcp, method, json!({"taskId": unknown})).await);
         for params in [json!({"taskId": ""}), json!({"taskId": 7}), json!({})] {
@@ -204,14 +204,14 @@ async fn a_task_that_does_not_exist_or_is_anothers_is_not_found() {
 async fn the_list_has_all_tasks_of_its_owner_page_by_page() {
     let world = World::new();
     let client = connect(&world).await;
-    let stranger = Older::connect_as(&world.mcp, REVISION, bob(), everything()).await;
-    start(&stranger, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
+    let anonymous_caller = Older::connect_as(&world.mcp, REVISION, bob(), everything()).await;
+    start(&anonymous_caller, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
     let mut ids = Vec::new();
     for _ in 0..60 {
         ids.push(start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await);
         world.clock.advance_ms(1);
     }
-    // One that was created in another dialect.
+    // One that was created in another protocol version.
     ids.push(world.start("add", json!({"a": 1, "b": 2})).await);
     ids.reverse();
     let first = client.result(&world.mcp, "tasks/list", json!({})).await;
@@ -227,7 +227,7 @@ async fn the_list_has_all_tasks_of_its_owner_page_by_page() {
         let error = client.error(&world.mcp, "tasks/list", json!({"cursor": cursor})).await;
         assert_eq!(error.0, -32602, "{cursor}");
     }
-    assert_eq!(stranger.error(&world.mcp, "tasks/list", json!({"cursor": cursor})).await.0, -32602);
+    assert_eq!(anonymous_caller.error(&world.mcp, "tasks/list", json!({"cursor": cursor})).await.0, -32602);
 }
 
 #[tokio::test]
@@ -290,8 +290,8 @@ async fn only_its_owner_resumes_a_stream() {
     let id = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
     let mut stream = wait_for(&client, &world.mcp, &id).await;
     assert_eq!(world.while_time_passes(stream.next()).await, None);
-    let stranger = Older::connect_as(&world.mcp, REVISION, bob(), everything()).await;
-    assert_eq!(stranger.resume(&world.mcp, &stream.last_event_id).await.status(), 404);
+    let anonymous_caller = Older::connect_as(&world.mcp, REVISION, bob(), everything()).await;
+    assert_eq!(anonymous_caller.resume(&world.mcp, &stream.last_event_id).await.status(), 404);
     assert_eq!(client.resume(&world.mcp, &format!("{}x", stream.last_event_id)).await.status(), 404);
 }
 
@@ -401,7 +401,7 @@ async fn a_retry_with_the_same_key_is_the_same_task() {
 }
 
 #[tokio::test]
-async fn a_task_of_one_dialect_is_read_in_the_other() {
+async fn a_task_of_one_protocol_version_is_read_in_the_other() {
     let world = World::new();
     let client = connect(&world).await;
     let older = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
@@ -409,7 +409,11 @@ async fn a_task_of_one_dialect_is_read_in_the_other() {
     world.work().await;
     let task = world.get(&older).await;
     assert_eq!((&task["status"], &task["result"]["content"][0]["text"]), (&json!("completed"), &json!("3")));
-    assert_eq!(world.get(&newer).await["status"], "completed", "each dialect has its own name for this status");
+    assert_eq!(
+        world.get(&newer).await["status"],
+        "completed",
+        "each protocol version has its own name for this status"
+    );
     assert_eq!(get(&client, &world.mcp, &newer).await["status"], "failed");
     let asks = start(&client, &world.mcp, "reports", json!({})).await;
     world.work().await;

@@ -203,7 +203,7 @@ async fn nobody_sees_the_tasks_of_others() {
 }
 
 #[tokio::test]
-async fn strangers_have_no_list_and_a_single_user_has_one() {
+async fn anonymous_callers_have_no_list_and_a_single_user_has_one() {
     let world = World::new();
     let anonymous = OwnerId::of(Identity::Anonymous);
     let (status, code, _) = world.send(&list(json!({})).of(anonymous)).await.error();

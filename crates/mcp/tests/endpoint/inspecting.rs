@@ -44,11 +44,13 @@ async fn the_owner_sees_the_call_the_journal_and_how_each_entry_came_to_be() {
     assert_eq!((&task["tool"], &task["attempt"]), (&json!("steps"), &json!(2)));
     assert_eq!(task["arguments"], json!({"bytes": 2, "value": {}}));
     assert_eq!((&task["failures"], &task["lastFailure"]), (&json!(0), &Value::Null));
-    let legs = task["legs"].as_array().unwrap();
-    let told: Vec<_> =
-        legs.iter().map(|leg| (leg["attempt"].as_u64().unwrap(), leg["end"].as_str().unwrap())).collect();
+    let attempts = task["attempts"].as_array().unwrap();
+    let told: Vec<_> = attempts
+        .iter()
+        .map(|attempt| (attempt["attempt"].as_u64().unwrap(), attempt["end"].as_str().unwrap()))
+        .collect();
     assert_eq!(told, [(1, "input"), (2, "task")]);
-    assert_eq!((&legs[0]["from"], &legs[1]["to"]), (&task["startedAt"], &task["endedAt"]));
+    assert_eq!((&attempts[0]["from"], &attempts[1]["to"]), (&task["startedAt"], &task["endedAt"]));
     let at = |name: &str| task[name].as_str().unwrap().to_owned();
     assert!(at("startedAt") <= at("endedAt") && at("endedAt") < at("deadlineAt"));
     assert_eq!(task["outcomeBytes"].as_u64().unwrap(), task["task"]["result"].to_string().len() as u64);
@@ -167,19 +169,19 @@ async fn one_journal_is_read_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_leg_that_failed_says_why_and_one_that_runs_has_no_end() {
+async fn an_attempt_that_failed_says_why_and_one_that_runs_has_no_end() {
     let world = World::new();
     let id = world.start("panics_once", json!({})).await;
     world.work().await;
-    let legs = world.result(&inspect(&id)).await["legs"].clone();
+    let attempts = world.result(&inspect(&id)).await["attempts"].clone();
     assert_eq!(
-        (&legs[0]["attempt"], &legs[0]["end"], legs.as_array().unwrap().len()),
+        (&attempts[0]["attempt"], &attempts[0]["end"], attempts.as_array().unwrap().len()),
         (&json!(1), &json!("failed"), 1)
     );
-    assert!(legs[0]["reason"].as_str().unwrap().len() > 5, "{legs}");
+    assert!(attempts[0]["reason"].as_str().unwrap().len() > 5, "{attempts}");
     let id = world.start("stalls_once", json!({})).await;
     world.kill_a_worker_in_the_middle().await;
-    let legs = world.result(&inspect(&id)).await["legs"].clone();
-    let from = legs[0]["from"].clone();
-    assert_eq!(legs, json!([{"attempt": 1, "from": from, "to": null, "end": null}]));
+    let attempts = world.result(&inspect(&id)).await["attempts"].clone();
+    let from = attempts[0]["from"].clone();
+    assert_eq!(attempts, json!([{"attempt": 1, "from": from, "to": null, "end": null}]));
 }

@@ -1,12 +1,12 @@
-//! Nobody learns anything about what belongs to others: in each method of each dialect, what names somebody else's
-//! thing gets the same answer as what names nothing, with the same headers, from the same calls to the store.
+//! Nobody learns anything about what belongs to others: in each method of each protocol version, what names somebody
+//! else's thing gets the same answer as what names nothing, with the same headers, from the same calls to the store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures::future::ready;
 use futures::{StreamExt, stream};
-use harness::dialects::{self, Naming, REVISIONS};
+use harness::protocol_versions::{self, Naming, REVISIONS};
 use http::{HeaderMap, HeaderName, Request, StatusCode};
 use longhaul_core::{Identity, OwnerId, TaskId, TaskKey};
 use longhaul_engine::Settings;
@@ -92,7 +92,7 @@ impl Named {
     }
 }
 
-/// Every request that can name something, in every dialect.
+/// Every request that can name something, in every protocol version.
 fn requests(clients: &Clients, thing: &Thing) -> Vec<Named> {
     let mut all = of_tasks(clients, thing);
     if thing.has_names {
@@ -110,7 +110,7 @@ fn of_tasks(clients: &Clients, thing: &Thing) -> Vec<Named> {
     let mut cancelled = next.sent("notifications/cancelled", json!({"requestId": thing.request}));
     cancelled.body.as_object_mut().unwrap().remove("id");
     let sessions: Vec<_> = clients.older.iter().map(|client| client.session.clone()).collect();
-    let requests = dialects::requests(&thing.task).into_iter().enumerate();
+    let requests = protocol_versions::requests(&thing.task).into_iter().enumerate();
     let mut all: Vec<_> = requests.map(|(number, naming)| Named::wire(number, &naming, &sessions)).collect();
     // It is answered with nothing.
     all.push(Named { tells_owner: false, ..Named::new(("notifications/cancelled", cancelled)) });
@@ -154,7 +154,7 @@ fn of_signed(clients: &Clients, signed: &Signed) -> Vec<Named> {
     let newest_filtered = Sent::new(FILTERED, json!({"tool": "add", "cursor": signed.filtered})).of(clients.owner);
     let posted = [
         ("an answer", answer(core, "result")),
-        ("an answer in another dialect", answer(next, "result")),
+        ("an answer in another protocol version", answer(next, "result")),
         ("a refusal to answer", answer(june, "error")),
         ("a cursor", core.sent("tasks/list", json!({"cursor": signed.cursor}))),
         ("a cursor of a filtered list", core.sent(FILTERED, json!({"tool": "add", "cursor": signed.filtered}))),
@@ -171,7 +171,7 @@ fn of_signed(clients: &Clients, signed: &Signed) -> Vec<Named> {
 }
 
 fn in_sessions(signed: &Signed) -> Vec<Named> {
-    let all = dialects::in_sessions().into_iter().chain(dialects::about_sessions()).enumerate();
+    let all = protocol_versions::in_sessions().into_iter().chain(protocol_versions::about_sessions()).enumerate();
     all.map(|(number, naming)| Named::wire(number, &naming, &signed.sessions)).collect()
 }
 

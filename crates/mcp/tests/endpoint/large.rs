@@ -1,4 +1,4 @@
-//! Requests that would cost too much, in every dialect; and what is not stored of a call.
+//! Requests that would cost too much, in every protocol version; and what is not stored of a call.
 
 use longhaul_core::{TaskKey, TraceParent};
 use serde_json::{Value, json};

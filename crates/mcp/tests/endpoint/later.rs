@@ -1,4 +1,4 @@
-//! Calls that ask to start later, in every dialect.
+//! Calls that ask to start later, in every protocol version.
 
 use longhaul_core::{Status, limits};
 use serde_json::{Value, json};
@@ -29,12 +29,12 @@ async fn status(world: &World) -> Status {
 }
 
 /// Works before the moment and after it: the task ends only then.
-async fn starts_only_then(world: &World, dialect: &str) {
+async fn starts_only_then(world: &World, protocol_version: &str) {
     world.work().await;
-    assert_eq!(status(world).await, Status::Working, "{dialect}");
+    assert_eq!(status(world).await, Status::Working, "{protocol_version}");
     world.clock.advance_ms(HOUR_MS);
     world.work().await;
-    assert_eq!(status(world).await, Status::Completed, "{dialect}");
+    assert_eq!(status(world).await, Status::Completed, "{protocol_version}");
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn clients_without_tasks_get_a_job_that_says_when_it_starts() {
 }
 
 #[tokio::test]
-async fn every_older_dialect_starts_later_too() {
+async fn every_older_protocol_version_starts_later_too() {
     for (revision, method, more) in [
         (REVISION, "tools/call", json!({"task": {}})),
         (REVISION, "tools/call", json!({})),

@@ -40,7 +40,7 @@ async fn with_two_new_tasks() -> World {
 }
 
 #[tokio::test]
-async fn a_call_above_the_limit_of_new_tasks_is_told_when_to_come_again_in_every_dialect() {
+async fn a_call_above_the_limit_of_new_tasks_is_told_when_to_come_again_in_every_protocol_version() {
     let world = with_two_new_tasks().await;
     let refused = world.send(&Sent::new("tools/call", add())).await;
     assert_eq!(refusal(&refused, "newTasksPerMinute"), (429, 60_000));
@@ -144,7 +144,7 @@ async fn a_loop_of_polls_is_refused_and_nobody_else_is() {
 }
 
 #[tokio::test]
-async fn a_loop_of_polls_is_limited_in_every_dialect() {
+async fn a_loop_of_polls_is_limited_in_every_protocol_version() {
     let world = World::new();
     let server = polled(&world, PollLimit::Refuse);
     let id = world.start("sleeps", json!({"ms": 1_200_000})).await;

@@ -306,7 +306,7 @@ async fn a_client_without_tasks_that_asks_for_no_progress_is_answered_at_once() 
     assert_eq!(world.now_ms(), World::new().now_ms(), "no time has passed");
 }
 
-/// What each dialect that repeats its advice says of a task of this age.
+/// What each protocol version that repeats its advice says of a task of this age.
 #[tokio::test]
 async fn a_client_is_told_to_ask_a_young_task_again_soon() {
     let world = World::new();

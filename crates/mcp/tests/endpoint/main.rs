@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 #![expect(deprecated, reason = "older revisions have things that newer ones removed")]
 
+mod anonymous_callers;
 mod arguments;
 mod async_calls;
 mod audit;
@@ -40,7 +41,6 @@ mod schedules;
 mod schema;
 mod scopes;
 mod simulation;
-mod strangers;
 mod task_life;
 mod tasks_parity;
 mod tools;

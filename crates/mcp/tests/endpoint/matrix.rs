@@ -1,4 +1,4 @@
-//! A task that was created in one dialect can be read in every other one, by the same owner.
+//! A task that was created in one protocol version can be read in every other one, by the same owner.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use crate::world::{Sent, World, no_tasks};
 
 const RELATED: &str = "/_meta/io.modelcontextprotocol~1related-task/taskId";
 
-/// The dialects that a client may speak.
+/// The protocol versions that a client may speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Speaks {
     TasksExtension,
@@ -60,7 +60,7 @@ impl Speaks {
         created.pointer(pointer).unwrap_or_else(|| panic!("{self:?}: {created}")).as_str().unwrap().to_owned()
     }
 
-    /// The status of the task, as the dialect names it.
+    /// The status of the task, as the protocol version names it.
     async fn status(self, world: &World, id: &str) -> String {
         let client = self.client(world).await;
         let (answer, pointer) = match self {
@@ -126,7 +126,7 @@ impl Speaks {
 }
 
 #[tokio::test]
-async fn a_task_of_any_dialect_is_read_in_every_dialect() {
+async fn a_task_of_any_protocol_version_is_read_in_every_protocol_version() {
     for creator in ALL {
         let world = World::new();
         let id = creator.create(&world).await;
@@ -144,7 +144,7 @@ async fn a_task_of_any_dialect_is_read_in_every_dialect() {
 }
 
 #[tokio::test]
-async fn a_cancelled_task_of_any_dialect_is_cleaned_up_after() {
+async fn a_cancelled_task_of_any_protocol_version_is_cleaned_up_after() {
     for creator in ALL {
         let cleaned = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&cleaned);

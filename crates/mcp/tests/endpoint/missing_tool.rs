@@ -33,8 +33,8 @@ impl ServerHandler for Other {
     }
 }
 
-/// More legs than a task may fail.
-const LEGS: usize = 7;
+/// More attempts than a task may fail.
+const ATTEMPTS: usize = 7;
 
 #[tokio::test]
 async fn a_task_is_left_for_a_worker_that_has_its_tool() {
@@ -43,7 +43,7 @@ async fn a_task_is_left_for_a_worker_that_has_its_tool() {
         let policies = BTreeMap::from([("other".to_owned(), TaskPolicy::optional())]);
         let server = McpServer::new(move || Other { lists }, policies, world.engine.clone(), McpSettings::new([7; 32]));
         let id = world.start("add", json!({"a": 1, "b": 2})).await;
-        for _ in 0..LEGS {
+        for _ in 0..ATTEMPTS {
             world.calls.take();
             world.work_with(&*server.runner()).await;
             assert_eq!(world.calls.take().last().map(String::as_str), Some("send"), "it has a message again");

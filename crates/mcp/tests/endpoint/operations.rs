@@ -157,9 +157,9 @@ async fn a_token_starts_one_operation_and_belongs_to_its_owner() {
         let params = call("add", json!({"a": 1, "b": 2}), json!({"token": token}));
         assert_eq!(error(&client, &world, "tools/call", params).await.0, -32602);
     }
-    let stranger = Older::connect_as(&world.mcp, "next", bob(), everything()).await;
+    let anonymous_caller = Older::connect_as(&world.mcp, "next", bob(), everything()).await;
     for method in ["tools/async/status", "tools/async/result"] {
-        for (client, token) in [(&stranger, "t"), (&stranger, &*id), (&client, "u"), (&client, "")] {
+        for (client, token) in [(&anonymous_caller, "t"), (&anonymous_caller, &*id), (&client, "u"), (&client, "")] {
             let (code, message) = error(client, &world, method, json!({"token": token})).await;
             assert_eq!((code, message.as_str()), (-32602, "Failed to retrieve operation: Operation not found"));
         }
@@ -167,7 +167,7 @@ async fn a_token_starts_one_operation_and_belongs_to_its_owner() {
             assert_eq!(error(&client, &world, method, params).await.0, -32602);
         }
     }
-    start(&stranger, &world, params).await;
+    start(&anonymous_caller, &world, params).await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Policies that come from a function: the same as policies by name, in every dialect.
+//! Policies that come from a function: the same as policies by name, in every protocol version.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ fn without_ids(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_function_does_what_names_do_in_every_dialect() {
+async fn a_function_does_what_names_do_in_every_protocol_version() {
     let (named, by_function) = (World::new(), World::by_function());
     let (expected, got) = (answers(&named).await, answers(&by_function).await);
     assert_eq!(expected.len(), got.len());

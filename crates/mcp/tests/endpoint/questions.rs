@@ -173,10 +173,10 @@ async fn a_tool_that_asks_first_gives_clients_without_tasks_the_result_itself() 
     assert_eq!(result["content"][0]["text"], "Hello, Ann!");
 }
 
-/// Each dialect once had its own code for reading questions, and one of them would have sent a request without a
-/// method.
+/// Each protocol version once had its own code for reading questions, and one of them would have sent a request without
+/// a method.
 #[tokio::test]
-async fn a_stored_question_that_cannot_be_read_is_an_error_in_every_dialect() {
+async fn a_stored_question_that_cannot_be_read_is_an_error_in_every_protocol_version() {
     for request in ["{}", "not JSON", r#"{"method":7}"#, r#"{"method":"elicitation/create","params":[]}"#] {
         let world = World::new();
         let id = world.start("hangs", json!({})).await;

@@ -137,7 +137,7 @@ async fn idempotency_keys_are_declared_to_those_who_may_use_them() {
     };
     let discover = || Sent::new("server/discover", json!({}));
     assert!(declares(discover()).await);
-    assert!(!declares(discover().of(OwnerId::of(Identity::Anonymous))).await, "strangers share their owner");
+    assert!(!declares(discover().of(OwnerId::of(Identity::Anonymous))).await, "anonymous callers share their owner");
 }
 
 #[tokio::test]

@@ -213,7 +213,7 @@ async fn a_refused_call_is_tried_again_within_the_window() {
 #[tokio::test]
 async fn tasks_without_an_owner_are_the_one_users_or_nobodys() {
     let schedule = Schedule::new("a", "0 * * * *", "add", json!({"a": 1, "b": 2}));
-    for (callers, anonymous) in [(AnonymousCallers::OneUser, 1), (AnonymousCallers::Strangers, 0)] {
+    for (callers, anonymous) in [(AnonymousCallers::OneUser, 1), (AnonymousCallers::AnonymousCallers, 0)] {
         let world = World::new();
         world.clock.advance_to(START);
         let handler = Tools::new(Arc::clone(&world.observed));

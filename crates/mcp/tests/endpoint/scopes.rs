@@ -1,4 +1,4 @@
-//! What callers may do who come with scopes: the same in every dialect.
+//! What callers may do who come with scopes: the same in every protocol version.
 
 use std::collections::BTreeSet;
 
@@ -96,7 +96,7 @@ fn newest(id: &str) -> Vec<Case> {
     ]
 }
 
-/// Requests of a revision with handshakes, in all dialects that have a method or do not know it.
+/// Requests of a revision with handshakes, in all protocol versions that have a method or do not know it.
 fn older(client: &Older, id: &str) -> Vec<Case> {
     let sent = |method: &str, params: Value| client.sent(method, params);
     let call = |params: Value| client.sent("tools/call", params);
@@ -187,7 +187,7 @@ fn assert_denied(what: &str, answer: &Answer, needs: &BTreeSet<&str>) {
 }
 
 #[tokio::test]
-async fn every_method_of_every_dialect_needs_what_it_does() {
+async fn every_method_of_every_protocol_version_needs_what_it_does() {
     let (world, server) = scoped();
     let id = world.start("sleeps", json!({"ms": 60_000})).await;
     let grants: [&[&str]; 7] =

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use longhaul_engine::Engine;
 use longhaul_mcp::{McpServer, McpSettings, Overlap, Schedule, TaskPolicy};
 use longhaul_sim::{
-    Looks, MakeLooks, Overlaps, Plan, PlantedFault, Report, SCHEDULED_TOOL, StoryMode, run_scheduled, search,
+    MakePolls, Overlaps, Plan, PlantedFault, Polls, Report, SCHEDULED_TOOL, StoryMode, run_scheduled, search,
 };
 use rmcp::ServerHandler;
 use serde_json::json;
@@ -31,13 +31,13 @@ impl ServerHandler for Nothing {}
 struct Process(McpServer);
 
 #[async_trait]
-impl Looks for Process {
-    async fn look(&self) -> bool {
+impl Polls for Process {
+    async fn poll(&self) -> bool {
         self.0.look_at_schedules().await.failed == 0
     }
 }
 
-fn process(plan: &Plan, engine: Engine) -> Box<dyn Looks> {
+fn process(plan: &Plan, engine: Engine) -> Box<dyn Polls> {
     let (Some(schedule), Some(call)) = (&plan.schedule, plan.scheduled_call()) else {
         panic!("the world has no schedule");
     };
@@ -66,7 +66,7 @@ fn seeds() -> u64 {
 }
 
 fn run_seed(seed: u64, planted: Option<PlantedFault>, story_mode: StoryMode) -> Report {
-    let make: Arc<MakeLooks> = Arc::new(process);
+    let make: Arc<MakePolls> = Arc::new(process);
     run_scheduled(&Plan::with_schedule(seed), planted, story_mode, &make)
 }
 

@@ -187,7 +187,7 @@ async fn progress_of_an_ordinary_tool_shows_too() {
 }
 
 #[tokio::test]
-async fn a_long_sleep_is_another_leg() {
+async fn a_long_sleep_is_another_attempt() {
     let world = World::new();
     let id = world.start("sleeps", json!({"ms": 10_000})).await;
     world.work().await;
@@ -197,7 +197,7 @@ async fn a_long_sleep_is_another_leg() {
 }
 
 #[tokio::test]
-async fn steps_are_not_run_again_in_a_later_leg() {
+async fn steps_are_not_run_again_in_a_later_attempt() {
     let world = World::new();
     let id = world.start("steps", json!({})).await;
     world.work_until(&id, "input_required").await;
@@ -227,7 +227,7 @@ async fn one_name_for_two_steps_fails_the_task() {
 }
 
 #[tokio::test]
-async fn variables_outlive_a_leg() {
+async fn variables_outlive_an_attempt() {
     let world = World::new();
     let id = world.start("remembers", json!({})).await;
     world.work_until(&id, "input_required").await;
@@ -245,7 +245,7 @@ async fn the_idempotency_key_of_a_task_is_its_id() {
 }
 
 #[tokio::test]
-async fn a_leg_that_dies_with_its_worker_is_run_again_without_its_steps() {
+async fn an_attempt_that_dies_with_its_worker_is_run_again_without_its_steps() {
     let world = World::with(Settings { inline_sleep_ms_max: 0, lease_ms: 1_000, ..Settings::default() });
     let id = world.start("stalls_once", json!({})).await;
     world.kill_a_worker_in_the_middle().await;

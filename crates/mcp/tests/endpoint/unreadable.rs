@@ -1,8 +1,8 @@
-//! A stored result that cannot be read is an error in every dialect, never an empty result.
+//! A stored result that cannot be read is an error in every protocol version, never an empty result.
 
 use async_trait::async_trait;
 use longhaul_core::ResultKind;
-use longhaul_engine::{Leg, LegEnd, ToolRunner};
+use longhaul_engine::{Attempt, AttemptEnd, ToolRunner};
 use serde_json::json;
 
 use crate::older_client::Older;
@@ -18,8 +18,8 @@ struct Damages(&'static str, ResultKind);
 
 #[async_trait]
 impl ToolRunner for Damages {
-    async fn run(&self, _leg: Leg) -> LegEnd {
-        LegEnd::Completed { result: self.0.to_owned(), kind: self.1 }
+    async fn run(&self, _attempt: Attempt) -> AttemptEnd {
+        AttemptEnd::Completed { result: self.0.to_owned(), kind: self.1 }
     }
 }
 

@@ -344,8 +344,8 @@ impl World {
     pub(crate) async fn work_with(&self, runner: &dyn ToolRunner) {
         for _ in 0..DELIVERIES_MAX {
             let Some(delivery) = self.queue.receive(1, 30_000, 0).await.unwrap().pop() else { return };
-            let leg = async { self.engine.run_delivery(&delivery, runner, &WorkerSignals::default()).await };
-            match tokio::time::timeout(PATIENCE, leg).await.expect("the leg ends") {
+            let attempt = async { self.engine.run_delivery(&delivery, runner, &WorkerSignals::default()).await };
+            match tokio::time::timeout(PATIENCE, attempt).await.expect("the attempt ends") {
                 Disposition::Acknowledge => self.queue.delete(&delivery.receipt).await.unwrap(),
                 Disposition::RetryAfter { after_ms } => self.queue.extend(&delivery.receipt, after_ms).await.unwrap(),
             }
@@ -353,13 +353,13 @@ impl World {
         panic!("there are always more deliveries");
     }
 
-    /// Takes a delivery, begins its leg, and dies.
+    /// Takes a delivery, begins its attempt, and dies.
     pub(crate) async fn kill_a_worker_in_the_middle(&self) {
         let delivery = self.queue.receive(1, 1_000, 0).await.unwrap().pop().expect("a delivery");
         let (runner, signals) = (self.mcp.runner(), WorkerSignals::default());
-        let mut leg = Box::pin(self.engine.run_delivery(&delivery, &*runner, &signals));
+        let mut attempt = Box::pin(self.engine.run_delivery(&delivery, &*runner, &signals));
         while self.observed.calls_begun.load(Ordering::SeqCst) == 0 {
-            assert!((&mut leg).now_or_never().is_none(), "the tool never ends");
+            assert!((&mut attempt).now_or_never().is_none(), "the tool never ends");
             tokio::task::yield_now().await;
         }
     }

@@ -48,10 +48,11 @@ async fn a_client_that_leaves_does_not_end_the_fetch_of_others() {
 async fn unknown_key_ids_ask_the_issuer_once_a_minute() {
     let world = World::new().await;
     assert!(world.accepts(&world.token()).await);
-    let stranger = Private::ed();
+    let anonymous_caller = Private::ed();
     let storm = async |from: usize| {
-        let tokens: Vec<String> =
-            (from..from + 500).map(|number| stranger.token(&header(&format!("k{number}")), &world.claims())).collect();
+        let tokens: Vec<String> = (from..from + 500)
+            .map(|number| anonymous_caller.token(&header(&format!("k{number}")), &world.claims()))
+            .collect();
         let all = futures::future::join_all(tokens.iter().map(|token| world.accepts(token))).await;
         assert!(all.into_iter().all(|accepted| !accepted));
     };

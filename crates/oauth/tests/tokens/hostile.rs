@@ -197,12 +197,12 @@ async fn a_refusal_says_nothing_of_the_token() {
     let world = World::new().await;
     let secret = json!({"sub": "SECRET-subject", "aud": "https://SECRET.example.com", "scope": "SECRET"});
     let expired = json!({"exp": 1, "sub": "SECRET"});
-    let stranger = Private::ed();
+    let anonymous_caller = Private::ed();
     for token in [
         world.token_with(&secret),
         world.token_with(&expired),
-        stranger.token(&header("1"), &world.claims_with(&json!({"sub": "SECRET"}))),
-        stranger.token(&header("SECRET"), &world.claims()),
+        anonymous_caller.token(&header("1"), &world.claims_with(&json!({"sub": "SECRET"}))),
+        anonymous_caller.token(&header("SECRET"), &world.claims()),
         "SECRET".to_owned(),
     ] {
         let refused = world.identify(&token).await.unwrap_err();

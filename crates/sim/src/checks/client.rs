@@ -248,7 +248,10 @@ impl Checks {
     ) {
         let State::Completed { result, .. } = &task.state else { return };
         let held = text_of(store, &task.key(), result);
-        let gave = self.trace(&task.key()).and_then(|trace| trace.leg(task.attempt)).and_then(|leg| leg.result.clone());
+        let gave = self
+            .trace(&task.key())
+            .and_then(|trace| trace.attempt(task.attempt))
+            .and_then(|attempt| attempt.result.clone());
         if text != gave.as_deref() || held.as_deref() != text {
             let what =
                 format!("the result of {} that a client read is not what the tool returned", self.name(&task.key()));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul_core::{Cleaning, FailureKind, State, Task, TaskKey, Timestamp};
+use longhaul_core::{Cleanup, FailureKind, State, Task, TaskKey, Timestamp};
 use longhaul_testkit::models::{Promise, StoreModel};
 
 use super::super::plan::{CallPlan, Care, Ending};
@@ -52,15 +52,15 @@ impl Checks {
         }
     }
 
-    /// When the last message for the deadline of a task with cleaning is found superfluous, if it is not earlier.
+    /// When the last message for the deadline of a task with cleanup is found superfluous, if it is not earlier.
     pub(crate) fn last_deadline(&self) -> Option<Timestamp> {
         let ended = self.traces.iter().filter_map(|trace| trace.latest()).filter(|task| task.has_ended());
-        ended.filter(|task| task.cleaning != Cleaning::None).map(|task| task.deadline()).max()
+        ended.filter(|task| task.cleanup != Cleanup::None).map(|task| task.deadline()).max()
     }
 
     /// No message is left, and no tool runs.
     pub(crate) fn must_rest(&mut self, store: &StoreModel, messages: &[TaskKey], at_ms: u64) {
-        let is_over = |task: &Arc<Task>| task.has_ended() && !task.needs_cleaning();
+        let is_over = |task: &Arc<Task>| task.has_ended() && !task.needs_cleanup();
         let latest = |key: &TaskKey| {
             let forgotten =
                 || self.traces.iter().find(|trace| trace.key == *key).and_then(|trace| trace.latest().cloned());
@@ -71,7 +71,10 @@ impl Checks {
             let what = format!("a message for {} is still there, long after its end", self.name(&key));
             self.fail(Promise::BecomesIdle, at_ms, what);
         }
-        let runs = self.traces.iter().find(|trace| trace.ended.is_some() && trace.legs.iter().any(|leg| leg.tool_runs));
+        let runs = self
+            .traces
+            .iter()
+            .find(|trace| trace.ended.is_some() && trace.attempts.iter().any(|attempt| attempt.tool_runs));
         if let Some(key) = runs.map(|trace| trace.key) {
             let what = format!("a tool of {} still runs, long after the task's end", self.name(&key));
             self.fail(Promise::CancelStopsTheTool, at_ms, what);

@@ -54,14 +54,14 @@ impl Checks {
         }
     }
 
-    /// A tool ended, or was dropped: while it waited for others it had no leg for longer than it took to call them.
+    /// A tool ended, or was dropped: while it waited for others it had no attempt for longer than it took to call them.
     pub(super) fn check_wait(&mut self, key: &TaskKey, attempt: u32, quiet_since_ms: u64, at_ms: u64) {
         let bound_ms = self.lease_ms * 2;
         let Some(trace) = self.trace(key) else { return };
         let Some((_, since_ms)) = trace.calls.waits.take_if(|(held, _)| *held == attempt) else { return };
         if at_ms > since_ms.max(quiet_since_ms) + bound_ms {
-            let what = format!("{} waited {} ms in its leg for another tool", self.name(key), at_ms - since_ms);
-            self.fail(Promise::CallsWaitWithoutLeg, at_ms, what);
+            let what = format!("{} waited {} ms in its attempt for another tool", self.name(key), at_ms - since_ms);
+            self.fail(Promise::CallsWaitWithoutAttempt, at_ms, what);
         }
     }
 
@@ -123,12 +123,12 @@ impl Checks {
         if let State::Completed { .. } = task.record().state {
             return;
         }
-        // Whoever cancels the parent finds the children in its journal, if it has had a leg that ended.
-        let is_found = is_calm && !task.legs.past.is_empty() && created_ms + lease_ms <= ended_ms;
+        // Whoever cancels the parent finds the children in its journal, if it has had an attempt that ended.
+        let is_found = is_calm && !task.attempts.past.is_empty() && created_ms + lease_ms <= ended_ms;
         let (from_ms, bound_ms) = if is_found {
             (ended_ms, lease_ms * 10)
         } else {
-            (ended_ms.max(created_ms).max(chaos_ms), limits::CHILD_LOOK_MS_MAX + lease_ms * 80)
+            (ended_ms.max(created_ms).max(chaos_ms), limits::CHILD_POLL_MS_MAX + lease_ms * 80)
         };
         if at_ms > from_ms + bound_ms {
             let what = format!("{} ended {} ms after its parent", self.name(key), at_ms - ended_ms);

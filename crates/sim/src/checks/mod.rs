@@ -1,17 +1,17 @@
 //! The checkers: one per promise. They watch from outside, and restate each promise independently instead of
 //! asking the code under test.
 
-mod announced;
-mod cleaning;
+mod attempts;
+mod cleanup;
 mod client;
 mod end;
-mod facts;
 mod family;
-mod legs;
-mod looks;
-mod places;
+mod permits;
+mod polls;
+mod published;
 mod record;
 mod rules;
+mod signals;
 mod state;
 mod times;
 mod tool;

@@ -9,7 +9,7 @@ use longhaul_testkit::models::{Change, Promise, StoreModel};
 use super::super::kernel::{Actor, EPOCH_MS};
 use super::super::plan::{Op, Tool, call_of};
 use super::rules::{broken_by, ended};
-use super::state::{Calls, Checks, Facts, Leg, Looks, RecordedEntry, Trace, Variable};
+use super::state::{Attempt, Calls, Checks, Polls, RecordedEntry, Signals, Trace, Variable};
 
 impl Checks {
     /// A task was created.
@@ -45,17 +45,17 @@ impl Checks {
             call: self.scheduled_call(task).or_else(|| text.as_deref().and_then(call_of)).unwrap_or(usize::MAX),
             fingerprint,
             versions: vec![(at_ms, Arc::new(task.clone()))],
-            legs: Vec::new(),
+            attempts: Vec::new(),
             entries: Vec::new(),
-            legs_in_a_row: 0,
-            failed_legs: 0,
+            attempts_in_a_row: 0,
+            failed_attempts: 0,
             ended: None,
             variable: Variable::default(),
             sleeps: Vec::new(),
-            looks: Looks::default(),
-            facts: Facts::default(),
+            polls: Polls::default(),
+            signals: Signals::default(),
             calls: Calls::default(),
-            cleanings: 0,
+            cleanups: 0,
             is_cleaned: false,
             progress: (0, 0.0),
         });
@@ -91,14 +91,14 @@ impl Checks {
         self.check_event(actor, before, after, event, at_ms);
         self.check_parts(store, after, at_ms);
         self.check_failures(before, after, event, at_ms);
-        self.check_legs(before, after, event, now, at_ms);
+        self.check_attempts(before, after, event, now, at_ms);
         self.check_wake(after, event, at_ms);
         self.check_family(before, after, at_ms);
         let seq = self.seq;
         let Some(trace) = self.trace(&key) else { return };
         if let TaskEvent::Claim { .. } = event {
-            trace.legs.push(Leg {
-                attempt: after.attempt,
+            trace.attempts.push(Attempt {
+                number: after.attempt,
                 actor,
                 claimed_seq: seq,
                 began: None,
@@ -156,8 +156,8 @@ impl Checks {
             | TaskEvent::TimeOut
             | TaskEvent::ExtendRetention { .. }
             | TaskEvent::Forget
-            | TaskEvent::BeginCleaning { .. }
-            | TaskEvent::EndCleaning { .. } => {}
+            | TaskEvent::BeginCleanup { .. }
+            | TaskEvent::EndCleanup { .. } => {}
         }
     }
 
@@ -195,7 +195,7 @@ impl Checks {
 
     /// The events of an attempt come from the worker that claimed it.
     fn check_writer(&mut self, actor: Actor, key: &TaskKey, attempt: u32, at_ms: u64) {
-        let claimed_by = self.trace(key).and_then(|trace| trace.leg(attempt)).map(|leg| leg.actor);
+        let claimed_by = self.trace(key).and_then(|trace| trace.attempt(attempt)).map(|attempt| attempt.actor);
         if claimed_by != Some(actor) {
             let what = format!("{}: attempt {attempt} was written by a worker that did not claim it", self.name(key));
             self.fail(Promise::StaleCannotWrite, at_ms, what);
@@ -207,8 +207,8 @@ impl Checks {
         let State::Running { .. } = &before.state else { return };
         let (key, lease_ms) = (before.key(), self.lease_ms);
         let Some(trace) = self.trace(&key) else { return };
-        let Some(leg) = trace.leg(before.attempt) else { return };
-        let (actor, runs, began) = (leg.actor, leg.tool_runs, leg.began.unwrap_or(0));
+        let Some(attempt) = trace.attempt(before.attempt) else { return };
+        let (actor, runs, began) = (attempt.actor, attempt.tool_runs, attempt.began.unwrap_or(0));
         let quiet_since_ms = self.disturbed_until_ms(actor).max(began);
         // A worker that is killed at a known moment holds nothing after it, by any clock.
         let killed_at_ms = self.killed_at_ms.get(actor).copied().flatten();
@@ -237,7 +237,7 @@ impl Checks {
     fn check_finish(&mut self, before: &Task, after: &Task, attempt: u32, at_ms: u64) {
         let key = before.key();
         let State::Completed { .. } = &after.state else { return };
-        let gave = self.trace(&key).and_then(|trace| trace.leg(attempt)).and_then(|leg| leg.result.clone());
+        let gave = self.trace(&key).and_then(|trace| trace.attempt(attempt)).and_then(|attempt| attempt.result.clone());
         if gave.is_none() {
             let what =
                 format!("{} is completed, but the tool of attempt {attempt} returned no result", self.name(&key));
@@ -261,7 +261,8 @@ impl Checks {
             self.fail(Promise::NothingIsTruncated, at_ms, what);
         }
         let State::Completed { result, .. } = &after.state else { return };
-        let gave = self.trace(&key).and_then(|trace| trace.leg(after.attempt)).and_then(|leg| leg.result.clone());
+        let gave =
+            self.trace(&key).and_then(|trace| trace.attempt(after.attempt)).and_then(|attempt| attempt.result.clone());
         if gave.is_some_and(|gave| text_of(store, &key, result).as_deref() != Some(gave.as_str())) {
             let what = format!("the result of {} is not what its tool returned", self.name(&key));
             self.fail(Promise::NothingIsTruncated, at_ms, what);
@@ -282,7 +283,7 @@ impl Checks {
         let on_record = store.entry(key, entry.kind, &entry.name).and_then(|held| text_of(store, key, &held.value));
         let Some(trace) = self.trace(key) else { return };
         if store.peek(key).is_none() {
-            // What a leg still records of a task that was forgotten and deleted holds for that leg alone.
+            // What an attempt still records of a task that was forgotten and deleted holds for that attempt alone.
             trace.entries.retain(|held| (held.kind, &held.name) != (entry.kind, &entry.name));
         }
         let known = trace.entries.iter().find(|held| held.kind == entry.kind && held.name == entry.name);
@@ -296,8 +297,8 @@ impl Checks {
             }
             (Some(_), Some(_)) => None,
             (None, Some(text)) => {
-                if !matches!(entry.kind, EntryKind::Answer | EntryKind::Fact) {
-                    trace.legs_in_a_row = trace.legs_in_a_row.min(1);
+                if !matches!(entry.kind, EntryKind::Answer | EntryKind::Signal) {
+                    trace.attempts_in_a_row = trace.attempts_in_a_row.min(1);
                 }
                 trace.entries.push(RecordedEntry { kind: entry.kind, name: entry.name.clone(), seq, text });
                 None
@@ -305,14 +306,14 @@ impl Checks {
         };
         if let Some(what) = problem {
             let promise = match entry.kind {
-                EntryKind::Answer | EntryKind::Fact => Promise::AnswersAreFinal,
+                EntryKind::Answer | EntryKind::Signal => Promise::AnswersAreFinal,
                 EntryKind::Step | EntryKind::Timer | EntryKind::Token | EntryKind::Round => {
                     Promise::StepsAreRecordedOnce
                 }
             };
             self.fail(promise, at_ms, what);
         }
-        self.fact_recorded(key, at_ms);
+        self.signal_recorded(key, at_ms);
         self.check_entries(key, at_ms);
     }
 

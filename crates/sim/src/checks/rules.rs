@@ -6,29 +6,29 @@ use longhaul_testkit::models::Promise;
 use super::state::Checks;
 
 impl Checks {
-    /// Consecutive legs that die or fail are counted and bounded, and no task fails before that bound.
+    /// Consecutive attempts that die or fail are counted and bounded, and no task fails before that bound.
     pub(super) fn check_failures(&mut self, before: &Task, after: &Task, event: &TaskEvent, at_ms: u64) {
         let key = before.key();
         let consecutive_failures_max = before.terms.consecutive_failures_max;
         let Some(trace) = self.trace(&key) else { return };
         let failed = match event {
             TaskEvent::Claim { .. } => {
-                trace.legs_in_a_row += 1;
+                trace.attempts_in_a_row += 1;
                 matches!(before.state, State::Running { .. })
             }
             TaskEvent::Retry { .. } => true,
             TaskEvent::Suspend { .. } => {
-                trace.legs_in_a_row = 0;
+                trace.attempts_in_a_row = 0;
                 false
             }
             _ => false,
         };
-        trace.failed_legs += u32::from(failed);
-        let (in_a_row, failed_legs) = (trace.legs_in_a_row, trace.failed_legs);
-        let advanced = trace.leg(before.attempt).is_some_and(|leg| leg.advanced);
+        trace.failed_attempts += u32::from(failed);
+        let (in_a_row, failed_attempts) = (trace.attempts_in_a_row, trace.failed_attempts);
+        let advanced = trace.attempt(before.attempt).is_some_and(|attempt| attempt.advanced);
         if in_a_row > consecutive_failures_max {
             let what = format!(
-                "{} is in leg {in_a_row} in a row without an advance; {consecutive_failures_max} are allowed",
+                "{} is in attempt {in_a_row} in a row without an advance; {consecutive_failures_max} are allowed",
                 self.name(&key)
             );
             self.fail(Promise::FailuresAreCounted, at_ms, what);
@@ -37,19 +37,19 @@ impl Checks {
         if failure.kind != FailureKind::RetriesExhausted || ended(before) {
             return;
         }
-        if failed_legs + 1 < consecutive_failures_max {
+        if failed_attempts + 1 < consecutive_failures_max {
             let what = format!(
-                "{} failed after {} failed legs; {consecutive_failures_max} are allowed",
+                "{} failed after {} failed attempts; {consecutive_failures_max} are allowed",
                 self.name(&key),
-                failed_legs + 1
+                failed_attempts + 1
             );
             self.fail(Promise::FailuresAreCounted, at_ms, what);
         }
         let orderly = matches!(event, TaskEvent::Finish { .. });
-        let actor = self.trace(&key).and_then(|trace| trace.leg(before.attempt)).map_or(0, |leg| leg.actor);
+        let actor = self.trace(&key).and_then(|trace| trace.attempt(before.attempt)).map_or(0, |attempt| attempt.actor);
         if orderly && advanced && consecutive_failures_max > 1 && self.disturbed_until_ms(actor) + self.lease_ms < at_ms
         {
-            let what = format!("{} failed although its last leg got further than the ones before", self.name(&key));
+            let what = format!("{} failed although its last attempt got further than the ones before", self.name(&key));
             self.fail(Promise::FailuresAreCounted, at_ms, what);
         }
     }
@@ -71,10 +71,10 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
     if let TaskEvent::ExtendRetention { .. } | TaskEvent::Forget = event {
         return retention_broken_by(before, after, event, now);
     }
-    if let TaskEvent::BeginCleaning { .. } | TaskEvent::EndCleaning { .. } | TaskEvent::Resend { .. } = event
+    if let TaskEvent::BeginCleanup { .. } | TaskEvent::EndCleanup { .. } | TaskEvent::Resend { .. } = event
         && ended(before)
     {
-        return cleaning_broken_by(before, after);
+        return cleanup_broken_by(before, after);
     }
     if ended(before) {
         return (before != after)
@@ -133,10 +133,10 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
     }
 }
 
-/// The rule that a write for the cleaning of a task that is over breaks.
-fn cleaning_broken_by(before: &Task, after: &Task) -> Option<(Promise, String)> {
+/// The rule that a write for the cleanup of a task that is over breaks.
+fn cleanup_broken_by(before: &Task, after: &Task) -> Option<(Promise, String)> {
     let same = before.state == after.state && before.attempt == after.attempt && before.expires_at == after.expires_at;
-    (!same).then(|| (Promise::EndsOnce, "changed when only its cleaning was to change".to_owned()))
+    (!same).then(|| (Promise::EndsOnce, "changed when only its cleanup was to change".to_owned()))
 }
 
 /// The rule that a change of the retention breaks.

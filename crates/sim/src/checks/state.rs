@@ -29,11 +29,11 @@ pub(crate) struct Checks {
     pub(super) chaos_ms: u64,
     /// The schedule, if there is one.
     pub(super) times: Option<Times>,
-    /// Which endpoints were told of which announcements.
+    /// Which endpoints were told of which notifications.
     pub(super) told: Vec<(String, usize)>,
     pub(super) open_max: usize,
-    pub(super) owner_legs: Option<u32>,
-    pub(super) legs: Legs,
+    pub(super) owner_attempts: Option<u32>,
+    pub(super) attempts: Attempts,
     pub(super) calls: Vec<CallPlan>,
     /// Whether everything happens as soon as it can.
     pub(super) is_calm: bool,
@@ -43,12 +43,12 @@ pub(crate) struct Checks {
     pub(super) over: bool,
 }
 
-/// What is remembered of running legs.
+/// What is remembered of running attempts.
 #[derive(Default)]
-pub(super) struct Legs {
-    /// Until when legs may run, by their leases.
+pub(super) struct Attempts {
+    /// Until when attempts may run, by their leases.
     pub(super) until: Vec<(LeaseToken, Timestamp)>,
-    /// Legs that run although nobody knows whether they have a place.
+    /// Attempts that run although nobody knows whether they have a permit.
     pub(super) unknown: Vec<LeaseToken>,
     pub(super) running: Vec<(TaskKey, u32, LeaseToken)>,
 }
@@ -60,34 +60,34 @@ pub(super) struct Trace {
     pub(super) fingerprint: Option<([u8; 32], [u8; 32])>,
     /// Every version of the record, and since when it held. The last one is on record now.
     pub(super) versions: Vec<(u64, Arc<Task>)>,
-    pub(super) legs: Vec<Leg>,
+    pub(super) attempts: Vec<Attempt>,
     pub(super) entries: Vec<RecordedEntry>,
-    /// Claims since a leg last recorded something new or suspended normally.
-    pub(super) legs_in_a_row: u32,
-    /// All legs that failed.
-    pub(super) failed_legs: u32,
+    /// Claims since an attempt last recorded something new or suspended normally.
+    pub(super) attempts_in_a_row: u32,
+    /// All attempts that failed.
+    pub(super) failed_attempts: u32,
     pub(super) ended: Option<(u64, u64)>,
     pub(super) variable: Variable,
     pub(super) sleeps: Vec<(usize, u64)>,
-    pub(super) looks: Looks,
-    pub(super) facts: Facts,
+    pub(super) polls: Polls,
+    pub(super) signals: Signals,
     pub(super) calls: Calls,
-    /// How often its cleaning has begun.
-    pub(super) cleanings: u32,
+    /// How often its cleanup has begun.
+    pub(super) cleanups: u32,
     pub(super) is_cleaned: bool,
     pub(super) progress: (u32, f64),
 }
 
-/// The facts that a tool waits for, and since when one of them is on record while the task waits.
+/// The signals that a tool waits for, and since when one of them is on record while the task waits.
 #[derive(Default)]
-pub(super) struct Facts {
+pub(super) struct Signals {
     pub(super) awaited: Vec<String>,
     pub(super) there_since_ms: Option<u64>,
 }
 
 /// A claim, and the tool that ran under it.
-pub(super) struct Leg {
-    pub(super) attempt: u32,
+pub(super) struct Attempt {
+    pub(super) number: u32,
     pub(super) actor: Actor,
     pub(super) claimed_seq: u64,
     pub(super) began: Option<u64>,
@@ -109,18 +109,18 @@ pub(super) struct Variable {
     pub(super) maybe: Vec<u64>,
 }
 
-/// What is remembered of the looks of a task, whose script looks for one thing at a time.
+/// What is remembered of the polls of a task, whose script looks for one thing at a time.
 #[derive(Default)]
-pub(super) struct Looks {
-    /// When the first look was, by position in the script.
+pub(super) struct Polls {
+    /// When the first poll was, by position in the script.
     pub(super) first: Vec<(usize, u64)>,
-    /// The latest look of each attempt that has found nothing: one that lost its lease may go on looking for a while.
-    pub(super) latest: BTreeMap<u32, Looked>,
+    /// The latest poll of each attempt that has found nothing: one that lost its lease may go on looking for a while.
+    pub(super) latest: BTreeMap<u32, Polled>,
 }
 
-/// A look that found nothing.
+/// A poll that found nothing.
 #[derive(Clone, Copy)]
-pub(super) struct Looked {
+pub(super) struct Polled {
     pub(super) first_ms: u64,
     pub(super) every: Every,
     /// When it was over.
@@ -146,8 +146,8 @@ impl Checks {
             times: plan.schedule.clone().map(Times::new),
             told: Vec::new(),
             open_max: settings.open_tasks_max as usize,
-            owner_legs: plan.owner_legs,
-            legs: Legs::default(),
+            owner_attempts: plan.owner_attempts,
+            attempts: Attempts::default(),
             calls: plan.calls.clone(),
             killed_at_ms: Vec::new(),
             over: false,
@@ -210,8 +210,8 @@ impl Checks {
 }
 
 impl Trace {
-    pub(super) fn leg(&mut self, attempt: u32) -> Option<&mut Leg> {
-        self.legs.iter_mut().find(|leg| leg.attempt == attempt)
+    pub(super) fn attempt(&mut self, number: u32) -> Option<&mut Attempt> {
+        self.attempts.iter_mut().find(|attempt| attempt.number == number)
     }
 
     pub(super) fn latest(&self) -> Option<&Arc<Task>> {
@@ -245,19 +245,19 @@ pub(super) struct Observed {
 pub(super) struct Calls {
     /// The attempt whose tool waits for these children, and since when.
     pub(super) waits: Option<(u32, u64)>,
-    /// The children whose ends a leg has got.
+    /// The children whose ends an attempt has got.
     pub(super) heard: Vec<TaskId>,
 }
 
 /// What is remembered of a schedule.
 pub(super) struct Times {
     pub(super) plan: SchedulePlan,
-    /// When looks that handled everything began and were over.
-    pub(super) looks: Vec<(u64, u64)>,
+    /// When polls that handled everything began and were over.
+    pub(super) polls: Vec<(u64, u64)>,
 }
 
 impl Times {
     const fn new(plan: SchedulePlan) -> Self {
-        Self { plan, looks: Vec::new() }
+        Self { plan, polls: Vec::new() }
     }
 }

@@ -8,10 +8,10 @@ use super::super::schedule_plan::Overlaps;
 use super::state::{Checks, Trace};
 
 impl Checks {
-    /// Somebody looked, and handled everything that was due.
-    pub(crate) fn looked(&mut self, begun_ms: u64, at_ms: u64) {
+    /// Somebody polled, and handled everything that was due.
+    pub(crate) fn polled(&mut self, begun_ms: u64, at_ms: u64) {
         if let Some(times) = &mut self.times {
-            times.looks.push((begun_ms, at_ms));
+            times.polls.push((begun_ms, at_ms));
         }
     }
 
@@ -46,16 +46,16 @@ impl Checks {
         }
     }
 
-    /// The time is up: where nothing went wrong, each time that somebody looked at has its task, or was left out.
+    /// The time is up: where nothing went wrong, each time that somebody polled has its task, or was left out.
     pub(crate) fn must_have_kept_times(&mut self, at_ms: u64) {
         let Some(times) = self.times.as_ref().filter(|_| self.is_calm) else { return };
         let every_ms = times.plan.every_ms;
         let window_ms = times.plan.made_up_within_ms.max(LATE_MS);
-        let first = times.looks.iter().map(|(_, over_ms)| EPOCH_MS + over_ms).min().unwrap_or(u64::MAX);
-        let last = times.looks.iter().map(|(begun_ms, _)| EPOCH_MS + begun_ms).max().unwrap_or(0);
+        let first = times.polls.iter().map(|(_, over_ms)| EPOCH_MS + over_ms).min().unwrap_or(u64::MAX);
+        let last = times.polls.iter().map(|(begun_ms, _)| EPOCH_MS + begun_ms).max().unwrap_or(0);
         let mut due = (first.div_ceil(every_ms)..=last / every_ms).map(|number| number * every_ms);
         let forgotten = due.find(|time| {
-            let seen = times.looks.iter().find(|(begun_ms, _)| EPOCH_MS + begun_ms >= *time);
+            let seen = times.polls.iter().find(|(begun_ms, _)| EPOCH_MS + begun_ms >= *time);
             let in_time = seen.is_some_and(|(_, over_ms)| EPOCH_MS + over_ms < time + every_ms.min(window_ms));
             let has_task = self.scheduled().any(|(held, _)| held.as_ms() == *time);
             in_time && !has_task && !self.is_left_out(*time)
@@ -66,7 +66,7 @@ impl Checks {
         }
     }
 
-    /// Whether an earlier task ran at this time, or may have when somebody looked.
+    /// Whether an earlier task ran at this time, or may have when somebody polled.
     fn is_left_out(&self, time: u64) -> bool {
         let leaves_out = self.times.as_ref().is_some_and(|times| times.plan.overlap == Overlaps::LeftOut);
         let ran = |trace: &Trace| trace.ended.is_none_or(|(ended_ms, _)| EPOCH_MS + ended_ms >= time);

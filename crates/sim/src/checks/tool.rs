@@ -14,26 +14,26 @@ impl Checks {
         let name = self.name(&key);
         let Some(trace) = self.trace(&key) else { return };
         let call = trace.call;
-        let Some(leg) = trace.leg(attempt) else {
-            let what = format!("a tool of {name} began under attempt {attempt}, which nobody claimed");
+        let Some(attempt) = trace.attempt(attempt) else {
+            let what = format!("a tool of {name} began under attempt {}, which nobody claimed", task.attempt);
             return self.fail(Promise::StaleCannotWrite, at_ms, what);
         };
-        if leg.began.is_some() {
-            let what = format!("two tools of {name} began under attempt {attempt}");
+        if attempt.began.is_some() {
+            let what = format!("two tools of {name} began under attempt {}", task.attempt);
             return self.fail(Promise::StaleCannotWrite, at_ms, what);
         }
-        leg.began = Some(at_ms);
-        leg.tool_runs = true;
+        attempt.began = Some(at_ms);
+        attempt.tool_runs = true;
         self.must_be_due(call, &name, at_ms);
-        self.leg_begins(task, at_ms);
-        // What runs a notice gets no call.
-        if !task.is_notice() && (request != Some(call) || expected.is_none_or(|bytes| whole.len() < bytes)) {
+        self.attempt_begins(task, at_ms);
+        // What runs a webhook delivery gets no call.
+        if !task.is_webhook_delivery() && (request != Some(call) || expected.is_none_or(|bytes| whole.len() < bytes)) {
             let what = format!("the tool of {name} got arguments that differ from the call's: {} bytes", whole.len());
             self.fail(Promise::NothingIsTruncated, at_ms, what);
         }
     }
 
-    /// No leg of a call begins before the moment that its caller asked for.
+    /// No attempt of a call begins before the moment that its caller asked for.
     fn must_be_due(&mut self, call: usize, name: &str, at_ms: u64) {
         let start_ms = self.calls.get(call).and_then(|call| call.not_before_ms).unwrap_or(0);
         if at_ms + self.skew_ms < start_ms {
@@ -46,17 +46,17 @@ impl Checks {
     pub(crate) fn tool_stops(&mut self, key: &TaskKey, attempt: u32, at_ms: u64) {
         let heartbeats_ms = self.heartbeat_ms + 8 * self.latency_ms + 1;
         let (skew_ms, lease_ms) = (self.skew_ms, self.lease_ms);
-        self.leg_stops(key, attempt);
-        if let Some(actor) = self.trace(key).and_then(|trace| trace.leg(attempt)).map(|leg| leg.actor) {
+        self.attempt_stops(key, attempt);
+        if let Some(actor) = self.trace(key).and_then(|trace| trace.attempt(attempt)).map(|attempt| attempt.actor) {
             self.check_wait(key, attempt, self.disturbed_until_ms(actor), at_ms);
         }
         let name = self.name(key);
         let Some(trace) = self.trace(key) else { return };
         let ended = trace.ended;
         let deadline_ms = trace.latest().map(|task| task.deadline().as_ms().saturating_sub(EPOCH_MS));
-        let Some(leg) = trace.leg(attempt) else { return };
-        leg.tool_runs = false;
-        let (actor, began_ms) = (leg.actor, leg.began.unwrap_or(0));
+        let Some(attempt) = trace.attempt(attempt) else { return };
+        attempt.tool_runs = false;
+        let (actor, began_ms) = (attempt.actor, attempt.began.unwrap_or(0));
         let quiet_since_ms = self.disturbed_until_ms(actor);
         if let Some((ended_ms, _)) = ended {
             let allowed_ms = ended_ms.max(began_ms).max(quiet_since_ms) + heartbeats_ms;
@@ -73,8 +73,8 @@ impl Checks {
 
     /// A tool returned a result, which the engine now writes.
     pub(crate) fn tool_gave(&mut self, key: &TaskKey, attempt: u32, result: &str) {
-        if let Some(leg) = self.trace(key).and_then(|trace| trace.leg(attempt)) {
-            leg.result = Some(result.to_owned());
+        if let Some(attempt) = self.trace(key).and_then(|trace| trace.attempt(attempt)) {
+            attempt.result = Some(result.to_owned());
         }
     }
 
@@ -84,7 +84,7 @@ impl Checks {
         let Some(trace) = self.trace(key) else { return };
         let recorded = trace.entries.iter().find(|entry| entry.kind == EntryKind::Step && entry.name == name);
         let recorded_seq = recorded.map(|entry| entry.seq);
-        let claimed_seq = trace.leg(attempt).map(|leg| leg.claimed_seq);
+        let claimed_seq = trace.attempt(attempt).map(|attempt| attempt.claimed_seq);
         if let (Some(recorded), Some(claimed)) = (recorded_seq, claimed_seq)
             && recorded < claimed
         {
@@ -109,9 +109,9 @@ impl Checks {
         let held = trace.entries.iter().find(|entry| entry.kind == kind && entry.name == name);
         if let Some(entry) = held.filter(|entry| entry.text == text) {
             let seq = entry.seq;
-            // From now on the leg knows that it got further than the ones before it.
-            if let Some(leg) = trace.leg(attempt) {
-                leg.advanced |= kind == EntryKind::Step && seq > leg.claimed_seq;
+            // From now on the attempt knows that it got further than the ones before it.
+            if let Some(attempt) = trace.attempt(attempt) {
+                attempt.advanced |= kind == EntryKind::Step && seq > attempt.claimed_seq;
             }
             return;
         }
@@ -160,7 +160,7 @@ impl Checks {
         }
     }
 
-    /// A leg begins and reads the variable.
+    /// An attempt begins and reads the variable.
     pub(crate) fn variable_is(&mut self, key: &TaskKey, attempt: u32, value: Option<u64>, at_ms: u64) {
         let task = self.name(key);
         let Some(trace) = self.trace(key) else { return };

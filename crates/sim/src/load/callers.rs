@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use longhaul_core::{Cleaning, TaskKey};
+use longhaul_core::{Cleanup, TaskKey};
 use longhaul_engine::{AcceptError, Call, Idempotency};
 use sha2::{Digest, Sha256};
 
@@ -85,7 +85,7 @@ fn call_of(world: &LoadWorld, number: usize) -> Call {
         request,
         terms: terms(),
         trace: None,
-        cleaning: Cleaning::None,
+        cleanup: Cleanup::None,
         not_before: None,
     }
 }

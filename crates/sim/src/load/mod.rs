@@ -17,6 +17,6 @@ mod tally;
 mod workers;
 mod world;
 
-pub use plan::{Legs, LoadPlan};
+pub use plan::{Attempts, LoadPlan};
 pub use report::LoadReport;
 pub use run::run_load;

@@ -15,19 +15,19 @@ pub struct LoadPlan {
     pub seconds: u32,
     /// Whether each call has an idempotency key.
     pub keys: bool,
-    /// Steps of a task; its leg takes one second, whatever it does.
+    /// Steps of a task; its attempt takes one second, whatever it does.
     pub steps: u32,
     /// The units of the store.
     pub throughput: Throughput,
     /// How many unfinished tasks an owner may have.
     pub open_tasks_max: u32,
-    /// How many legs run at a time in the beginning, and how many more each second, up to how many.
-    pub legs: Legs,
+    /// How many attempts run at a time in the beginning, and how many more each second, up to how many.
+    pub attempts: Attempts,
 }
 
-/// How many legs run at a time.
+/// How many attempts run at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Legs {
+pub struct Attempts {
     /// At once.
     pub first: u32,
     /// More of them, each second.
@@ -36,11 +36,11 @@ pub struct Legs {
     pub max: u32,
 }
 
-impl Legs {
+impl Attempts {
     /// As many as are needed.
     pub const ENOUGH: Self = Self { first: 1 << 17, per_second: 0, max: 1 << 17 };
 
-    /// As Lambda starts them for a queue that was empty, each with one leg: five at once, 300 more a minute, up to
+    /// As Lambda starts them for a queue that was empty, each with one attempt: five at once, 300 more a minute, up to
     /// 1,000.
     pub const OF_A_NEW_QUEUE: Self = Self { first: 5, per_second: 5, max: 1_000 };
 }
@@ -58,7 +58,7 @@ impl LoadPlan {
             steps: 0,
             throughput,
             open_tasks_max: 1_000_000,
-            legs: Legs::ENOUGH,
+            attempts: Attempts::ENOUGH,
         }
     }
 
@@ -75,8 +75,8 @@ impl LoadPlan {
             Self { steps: 10, ..quota(1, 1_000, 8) },
             quota(many, 1_000, 8),
             Self::new(many, 1_000, 8, Throughput::NEW_TABLE),
-            Self { legs: Legs::OF_A_NEW_QUEUE, ..quota(many, 1_000, 20) },
-            Self { legs: Legs::OF_A_NEW_QUEUE, open_tasks_max: 10_000, ..quota(1, 1_000, 20) },
+            Self { attempts: Attempts::OF_A_NEW_QUEUE, ..quota(many, 1_000, 20) },
+            Self { attempts: Attempts::OF_A_NEW_QUEUE, open_tasks_max: 10_000, ..quota(1, 1_000, 20) },
             quota(1, 2_000, 6),
             quota(1, 3_000, 6),
             quota(1, 6_000, 4),

@@ -9,7 +9,7 @@ use longhaul_core::{Payload, TaskKey};
 use super::super::kernel::{EPOCH_MS, RunEnd};
 use super::super::partitions::{Throughput, Usage};
 use super::callers::request_of;
-use super::plan::{Legs, LoadPlan};
+use super::plan::{Attempts, LoadPlan};
 use super::ports::held;
 use super::store::{Row, result_of};
 use super::tally::Tally;
@@ -21,9 +21,9 @@ impl LoadPlan {
         let keys = self.keys.then_some(", with idempotency keys");
         let steps = (self.steps > 0).then_some(", ten steps each");
         let table = (self.throughput == Throughput::NEW_TABLE).then_some(", a new table");
-        let legs = (self.legs == Legs::OF_A_NEW_QUEUE).then_some(", workers as Lambda starts them");
+        let attempts = (self.attempts == Attempts::OF_A_NEW_QUEUE).then_some(", workers as Lambda starts them");
         let limit = (self.open_tasks_max <= 10_000).then_some(", 10,000 unfinished tasks at most");
-        [keys, steps, table, legs, limit].into_iter().flatten().collect()
+        [keys, steps, table, attempts, limit].into_iter().flatten().collect()
     }
 }
 
@@ -82,7 +82,7 @@ impl LoadReport {
             .collect();
         latencies.sort_unstable();
         let part = |percent: usize| latencies.get((latencies.len() * percent / 100).min(latencies.len().max(1) - 1));
-        let delivered = world.legs.load(Ordering::Relaxed) as f64;
+        let delivered = world.attempts.load(Ordering::Relaxed) as f64;
         Self {
             plan: world.plan.clone(),
             hash: world.kernel.hash(),

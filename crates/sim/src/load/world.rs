@@ -28,8 +28,8 @@ pub(super) struct LoadWorld {
     tally: Mutex<Tally>,
     /// Callers that are not done.
     pub(super) busy: AtomicUsize,
-    /// Legs that were started.
-    pub(super) legs: AtomicU64,
+    /// Attempts that were started.
+    pub(super) attempts: AtomicU64,
 }
 
 impl LoadWorld {
@@ -54,7 +54,7 @@ impl LoadWorld {
             partitions,
             tally: Mutex::default(),
             busy: AtomicUsize::new(plan.calls()),
-            legs: AtomicU64::new(0),
+            attempts: AtomicU64::new(0),
         })
     }
 

@@ -9,7 +9,7 @@ use longhaul_core::TaskKey;
 pub(crate) enum Instance {
     /// It answers clients.
     Api,
-    /// It runs tools, or looks at dead letters.
+    /// It runs tools, or polls dead letters.
     Worker,
 }
 

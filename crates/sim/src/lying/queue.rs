@@ -27,7 +27,7 @@ impl WorkQueue for LyingQueue {
     async fn send(&self, message: &Message, delay_ms: u64) -> Result<(), QueueError> {
         if self.memo.take() == Some(message.task) {
             return match self.fault {
-                PlantedFault::CleaningBesideTheTool => self.inner.send(message, 0).await,
+                PlantedFault::CleanupBesideTheTool => self.inner.send(message, 0).await,
                 _ => Ok(()),
             };
         }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use longhaul_core::FailureKind;
-use longhaul_engine::{Driven, Leg, LegEnd, ToolRunner};
+use longhaul_engine::{Attempt, AttemptEnd, Driven, ToolRunner};
 
 /// Ends the task of a tool that crashed, instead of asking for another try.
 pub(super) struct CrashIsTheEnd<R> {
@@ -17,14 +17,14 @@ impl<R> CrashIsTheEnd<R> {
 
 #[async_trait]
 impl<R: ToolRunner> ToolRunner for CrashIsTheEnd<R> {
-    async fn run(&self, leg: Leg) -> LegEnd {
-        let reason = match self.tools.run(leg.clone()).await {
-            LegEnd::Crashed { reason } => reason,
+    async fn run(&self, attempt: Attempt) -> AttemptEnd {
+        let reason = match self.tools.run(attempt.clone()).await {
+            AttemptEnd::Crashed { reason } => reason,
             end => return end,
         };
-        match leg.drive(leg.fail::<LegEnd>(FailureKind::RetriesExhausted, reason)).await {
+        match attempt.drive(attempt.fail::<AttemptEnd>(FailureKind::RetriesExhausted, reason)).await {
             Driven::Ended(end) => end,
-            Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
+            Driven::Suspended(suspended) => AttemptEnd::Suspended(suspended),
         }
     }
 }

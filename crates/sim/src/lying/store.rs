@@ -79,7 +79,7 @@ impl LyingStore {
             (PlantedFault::CancelStopsAtParent, TaskEvent::Cancel) if self.instance == Instance::Api => {
                 self.unchanged(key, now).await.ok().filter(|task| task.parent.is_some()).map(Ok)
             }
-            (PlantedFault::FactWithoutWake, TaskEvent::Wake { .. }) if self.instance == Instance::Api => {
+            (PlantedFault::SignalWithoutWake, TaskEvent::Wake { .. }) if self.instance == Instance::Api => {
                 let current = self.unchanged(key, now).await;
                 Some(
                     current.and_then(|task| {
@@ -114,7 +114,7 @@ impl LyingStore {
         };
         let dropped = match (self.fault, event) {
             (PlantedFault::AnswerWithoutMessage, TaskEvent::Answer { .. })
-            | (PlantedFault::CleaningNotSent | PlantedFault::CleaningBesideTheTool, TaskEvent::Cancel) => true,
+            | (PlantedFault::CleanupNotSent | PlantedFault::CleanupBesideTheTool, TaskEvent::Cancel) => true,
             (PlantedFault::SleepForgotten, TaskEvent::Suspend { suspension: Suspension::Timer(_), .. })
             | (PlantedFault::RetryNotSent, TaskEvent::Retry { .. })
             | (PlantedFault::ResentWithoutMessage, TaskEvent::Resend { .. })
@@ -166,7 +166,7 @@ impl LyingStore {
 
     /// The task that is over as it is shown to the worker that may clean it.
     fn seen_after_the_end(&self, task: Task, now: Timestamp) -> Task {
-        if self.fault == PlantedFault::CleaningBesideTheTool {
+        if self.fault == PlantedFault::CleanupBesideTheTool {
             return ended_long_ago(task);
         }
         let mut record = task.into_record();
@@ -179,9 +179,9 @@ impl LyingStore {
         Task::restore(record)
     }
 
-    /// Whether a worker with the mistake would not see this task, which a leg may look at as its parent.
-    fn looks_away(&self, task: &Task) -> bool {
-        self.fault == PlantedFault::ParentNotLookedAt && self.instance == Instance::Worker && is_ended_root(task)
+    /// Whether a worker with the mistake would not see this task, which an attempt may poll as its parent.
+    fn polls_away(&self, task: &Task) -> bool {
+        self.fault == PlantedFault::ParentNotPolledAt && self.instance == Instance::Worker && is_ended_root(task)
     }
 
     /// Whether this instance records the end of this child for the first time.
@@ -233,7 +233,7 @@ impl TaskStore for LyingStore {
 
     async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
         match self.inner.get(key, now).await? {
-            Some(task) if self.looks_away(&task) => Ok(None),
+            Some(task) if self.polls_away(&task) => Ok(None),
             Some(task) if self.fault == PlantedFault::OverlapNotSeen && self.instance == Instance::Api => {
                 Ok(Some(task).filter(Task::has_ended))
             }
@@ -249,12 +249,12 @@ impl TaskStore for LyingStore {
         self.memo.clear();
         let event = &self.with_progress(event.clone());
         if let (
-            PlantedFault::LookIsRecorded,
+            PlantedFault::PollIsRecorded,
             TaskEvent::Suspend { attempt, suspension: Suspension::Timer(until), .. },
         ) = (self.fault, event)
         {
             let value = Payload::Inline(until.as_ms().to_string());
-            let entry = Entry { kind: EntryKind::Timer, name: format!("look {attempt}"), value, recording: None };
+            let entry = Entry { kind: EntryKind::Timer, name: format!("poll {attempt}"), value, recording: None };
             self.inner.record(key, &entry).await?;
         }
         if let Some(answer) = self.replacement_for(key, event, now).await {
@@ -262,7 +262,7 @@ impl TaskStore for LyingStore {
         }
         let answer = self.inner.apply(key, event, now).await;
         match event {
-            TaskEvent::Suspend { .. } if self.fault == PlantedFault::SuspendedWithoutLook => self.suspended.set(key),
+            TaskEvent::Suspend { .. } if self.fault == PlantedFault::SuspendedWithoutPoll => self.suspended.set(key),
             _ => self.suspended.clear(),
         }
         self.note(key, event, &answer);
@@ -294,7 +294,7 @@ impl TaskStore for LyingStore {
         if self.fault == PlantedFault::AnswerWithoutRecord && entry.kind == EntryKind::Answer {
             return Ok(Recorded::First);
         }
-        let is_end_of_child = entry.kind == EntryKind::Fact && entry.name.parse::<TaskId>().is_ok();
+        let is_end_of_child = entry.kind == EntryKind::Signal && entry.name.parse::<TaskId>().is_ok();
         if is_end_of_child && self.fault == PlantedFault::EndNotToldToParent && self.is_first(key, &entry.name) {
             return Ok(Recorded::First);
         }
@@ -304,7 +304,7 @@ impl TaskStore for LyingStore {
         }
         match self.inner.record(key, entry).await? {
             Recorded::Earlier(_) if self.fault == PlantedFault::StepGivesItsOwnValue => Ok(Recorded::First),
-            Recorded::Earlier(_) if self.fault == PlantedFault::LookIntervalRestarts && says_since(entry) => {
+            Recorded::Earlier(_) if self.fault == PlantedFault::PollIntervalRestarts && says_since(entry) => {
                 Ok(Recorded::First)
             }
             recorded => Ok(recorded),
@@ -319,7 +319,7 @@ impl TaskStore for LyingStore {
         match self.fault {
             PlantedFault::StepRunAgain => journal.retain(|entry| entry.kind != EntryKind::Step),
             PlantedFault::AnswerAskedAgain => journal.retain(|entry| entry.kind != EntryKind::Answer),
-            PlantedFault::LookIntervalRestarts => journal.retain(|entry| !says_since(entry)),
+            PlantedFault::PollIntervalRestarts => journal.retain(|entry| !says_since(entry)),
             PlantedFault::SleepCutShort => {
                 for timer in journal.iter_mut().filter(|entry| entry.kind == EntryKind::Timer) {
                     timer.value = Payload::Inline("0".to_owned());
@@ -372,12 +372,12 @@ fn is_ended_root(task: &Task) -> bool {
     task.parent.is_none() && matches!(task.state, State::Cancelled | State::Failed { .. })
 }
 
-/// Whether the entry says when an interval between looks began.
+/// Whether the entry says when an interval between polls began.
 fn says_since(entry: &Entry) -> bool {
     entry.kind == EntryKind::Timer && entry.name.starts_with("since ")
 }
 
-/// The task as if no leg could have run for a long time.
+/// The task as if no attempt could have run for a long time.
 fn ended_long_ago(task: Task) -> Task {
     let mut record = task.into_record();
     record.ended_at = record.ended_at.map(|_| Timestamp::from_ms(0));

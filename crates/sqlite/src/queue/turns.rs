@@ -1,7 +1,7 @@
 //! Whose turn it is: owners take turns, and no owner has more messages in flight than its share.
 //!
-//! A message is in flight from its delivery until it is deleted or visible again: about as long as a leg runs. This is
-//! kept in memory, because only this process delivers messages of its database.
+//! A message is in flight from its delivery until it is deleted or visible again: about as long as an attempt runs.
+//! This is kept in memory, because only this process delivers messages of its database.
 
 use std::collections::{BTreeSet, HashMap};
 

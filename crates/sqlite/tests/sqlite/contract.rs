@@ -35,7 +35,7 @@ const SETTINGS: Settings = Settings {
     durability: longhaul_sqlite::Durability::PowerLoss,
     receives_max: 3,
     owner_in_flight_max: usize::MAX,
-    announcements: longhaul_sqlite::Announcements::None,
+    notifications: longhaul_sqlite::Notifications::None,
     busy_ms_max: 5_000,
 };
 

@@ -94,7 +94,7 @@ fn counts(deliveries: &[Delivery]) -> BTreeMap<OwnerId, usize> {
 }
 
 #[test]
-fn a_worker_that_runs_one_leg_at_a_time_serves_the_owners_in_turn() {
+fn a_worker_that_runs_one_attempt_at_a_time_serves_the_owners_in_turn() {
     wherever(usize::MAX, async |world| {
         let (alice, bob, carol) = (owner("alice"), owner("bob"), owner("carol"));
         world.send(alice, 5).await;

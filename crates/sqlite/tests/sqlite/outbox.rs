@@ -1,17 +1,17 @@
-//! Announcements are written with what they announce, and stay until they are removed; unfinished tasks without a
+//! Notifications are written with what they publish, and stay until they are removed; unfinished tasks without a
 //! message are found.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use longhaul_core::ports::{Message, NewTask, Outbox, TaskStore, UnfinishedTasks, WorkQueue};
-use longhaul_core::{Announced, Announcement, Clock, NOTICE_TOOL, Task, TaskEvent};
-use longhaul_sqlite::{Announcements, Database, Settings};
+use longhaul_core::{Clock, Notification, NotificationKind, Task, TaskEvent, WEBHOOK_DELIVERY_TOOL};
+use longhaul_sqlite::{Database, Notifications, Settings};
 use longhaul_testkit::{ManualClock, SeededIds, given};
 
-fn open(path: &Path, announcements: Announcements) -> Database {
+fn open(path: &Path, notifications: Notifications) -> Database {
     let clock = Arc::new(ManualClock::at(given::NOW)) as Arc<dyn Clock>;
-    Database::open(path, clock, Settings { announcements, ..Settings::default() }).unwrap()
+    Database::open(path, clock, Settings { notifications, ..Settings::default() }).unwrap()
 }
 
 async fn created(database: &Database, seed: u64) -> Task {
@@ -20,20 +20,20 @@ async fn created(database: &Database, seed: u64) -> Task {
     task
 }
 
-async fn told(database: &Database) -> Vec<(Announced, Task)> {
+async fn told(database: &Database) -> Vec<(NotificationKind, Task)> {
     let mut told = Vec::new();
-    for announcement in database.outbox().announcements(99, 0).await.unwrap() {
-        let task = database.store().get(&announcement.task, given::NOW).await.unwrap().unwrap();
-        told.push((announcement.what, task));
+    for notification in database.outbox().notifications(99, 0).await.unwrap() {
+        let task = database.store().get(&notification.task, given::NOW).await.unwrap().unwrap();
+        told.push((notification.what, task));
     }
     told
 }
 
 #[tokio::test]
-async fn each_end_and_each_question_leaves_one_announcement_that_survives_a_restart() {
+async fn each_end_and_each_question_leaves_one_notification_that_survives_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.db");
-    let database = open(&file, Announcements::Left);
+    let database = open(&file, Notifications::Left);
     let tasks = [created(&database, 1).await, created(&database, 2).await, created(&database, 3).await];
     let store = database.store();
     store.apply(&tasks[0].key(), &given::claim(1, given::NOW), given::NOW).await.unwrap();
@@ -42,27 +42,27 @@ async fn each_end_and_each_question_leaves_one_announcement_that_survives_a_rest
     store.apply(&tasks[1].key(), &TaskEvent::Cancel, given::NOW).await.unwrap_err();
     database.close().await;
     drop((store, database));
-    let database = open(&file, Announcements::Left);
-    let what: Vec<Announced> = told(&database).await.into_iter().map(|(what, _)| what).collect();
-    assert_eq!(what, [Announced::InputRequired, Announced::Cancelled]);
-    let first = database.outbox().announcements(1, 0).await.unwrap();
+    let database = open(&file, Notifications::Left);
+    let what: Vec<NotificationKind> = told(&database).await.into_iter().map(|(what, _)| what).collect();
+    assert_eq!(what, [NotificationKind::InputRequired, NotificationKind::Cancelled]);
+    let first = database.outbox().notifications(1, 0).await.unwrap();
     database.outbox().remove(&first).await.unwrap();
     database.outbox().remove(&first).await.unwrap();
-    let what: Vec<Announced> = told(&database).await.into_iter().map(|(what, _)| what).collect();
-    assert_eq!(what, [Announced::Cancelled]);
+    let what: Vec<NotificationKind> = told(&database).await.into_iter().map(|(what, _)| what).collect();
+    assert_eq!(what, [NotificationKind::Cancelled]);
 }
 
 #[tokio::test]
-async fn whoever_waits_for_announcements_is_woken_by_one() {
+async fn whoever_waits_for_notifications_is_woken_by_one() {
     let database = Database::in_memory(
         Arc::new(ManualClock::at(given::NOW)) as Arc<dyn Clock>,
-        Settings { announcements: Announcements::Left, ..Settings::default() },
+        Settings { notifications: Notifications::Left, ..Settings::default() },
     )
     .unwrap();
     let task = created(&database, 1).await;
     let (outbox, store) = (database.outbox(), database.store());
-    // The clock stands still: only the announcement ends the wait.
-    let (found, _) = tokio::join!(outbox.announcements(9, 60_000), async {
+    // The clock stands still: only the notification ends the wait.
+    let (found, _) = tokio::join!(outbox.notifications(9, 60_000), async {
         tokio::task::yield_now().await;
         store.apply(&task.key(), &TaskEvent::Cancel, given::NOW).await
     });
@@ -70,27 +70,27 @@ async fn whoever_waits_for_announcements_is_woken_by_one() {
 }
 
 #[tokio::test]
-async fn a_database_that_nobody_listens_to_leaves_no_announcements() {
+async fn a_database_that_nobody_listens_to_leaves_no_notifications() {
     let folder = tempfile::tempdir().unwrap();
-    let database = open(&folder.path().join("tasks.db"), Announcements::None);
+    let database = open(&folder.path().join("tasks.db"), Notifications::None);
     let task = created(&database, 1).await;
     database.store().apply(&task.key(), &TaskEvent::Cancel, given::NOW).await.unwrap();
     assert_eq!(told(&database).await, []);
 }
 
 #[tokio::test]
-async fn a_refused_event_leaves_no_announcement() {
+async fn a_refused_event_leaves_no_notification() {
     let folder = tempfile::tempdir().unwrap();
-    let database = open(&folder.path().join("tasks.db"), Announcements::Left);
+    let database = open(&folder.path().join("tasks.db"), Notifications::Left);
     let task = created(&database, 1).await;
     database.store().apply(&task.key(), &given::finish(1, "{}"), given::NOW).await.unwrap_err();
     assert_eq!(told(&database).await, []);
 }
 
 #[tokio::test]
-async fn notices_count_against_no_limit_and_are_not_announced() {
+async fn webhook_deliveries_count_against_no_limit_and_are_not_published() {
     let folder = tempfile::tempdir().unwrap();
-    let database = open(&folder.path().join("tasks.db"), Announcements::Left);
+    let database = open(&folder.path().join("tasks.db"), Notifications::Left);
     let store = database.store();
     let new = |seed, tool: &str| {
         let task = given::task_with(&SeededIds::new(seed), given::owner("alice"), given::NOW, |record| {
@@ -100,21 +100,21 @@ async fn notices_count_against_no_limit_and_are_not_announced() {
         NewTask { open_max: 1, stored_max: 1_000, new_max: Some(1), ..given::new(task) }
     };
     for seed in 1..4 {
-        let notice = new(seed, NOTICE_TOOL);
-        store.create(notice.clone(), given::NOW).await.unwrap();
-        store.apply(&notice.task.key(), &TaskEvent::Cancel, given::NOW).await.unwrap();
-        store.create(new(seed + 10, NOTICE_TOOL), given::NOW).await.unwrap();
+        let webhook_delivery = new(seed, WEBHOOK_DELIVERY_TOOL);
+        store.create(webhook_delivery.clone(), given::NOW).await.unwrap();
+        store.apply(&webhook_delivery.task.key(), &TaskEvent::Cancel, given::NOW).await.unwrap();
+        store.create(new(seed + 10, WEBHOOK_DELIVERY_TOOL), given::NOW).await.unwrap();
     }
     assert_eq!(told(&database).await, []);
     store.create(new(20, "tool"), given::NOW).await.unwrap();
     store.create(new(21, "tool"), given::NOW).await.unwrap_err();
-    store.create(new(22, NOTICE_TOOL), given::NOW).await.unwrap();
+    store.create(new(22, WEBHOOK_DELIVERY_TOOL), given::NOW).await.unwrap();
 }
 
 #[tokio::test]
 async fn unfinished_tasks_without_a_message_are_found_page_by_page() {
     let folder = tempfile::tempdir().unwrap();
-    let database = open(&folder.path().join("tasks.db"), Announcements::None);
+    let database = open(&folder.path().join("tasks.db"), Notifications::None);
     let mut tasks = Vec::new();
     for seed in 1..6 {
         tasks.push(created(&database, seed).await);
@@ -141,19 +141,19 @@ async fn unfinished_tasks_without_a_message_are_found_page_by_page() {
 }
 
 #[tokio::test]
-async fn an_announcement_comes_back_whole() {
+async fn a_notification_comes_back_whole() {
     let folder = tempfile::tempdir().unwrap();
-    let database = open(&folder.path().join("tasks.db"), Announcements::Left);
+    let database = open(&folder.path().join("tasks.db"), Notifications::Left);
     let task = created(&database, 1).await;
     let cancelled = database.store().apply(&task.key(), &TaskEvent::Cancel, given::NOW).await.unwrap();
-    let found = database.outbox().announcements(1, 0).await.unwrap();
-    assert_eq!(found, [Announcement::of(&cancelled).unwrap()]);
+    let found = database.outbox().notifications(1, 0).await.unwrap();
+    assert_eq!(found, [Notification::of(&cancelled).unwrap()]);
 }
 
 #[tokio::test]
 async fn a_task_whose_message_is_lost_is_found_although_the_last_look_found_none() {
     let folder = tempfile::tempdir().unwrap();
-    let database = open(&folder.path().join("tasks.db"), Announcements::None);
+    let database = open(&folder.path().join("tasks.db"), Notifications::None);
     let task = created(&database, 1).await;
     database.queue().send(&Message { task: task.key(), trace: None, attempt: None }, 0).await.unwrap();
     let unfinished = async || database.store().unfinished(None, 9, given::NOW).await.unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use longhaul_core::ports::{Created, Delivery, Message, NewTask, TaskStore, UnfinishedTasks, WorkQueue};
-use longhaul_core::{Cleaning, Lease, LeaseToken, State, Suspension, Task, TaskEvent, TaskRecord};
+use longhaul_core::{Cleanup, Lease, LeaseToken, State, Suspension, Task, TaskEvent, TaskRecord};
 use longhaul_sqlite::{Database, OpenError, Settings};
 use longhaul_testkit::given::{self, LEASE_MS, NOW, on_record, owner, queued, running};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
@@ -150,20 +150,19 @@ fn a_task_whose_process_died_while_it_cleaned_up_is_cleaned_up_after_at_once() {
     let path = directory.path().join("longhaul.db");
     block_on(async {
         let database = open(&path).unwrap();
-        let armed =
-            given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| record.cleaning = Cleaning::ARMED);
+        let armed = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| record.cleanup = Cleanup::ARMED);
         let store = database.store();
         store.create(given::new(armed.clone()), NOW).await.unwrap();
         let task = store.apply(&armed.key(), &TaskEvent::Cancel, NOW).await.unwrap();
         received(&database, &task).await;
         let lease = Lease { until: NOW.plus_ms(LEASE_MS), token: LeaseToken::from_random([1; 16]) };
-        let begin = TaskEvent::BeginCleaning { lease };
+        let begin = TaskEvent::BeginCleanup { lease };
         store.apply(&task.key(), &begin, NOW).await.unwrap();
         let database = reopened(&path, database).await;
         assert_eq!(database.take_up(NOW).await.unwrap(), 1);
         assert_eq!(receive(&database).await.len(), 1);
         let begun = database.store().apply(&task.key(), &begin, NOW).await.unwrap();
-        assert_eq!(begun.cleaning, Cleaning::Armed { tries: 2, lease: Some(lease) });
+        assert_eq!(begun.cleanup, Cleanup::Armed { tries: 2, lease: Some(lease) });
     });
 }
 
@@ -277,12 +276,12 @@ fn a_timer_whose_process_died_before_it_sent_its_message_comes_when_it_is_due() 
 }
 
 #[test]
-fn a_task_that_needs_cleaning_has_a_message_on_disk() {
+fn a_task_that_needs_cleanup_has_a_message_on_disk() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
     block_on(async {
         let (database, ids) = (open(&path).unwrap(), SeededIds::new(1));
-        let task = accepted(&database, &ids, |record| record.cleaning = Cleaning::ARMED).await;
+        let task = accepted(&database, &ids, |record| record.cleanup = Cleanup::ARMED).await;
         assert_eq!(messages_in_table(&path), 1);
         database.store().apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap();
         let database = reopened(&path, database).await;

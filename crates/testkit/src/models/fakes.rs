@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{
-    ApplyError, CreateError, Created, Delivery, Left, LegPlace, LegPlaces, Message, NewTask, Page, QueueError,
-    Recorded, StoreError, Taken, TaskStore, WorkQueue,
+    ApplyError, AttemptPermit, AttemptPermits, CreateError, Created, Delivery, Left, Message, NewTask, Page,
+    QueueError, Recorded, StoreError, Taken, TaskStore, WorkQueue,
 };
 use longhaul_core::{
     Clock, Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp,
 };
 
-use super::places::PlacesModel;
+use super::permits::PermitsModel;
 use super::queue::QueueModel;
 use super::randomness::Randomness;
 use super::store::StoreModel;
@@ -190,34 +190,34 @@ impl WorkQueue for FakeQueue {
     }
 }
 
-/// Places of running legs in memory.
+/// Permits of running attempts in memory.
 #[derive(Default)]
-pub struct FakePlaces(Mutex<PlacesModel>);
+pub struct FakePermits(Mutex<PermitsModel>);
 
-impl FakePlaces {
-    fn lock(&self) -> MutexGuard<'_, PlacesModel> {
+impl FakePermits {
+    fn lock(&self) -> MutexGuard<'_, PermitsModel> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
-impl LegPlaces for FakePlaces {
-    async fn take(&self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Result<Taken, StoreError> {
-        Ok(self.lock().take(place, legs_max, now))
+impl AttemptPermits for FakePermits {
+    async fn take(&self, permit: &AttemptPermit, attempts_max: u32, now: Timestamp) -> Result<Taken, StoreError> {
+        Ok(self.lock().take(permit, attempts_max, now))
     }
 
     async fn take_over(
         &self,
-        place: &LegPlace,
-        held: &LegPlace,
-        legs_max: u32,
+        permit: &AttemptPermit,
+        held: &AttemptPermit,
+        attempts_max: u32,
         now: Timestamp,
     ) -> Result<Taken, StoreError> {
-        Ok(self.lock().take_over(place, held, legs_max, now))
+        Ok(self.lock().take_over(permit, held, attempts_max, now))
     }
 
-    async fn give_back(&self, place: &LegPlace) -> Result<(), StoreError> {
-        self.lock().give_back(place);
+    async fn give_back(&self, permit: &AttemptPermit) -> Result<(), StoreError> {
+        self.lock().give_back(permit);
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The models of a store, a queue and the places of running legs, and ports that answer from them at once.
+//! The models of a store, a queue and the permits of running attempts, and ports that answer from them at once.
 //!
 //! `longhaul-sim` simulates the same models, with one of the planted faults on demand. The fakes have none.
 
@@ -8,7 +8,7 @@
 )]
 
 mod fakes;
-mod places;
+mod permits;
 mod planted;
 mod promise;
 mod queue;
@@ -16,8 +16,8 @@ mod randomness;
 mod store;
 mod transition;
 
-pub use fakes::{FakePlaces, FakeQueue, FakeStore};
-pub use places::PlacesModel;
+pub use fakes::{FakePermits, FakeQueue, FakeStore};
+pub use permits::PermitsModel;
 pub use planted::PlantedFault;
 pub use promise::{Promise, Violation};
 pub use queue::QueueModel;

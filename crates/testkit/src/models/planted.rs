@@ -2,7 +2,7 @@
 //!
 //! None of them is in the product. A fault is a store, a queue or a tool runner of the test kit that lies: a transition
 //! whose input or answer is changed (`transition.rs`), a model that breaks its port's promise (`store.rs`, `queue.rs`,
-//! `places.rs`), or a port between the engine and the model (`lying/`) that does what an engine with the mistake would
+//! `permits.rs`), or a port between the engine and the model (`lying/`) that does what an engine with the mistake would
 //! do there.
 
 use super::promise::Promise;
@@ -21,22 +21,22 @@ macro_rules! planted_faults {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$fault,)+];
 
-            /// Whether it shows only where the legs of an owner are limited.
+            /// Whether it shows only where the attempts of an owner are limited.
             #[must_use]
-            pub const fn is_of_places(self) -> bool {
+            pub const fn is_of_permits(self) -> bool {
                 matches!(
                     self,
                     Self::FullOwnerRuns
-                        | Self::PlaceFreeTooEarly
-                        | Self::PlaceOfAnotherGivenBack
-                        | Self::DeadLegKeepsPlace
+                        | Self::PermitFreeTooEarly
+                        | Self::PermitOfAnotherGivenBack
+                        | Self::DeadAttemptKeepsPermit
                 )
             }
 
-            /// Whether it shows only where tools wait for facts.
+            /// Whether it shows only where tools wait for signals.
             #[must_use]
-            pub const fn is_of_facts(self) -> bool {
-                matches!(self, Self::FactWithoutWake | Self::SuspendedWithoutLook | Self::WakeWithoutMessage)
+            pub const fn is_of_signals(self) -> bool {
+                matches!(self, Self::SignalWithoutWake | Self::SuspendedWithoutPoll | Self::WakeWithoutMessage)
             }
 
             /// Whether it shows only where tools call tools.
@@ -46,11 +46,11 @@ macro_rules! planted_faults {
                     self,
                     Self::ChildMadeTwice
                         | Self::DepthNotCounted
-                        | Self::ChildAwaitedInLeg
+                        | Self::ChildAwaitedInAttempt
                         | Self::EndNotToldToParent
                         | Self::EndOfChildMadeUp
                         | Self::CancelStopsAtParent
-                        | Self::ParentNotLookedAt
+                        | Self::ParentNotPolledAt
                 )
             }
 
@@ -63,12 +63,12 @@ macro_rules! planted_faults {
                 )
             }
 
-            /// Whether it shows only where ends and questions are announced.
+            /// Whether it shows only where ends and questions are published.
             #[must_use]
-            pub const fn is_of_announcements(self) -> bool {
+            pub const fn is_of_notifications(self) -> bool {
                 matches!(
                     self,
-                    Self::CancelNotAnnounced | Self::AnnouncementsRemovedWhenRead | Self::SecondEndpointNotTold
+                    Self::CancelNotPublished | Self::NotificationsRemovedWhenRead | Self::SecondEndpointNotTold
                 )
             }
 
@@ -126,7 +126,7 @@ planted_faults! {
     AttemptNotRaised breaks StaleCannotWrite;
     /// Nothing ever expires: not for reads, writes, lists or keys.
     ExpiryIgnored breaks ExpiredIsNotFound;
-    /// Legs may fail without limit.
+    /// Attempts may fail without limit.
     RetriesNotCounted breaks FailuresAreCounted;
     /// A heartbeat sets a task that has ended back to running.
     ProgressOverwritesTheEnd breaks EndsOnce;
@@ -155,8 +155,8 @@ planted_faults! {
     ExpiredIsWritten breaks ExpiredIsNotFound;
     /// The write that claims a task does not check whether its later start has come.
     LaterStartIgnored breaks StartsAtItsMoment;
-    /// A suspension does not note that its leg has ended.
-    LegNotNoted breaks LegsAreNoted;
+    /// A suspension does not note that its attempt has ended.
+    AttemptNotNoted breaks AttemptsAreNoted;
 
     // A model of a store or a queue that breaks its port's promise.
 
@@ -183,7 +183,7 @@ planted_faults! {
     /// A creation replaces the record with the same id.
     CreateOverwrites breaks EndsOnce;
     /// The idempotency key is not looked up.
-    KeyNotLookedUp breaks SameKeySameTask;
+    KeyNotPolledUp breaks SameKeySameTask;
     /// The idempotency key is looked up without its owner.
     KeyOfAnyOwner breaks SameKeySameTask;
     /// The idempotency key is accepted with any request.
@@ -225,15 +225,15 @@ planted_faults! {
     RecoveryWithoutBound breaks ResendsAreBounded;
     /// The record names a result in parts, and the worker dies before it writes them.
     PartsAfterRecord breaks NothingIsTruncated;
-    /// A leg does not use the steps that are on record.
+    /// An attempt does not use the steps that are on record.
     StepRunAgain breaks StepsAreRecordedOnce;
-    /// A leg that lost the race for a step passes its own value to its tool.
+    /// An attempt that lost the race for a step passes its own value to its tool.
     StepGivesItsOwnValue breaks StepsAreRecordedOnce;
-    /// A leg does not use the answers that are on record.
+    /// An attempt does not use the answers that are on record.
     AnswerAskedAgain breaks EndsInTime;
     /// An answer is accepted, and not recorded.
     AnswerWithoutRecord breaks AnswersAreFinal;
-    /// An answer is recorded, and does not start a leg.
+    /// An answer is recorded, and does not start an attempt.
     AnswerWithoutMessage breaks ContinuesWithoutPolls;
     /// The caller's idempotency key is not passed on.
     KeyNotPassedOn breaks SameKeySameTask;
@@ -241,16 +241,16 @@ planted_faults! {
     LaterStartForgotten breaks ContinuesWithoutPolls;
     /// A task sleeps, and no message will wake it.
     SleepForgotten breaks ContinuesWithoutPolls;
-    /// A leg treats every sleep on record as over.
+    /// An attempt treats every sleep on record as over.
     SleepCutShort breaks SleepsLastAsAsked;
-    /// A growing interval between looks begins again with each leg.
-    LookIntervalRestarts breaks LooksKeepTheirInterval;
-    /// Each pause between looks is recorded.
-    LookIsRecorded breaks LooksAreNotRecorded;
-    /// No message is sent for the cleaning of a cancelled task.
-    CleaningNotSent breaks CleansUp;
-    /// A task is cleaned while its leg may still run.
-    CleaningBesideTheTool breaks CleansUp;
+    /// A growing interval between polls begins again with each attempt.
+    PollIntervalRestarts breaks PollsKeepTheirInterval;
+    /// Each pause between polls is recorded.
+    PollIsRecorded breaks PollsAreNotRecorded;
+    /// No message is sent for the cleanup of a cancelled task.
+    CleanupNotSent breaks CleansUp;
+    /// A task is cleaned while its attempt may still run.
+    CleanupBesideTheTool breaks CleansUp;
     /// A completed task is cleaned.
     CompletedIsCleaned breaks CleansUp;
     /// Dead letters are deleted unread.
@@ -262,9 +262,9 @@ planted_faults! {
     /// A worker does not stop at the deadline.
     ///
     /// An approximation: the claim gives the worker a task whose deadline is far away, so that it is never reached. The
-    /// limit of the leg itself, if there is one, still applies; in the engine the same mistake could lose both.
+    /// limit of the attempt itself, if there is one, still applies; in the engine the same mistake could lose both.
     DeadlineIgnored breaks DeadlineStopsTheTool;
-    /// Legs after the first do not get the arguments of the call.
+    /// Attempts after the first do not get the arguments of the call.
     ArgumentsLost breaks NothingIsTruncated;
     /// Variables are reported as set, and are not written.
     VariablesNotWritten breaks VariablesAreKept;
@@ -272,19 +272,19 @@ planted_faults! {
     ProgressCountsDown breaks ProgressOnlyGrows;
     /// A task whose tool crashes fails at once.
     CrashIsTheEnd breaks FailuresAreCounted;
-    /// A leg is to be retried, and no message is sent for it.
+    /// An attempt is to be retried, and no message is sent for it.
     RetryNotSent breaks ContinuesWithoutPolls;
-    /// A leg does not use the rounds that are on record.
+    /// An attempt does not use the rounds that are on record.
     RoundForgotten breaks EndsInTime;
 
-    // The two halves of the race between a fact and the task that waits for it. Their worlds are those with facts.
+    // The two halves of the race between a signal and the task that waits for it. Their worlds are those with signals.
 
-    /// A fact is recorded, and its task is not woken.
-    FactWithoutWake breaks FactsWake;
-    /// A leg that waits for a fact suspends its task, and does not look once more.
-    SuspendedWithoutLook breaks FactsWake;
+    /// A signal is recorded, and its task is not woken.
+    SignalWithoutWake breaks SignalsWake;
+    /// An attempt that waits for a signal suspends its task, and does not poll once more.
+    SuspendedWithoutPoll breaks SignalsWake;
     /// A task is woken on record, and no message is sent.
-    WakeWithoutMessage breaks FactsWake;
+    WakeWithoutMessage breaks SignalsWake;
 
     // Tools that call tools. Their worlds are those with children.
 
@@ -292,16 +292,16 @@ planted_faults! {
     ChildMadeTwice breaks OneChildPerName;
     /// Every child counts as one that has no grandparent.
     DepthNotCounted breaks DepthIsLimited;
-    /// A tool waits in its leg for the tool that it called.
-    ChildAwaitedInLeg breaks CallsWaitWithoutLeg;
+    /// A tool waits in its attempt for the tool that it called.
+    ChildAwaitedInAttempt breaks CallsWaitWithoutAttempt;
     /// Whoever ends a child does not record it for the parent.
     EndNotToldToParent breaks ParentsHearTheEnd;
     /// A parent is told that its child was cancelled, however it ended.
     EndOfChildMadeUp breaks ParentsHearTheEnd;
     /// Whoever cancels a parent does not cancel its children.
     CancelStopsAtParent breaks CancelReachesAll;
-    /// A child does not look at its parent.
-    ParentNotLookedAt breaks CancelReachesAll;
+    /// A child does not poll at its parent.
+    ParentNotPolledAt breaks CancelReachesAll;
 
     // A schedule that is not kept. Their worlds are those with a schedule.
 
@@ -309,19 +309,19 @@ planted_faults! {
     TimeMadeTwice breaks TimesAreOneTask;
     /// Nobody notes that a time was handled.
     TimeNotNoted breaks TimesAreOneTask;
-    /// Whoever looks does not find the task of the time before.
+    /// Whoever polls does not find the task of the time before.
     OverlapNotSeen breaks OverlapsAreLeftOut;
     /// Each time counts as handled.
     EachTimeCountsAsHandled breaks TimesAreKept;
 
-    // Announcements that are lost. Their worlds are those with announcements.
+    // Notifications that are lost. Their worlds are those with notifications.
 
-    /// A task that is cancelled leaves no announcement.
-    CancelNotAnnounced breaks EndsAreAnnounced;
-    /// Announcements are removed before they are passed on.
-    AnnouncementsRemovedWhenRead breaks EndsAreAnnounced;
+    /// A task that is cancelled leaves no notification.
+    CancelNotPublished breaks EndsArePublished;
+    /// Notifications are removed before they are passed on.
+    NotificationsRemovedWhenRead breaks EndsArePublished;
     /// Only the first endpoint is told.
-    SecondEndpointNotTold breaks EndsAreAnnounced;
+    SecondEndpointNotTold breaks EndsArePublished;
 
     // Whoever hears of records that wait for a worker. Its worlds are those with a stream.
 
@@ -337,14 +337,14 @@ planted_faults! {
     /// A creation that is refused sends its message nevertheless.
     MessageWithoutRecord breaks RecordBeforeMessage;
 
-    // Places of running legs that are counted wrongly. Their worlds are those with limited legs.
+    // Permits of running attempts that are counted wrongly. Their worlds are those with limited attempts.
 
-    /// A leg gets a place although its owner has none left.
-    FullOwnerRuns breaks LegsAreLimited;
-    /// The place of a leg is free some seconds before its time is over.
-    PlaceFreeTooEarly breaks LegsAreLimited;
-    /// A leg that lost its task gives back the place of the next leg.
-    PlaceOfAnotherGivenBack breaks LegsAreLimited;
-    /// The place of a worker that died is never free again.
-    DeadLegKeepsPlace breaks EndsInTime;
+    /// An attempt gets a permit although its owner has none left.
+    FullOwnerRuns breaks AttemptsAreLimited;
+    /// The permit of an attempt is free some seconds before its time is over.
+    PermitFreeTooEarly breaks AttemptsAreLimited;
+    /// An attempt that lost its task gives back the permit of the next attempt.
+    PermitOfAnotherGivenBack breaks AttemptsAreLimited;
+    /// The permit of a worker that died is never free again.
+    DeadAttemptKeepsPermit breaks EndsInTime;
 }

@@ -31,7 +31,7 @@ promises! {
     StaleCannotWrite,
     /// A worker that is alive keeps its lease.
     LiveWorkerKeepsLease,
-    /// Consecutive legs that die are counted, and their number is bounded.
+    /// Consecutive attempts that die are counted, and their number is bounded.
     FailuresAreCounted,
     /// A step is recorded once, and not run again after that.
     StepsAreRecordedOnce,
@@ -50,15 +50,15 @@ promises! {
     SameKeySameTask,
     /// What has expired is not found, and not a moment earlier.
     ExpiredIsNotFound,
-    /// An owner runs at most as many legs at a time as allowed, if that is limited.
-    LegsAreLimited,
+    /// An owner runs at most as many attempts at a time as allowed, if that is limited.
+    AttemptsAreLimited,
     /// An owner has at most as many unfinished tasks as allowed, and is refused only then.
     QuotaIsRight,
     /// What a client is told agrees with the record.
     RepliesMatchTheRecord,
     /// Arguments, results and steps are read back as they were written, whatever their size.
     NothingIsTruncated,
-    /// The first answer to a question counts, and the tool gets it. So does the first record of a fact.
+    /// The first answer to a question counts, and the tool gets it. So does the first record of a signal.
     AnswersAreFinal,
     /// The message is sent after the record was written.
     RecordBeforeMessage,
@@ -72,33 +72,33 @@ promises! {
     StartsAtItsMoment,
     /// A sleep lasts as long as the tool asked for.
     SleepsLastAsAsked,
-    /// A tool that looks until something is there pauses between two looks for as long as it asked for.
-    LooksKeepTheirInterval,
-    /// Of all looks, only the beginning and what was found are recorded.
-    LooksAreNotRecorded,
-    /// A task with cleaning that its tool did not bring to its end is cleaned at least once, never while its tool runs,
+    /// A tool that polls until something is there pauses between two looks for as long as it asked for.
+    PollsKeepTheirInterval,
+    /// Of all polls, only the beginning and what was found are recorded.
+    PollsAreNotRecorded,
+    /// A task with cleanup that its tool did not bring to its end is cleaned at least once, never while its tool runs,
     /// and no other task ever is.
     CleansUp,
-    /// The record says of each of the latest legs when it began, when it ended, and how.
-    LegsAreNoted,
-    /// Where nothing disturbs it, a task that waits for a fact goes on soon after it is on record, whichever came
+    /// The record says of each of the latest attempts when it began, when it ended, and how.
+    AttemptsAreNoted,
+    /// Where nothing disturbs it, a task that waits for a signal goes on soon after it is on record, whichever came
     /// first, and although nobody polls.
-    FactsWake,
+    SignalsWake,
     /// A tool that is run again calls another tool once for each name.
     OneChildPerName,
     /// Tools call each other as deep as allowed, and are refused only then.
     DepthIsLimited,
-    /// A tool that waits for the tool that it called has no leg.
-    CallsWaitWithoutLeg,
+    /// A tool that waits for the tool that it called has no attempt.
+    CallsWaitWithoutAttempt,
     /// A tool gets how the tool that it called ended; where nothing disturbs it, soon.
     ParentsHearTheEnd,
     /// When a task was cancelled, failed or timed out, so do all below it, whatever dies.
     CancelReachesAll,
-    /// Each end, and each question, is announced to each endpoint at least once, and nothing else is.
-    EndsAreAnnounced,
-    /// Each time of a schedule has one task at most, however many look, whatever dies, and whatever is gone by then.
+    /// Each end, and each question, is published to each endpoint at least once, and nothing else is.
+    EndsArePublished,
+    /// Each time of a schedule has one task at most, however many poll, whatever dies, and whatever is gone by then.
     TimesAreOneTask,
-    /// Each time of a schedule that somebody looked at has its task, and nothing else has.
+    /// Each time of a schedule that somebody polled at has its task, and nothing else has.
     TimesAreKept,
     /// A time is left out if the task of the one before has not ended, where the schedule says so.
     OverlapsAreLeftOut,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longhaul_core::ports::{ApplyError, CreateError, Created, IdempotencyKey, Left, NewTask, Page, Recorded};
 use longhaul_core::{
-    Announcement, Entry, EntryKind, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskFilter, TaskId,
+    Entry, EntryKind, MailboxId, Notification, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskFilter, TaskId,
     TaskKey, Timestamp, limits,
 };
 
@@ -25,7 +25,7 @@ pub struct StoreModel {
     windows: Vec<(OwnerId, Timestamp, u32)>,
     mailboxes: Vec<Mailbox>,
     /// What ends and questions have left there.
-    outbox: Vec<Announcement>,
+    outbox: Vec<Notification>,
     planted: Option<PlantedFault>,
 }
 
@@ -96,8 +96,8 @@ impl StoreModel {
         found.journal.iter().find(|entry| entry.kind == kind && entry.name == name)
     }
 
-    /// The announcements that are not passed on yet.
-    pub const fn outbox(&mut self) -> &mut Vec<Announcement> {
+    /// The notifications that are not passed on yet.
+    pub const fn outbox(&mut self) -> &mut Vec<Notification> {
         &mut self.outbox
     }
 
@@ -122,7 +122,7 @@ impl StoreModel {
     pub fn create(&mut self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
         let new = self.as_planted(new, now);
         let key = new.task.key();
-        if let Some(idempotency) = new.idempotency.filter(|_| !self.has(PlantedFault::KeyNotLookedUp)) {
+        if let Some(idempotency) = new.idempotency.filter(|_| !self.has(PlantedFault::KeyNotPolledUp)) {
             let any_owner = self.has(PlantedFault::KeyOfAnyOwner);
             let same = |row: &&KeyRow| row.key.key == idempotency.key && (any_owner || row.owner == key.owner);
             let found = self.keys.iter().find(same).copied();
@@ -224,8 +224,8 @@ impl StoreModel {
                 }
                 let after = Arc::clone(&row.task);
                 let ends = !before.has_ended() && after.has_ended();
-                let is_untold = planted == Some(PlantedFault::CancelNotAnnounced) && *event == TaskEvent::Cancel;
-                self.outbox.extend(Announcement::between(&before, &after).filter(|_| !is_untold));
+                let is_untold = planted == Some(PlantedFault::CancelNotPublished) && *event == TaskEvent::Cancel;
+                self.outbox.extend(Notification::between(&before, &after).filter(|_| !is_untold));
                 if ends && !(planted == Some(PlantedFault::CounterKeptOnCancel) && *event == TaskEvent::Cancel) {
                     self.count_open(&key.owner, -1);
                 }
@@ -280,7 +280,7 @@ impl StoreModel {
     /// Records a journal entry, once.
     pub fn record(&mut self, key: &TaskKey, entry: &Entry) -> Recorded {
         let overwrites = match entry.kind {
-            EntryKind::Answer | EntryKind::Fact => self.has(PlantedFault::AnswerOverwritten),
+            EntryKind::Answer | EntryKind::Signal => self.has(PlantedFault::AnswerOverwritten),
             EntryKind::Step | EntryKind::Timer | EntryKind::Token | EntryKind::Round => {
                 self.has(PlantedFault::StepOverwritten)
             }

@@ -53,7 +53,7 @@ fn changed_input(fault: PlantedFault, task: &Task, event: &TaskEvent, now: Times
             record.terms.consecutive_failures_max = u32::MAX;
         }
         (PlantedFault::UnfinishedTaskForgotten, TaskEvent::Forget)
-        | (PlantedFault::CompletedIsCleaned, TaskEvent::BeginCleaning { .. } | TaskEvent::EndCleaning { .. }) => {
+        | (PlantedFault::CompletedIsCleaned, TaskEvent::BeginCleanup { .. } | TaskEvent::EndCleanup { .. }) => {
             record.state = State::Cancelled;
         }
         _ => {}
@@ -72,9 +72,9 @@ fn changed_answer(
     match (fault, event) {
         (PlantedFault::LeaseNeverChecked, TaskEvent::Resend { .. })
         | (PlantedFault::UnfinishedTaskForgotten, TaskEvent::Forget)
-        | (PlantedFault::CompletedIsCleaned, TaskEvent::BeginCleaning { .. } | TaskEvent::EndCleaning { .. })
+        | (PlantedFault::CompletedIsCleaned, TaskEvent::BeginCleanup { .. } | TaskEvent::EndCleanup { .. })
         | (PlantedFault::LeaseNotStored, TaskEvent::Heartbeat { .. }) => next.state = task.state.clone(),
-        (PlantedFault::LegNotNoted, TaskEvent::Suspend { .. }) => next.legs.past = task.legs.past.clone(),
+        (PlantedFault::AttemptNotNoted, TaskEvent::Suspend { .. }) => next.attempts.past = task.attempts.past.clone(),
         (PlantedFault::AttemptNotRaised, _) => next.attempt = task.attempt,
         (PlantedFault::RetriesNotCounted, _) => {
             next.terms.consecutive_failures_max = task.terms.consecutive_failures_max
@@ -112,8 +112,8 @@ const fn set_attempt(event: &mut TaskEvent, latest: u32) {
         | TaskEvent::TimeOut
         | TaskEvent::ExtendRetention { .. }
         | TaskEvent::Forget
-        | TaskEvent::BeginCleaning { .. }
-        | TaskEvent::EndCleaning { .. } => {}
+        | TaskEvent::BeginCleanup { .. }
+        | TaskEvent::EndCleanup { .. } => {}
     }
 }
 

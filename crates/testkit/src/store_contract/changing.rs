@@ -219,7 +219,7 @@ pub async fn answers_close_their_questions_one_by_one(store: &dyn TaskStore) {
     assert_eq!(on_record(store, &task.key()).await, Some(whole));
 }
 
-/// Promise: whoever recorded what a task waits for has its next leg start at once, and open questions stay open.
+/// Promise: whoever recorded what a task waits for has its next attempt start at once, and open questions stay open.
 pub async fn a_waiting_task_is_woken_once(store: &dyn TaskStore) {
     let (ids, hour) = (SeededIds::new(1), NOW.plus_ms(3_600_000));
     let timer = Suspension::Timer(hour);
@@ -245,7 +245,7 @@ pub async fn a_waiting_task_is_woken_once(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: what does not wait for anything from outside is not woken: a leg that runs or is about to, a question
+/// Promise: what does not wait for anything from outside is not woken: an attempt that runs or is about to, a question
 /// alone, the delay before a retry.
 pub async fn nothing_else_is_woken(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
@@ -316,8 +316,8 @@ pub async fn an_event_for_a_missing_task_is_not_found(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: the record remembers the latest legs, whichever way they ended, and when the one that runs began.
-pub async fn the_latest_legs_are_on_record(store: &dyn TaskStore) {
+/// Promise: the record remembers the latest attempts, whichever way they ended, and when the one that runs began.
+pub async fn the_latest_attempts_are_on_record(store: &dyn TaskStore) {
     let mut task = queued(store, &SeededIds::new(1), owner("alice")).await;
     let key = task.key();
     for attempt in 1..=40 {
@@ -338,11 +338,11 @@ pub async fn the_latest_legs_are_on_record(store: &dyn TaskStore) {
             task = next;
         }
     }
-    let attempts: Vec<u32> = task.legs.past.iter().map(|leg| leg.attempt).collect();
-    assert_eq!((attempts, task.legs.since), ((25..=40).collect(), None));
+    let attempts: Vec<u32> = task.attempts.past.iter().map(|attempt| attempt.number).collect();
+    assert_eq!((attempts, task.attempts.since), ((25..=40).collect(), None));
     let now = NOW.plus_ms(41 * LEASE_MS);
     let running = store.apply(&key, &given::claim(1, now), now).await.unwrap();
     let ended = store.apply(&key, &TaskEvent::Cancel, now.plus_ms(1)).await.unwrap();
-    assert_eq!(running.legs.since, Some(now));
-    assert_eq!(ended.legs, running.legs, "the leg ended with its task");
+    assert_eq!(running.attempts.since, Some(now));
+    assert_eq!(ended.attempts, running.attempts, "the attempt ended with its task");
 }

@@ -7,7 +7,7 @@ use crate::SeededIds;
 use crate::given::{self, NOW, owner, queued};
 
 const KINDS: [EntryKind; 6] =
-    [EntryKind::Step, EntryKind::Timer, EntryKind::Answer, EntryKind::Fact, EntryKind::Token, EntryKind::Round];
+    [EntryKind::Step, EntryKind::Timer, EntryKind::Answer, EntryKind::Signal, EntryKind::Token, EntryKind::Round];
 
 fn entry(kind: EntryKind, name: &str, value: &str) -> Entry {
     Entry { kind, name: name.to_owned(), value: given::inline(value), recording: None }

@@ -2,7 +2,7 @@
 //! each of them a test of an adapter.
 
 mod changing;
-mod cleaning;
+mod cleanup;
 mod creating;
 mod expiring;
 mod filtering;
@@ -15,7 +15,7 @@ mod rushing;
 mod starting;
 
 pub use changing::*;
-pub use cleaning::*;
+pub use cleanup::*;
 pub use creating::*;
 pub use expiring::*;
 pub use filtering::*;
@@ -95,16 +95,16 @@ macro_rules! store_promises {
             resends_are_counted_until_the_task_is_claimed,
             failures_are_counted_across_calls,
             an_event_for_a_missing_task_is_not_found,
-            cleaning_that_is_due_is_on_record,
+            cleanup_that_is_due_is_on_record,
             who_may_still_run_the_tool_is_on_record,
             nobody_runs_the_tool_of_a_task_that_nobody_held,
             one_worker_at_a_time_cleans_up,
-            cleaning_ends_once_and_for_its_worker_only,
-            cleaning_that_fails_too_often_is_given_up,
-            nothing_is_cleaned_up_after_that_needs_no_cleaning,
-            a_message_for_cleaning_is_sent_again,
+            cleanup_ends_once_and_for_its_worker_only,
+            cleanup_that_fails_too_often_is_given_up,
+            nothing_is_cleaned_up_after_that_needs_no_cleanup,
+            a_message_for_cleanup_is_sent_again,
             of_many_workers_at_once_one_begins_to_clean_up,
-            the_latest_legs_are_on_record,
+            the_latest_attempts_are_on_record,
             an_expired_task_is_not_found,
             an_expired_task_takes_no_event,
             an_expired_task_is_in_no_list,

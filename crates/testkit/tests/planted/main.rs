@@ -35,7 +35,7 @@ fn a_store_without_mistakes_keeps_every_promise() {
 fn every_promise_is_in_the_list() {
     let sources = [
         include_str!("../../src/store_contract/changing.rs"),
-        include_str!("../../src/store_contract/cleaning.rs"),
+        include_str!("../../src/store_contract/cleanup.rs"),
         include_str!("../../src/store_contract/creating.rs"),
         include_str!("../../src/store_contract/expiring.rs"),
         include_str!("../../src/store_contract/filtering.rs"),

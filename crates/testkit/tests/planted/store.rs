@@ -8,7 +8,7 @@ use longhaul_core::ports::{
     ApplyError, CreateError, Created, IdempotencyKey, Left, NewTask, Page, Recorded, StoreError, TaskStore,
 };
 use longhaul_core::{
-    Cleaning, Entry, EntryKind, MailboxId, OwnerId, PartsName, Payload, Refusal, State, Status, Task, TaskEvent,
+    Cleanup, Entry, EntryKind, MailboxId, OwnerId, PartsName, Payload, Refusal, State, Status, Task, TaskEvent,
     TaskFilter, TaskId, TaskKey, TaskRecord, Timestamp, limits,
 };
 
@@ -138,13 +138,13 @@ faults! {
     MailboxExpiryMoves => a_later_text_does_not_move_the_expiry_of_the_first,
     MailboxTextIsCut => texts_of_any_size_and_script_come_back_whole,
     MailboxesRace => of_many_texts_left_at_once_one_stays,
-    CleaningNotStored => cleaning_that_is_due_is_on_record,
-    CleaningLeaseIgnored => one_worker_at_a_time_cleans_up,
-    CleaningEndedByAnyone => cleaning_ends_once_and_for_its_worker_only,
-    CleaningTriesNotStored => cleaning_that_fails_too_often_is_given_up,
-    CleaningAfterAnyEnd => nothing_is_cleaned_up_after_that_needs_no_cleaning,
-    CleaningNotResent => a_message_for_cleaning_is_sent_again,
-    CleaningsRace => of_many_workers_at_once_one_begins_to_clean_up,
+    CleanupNotStored => cleanup_that_is_due_is_on_record,
+    CleanupLeaseIgnored => one_worker_at_a_time_cleans_up,
+    CleanupEndedByAnyone => cleanup_ends_once_and_for_its_worker_only,
+    CleanupTriesNotStored => cleanup_that_fails_too_often_is_given_up,
+    CleanupAfterAnyEnd => nothing_is_cleaned_up_after_that_needs_no_cleanup,
+    CleanupNotResent => a_message_for_cleanup_is_sent_again,
+    CleanupsRace => of_many_workers_at_once_one_begins_to_clean_up,
     WakeMovesLater => a_waiting_task_is_woken_once,
     WakeCutsRetryShort => nothing_else_is_woken,
     WakeWaitsForAnswers => nothing_else_is_woken,
@@ -400,9 +400,9 @@ impl PlantedStore {
             | TaskEvent::Retry { attempt, .. }
             | TaskEvent::Finish { attempt, .. } => self.distort_fence(task, attempt),
             TaskEvent::Resend { not_since } if self.has(Fault::ResendAlways) => *not_since = task.sent_at,
-            TaskEvent::EndCleaning { token, .. } => {
-                if let (Fault::CleaningEndedByAnyone, Cleaning::Armed { lease: Some(lease), .. }) =
-                    (self.fault, task.cleaning)
+            TaskEvent::EndCleanup { token, .. } => {
+                if let (Fault::CleanupEndedByAnyone, Cleanup::Armed { lease: Some(lease), .. }) =
+                    (self.fault, task.cleanup)
                 {
                     *token = lease.token;
                 }
@@ -416,7 +416,7 @@ impl PlantedStore {
             | TaskEvent::TimeOut
             | TaskEvent::ExtendRetention { .. }
             | TaskEvent::Forget
-            | TaskEvent::BeginCleaning { .. } => {}
+            | TaskEvent::BeginCleanup { .. } => {}
         }
         event
     }
@@ -451,7 +451,7 @@ impl PlantedStore {
             record.state = State::Queued;
         }
         self.distort_waiting(&mut record, event);
-        self.distort_cleaning(&mut record, event);
+        self.distort_cleanup(&mut record, event);
         if self.has(Fault::ApplyIgnoresExpiry) {
             record.expires_at = Timestamp::from_ms(u64::MAX);
         }
@@ -474,17 +474,17 @@ impl PlantedStore {
         }
     }
 
-    fn distort_cleaning(&self, record: &mut TaskRecord, event: &TaskEvent) {
-        match (self.fault, event, record.cleaning) {
-            (Fault::CleaningLeaseIgnored, TaskEvent::BeginCleaning { .. }, Cleaning::Armed { tries, .. }) => {
-                record.cleaning = Cleaning::Armed { tries, lease: None };
+    fn distort_cleanup(&self, record: &mut TaskRecord, event: &TaskEvent) {
+        match (self.fault, event, record.cleanup) {
+            (Fault::CleanupLeaseIgnored, TaskEvent::BeginCleanup { .. }, Cleanup::Armed { tries, .. }) => {
+                record.cleanup = Cleanup::Armed { tries, lease: None };
             }
-            (Fault::CleaningAfterAnyEnd, TaskEvent::BeginCleaning { .. }, Cleaning::Armed { .. })
+            (Fault::CleanupAfterAnyEnd, TaskEvent::BeginCleanup { .. }, Cleanup::Armed { .. })
                 if matches!(record.state, State::Completed { .. }) =>
             {
                 record.state = State::Cancelled;
             }
-            (Fault::CleaningNotResent, TaskEvent::Resend { .. }, _) => record.cleaning = Cleaning::None,
+            (Fault::CleanupNotResent, TaskEvent::Resend { .. }, _) => record.cleanup = Cleanup::None,
             _ => {}
         }
     }
@@ -494,7 +494,7 @@ impl PlantedStore {
             TaskEvent::Claim { .. } => self.has(Fault::ClaimsRace),
             TaskEvent::Finish { .. } | TaskEvent::Cancel => self.has(Fault::EndsRace),
             TaskEvent::Heartbeat { .. } => self.has(Fault::ProgressRacesTheEnd),
-            TaskEvent::BeginCleaning { .. } => self.has(Fault::CleaningsRace),
+            TaskEvent::BeginCleanup { .. } => self.has(Fault::CleanupsRace),
             TaskEvent::SetVariables { .. }
             | TaskEvent::Suspend { .. }
             | TaskEvent::Retry { .. }
@@ -505,7 +505,7 @@ impl PlantedStore {
             | TaskEvent::TimeOut
             | TaskEvent::ExtendRetention { .. }
             | TaskEvent::Forget
-            | TaskEvent::EndCleaning { .. } => false,
+            | TaskEvent::EndCleanup { .. } => false,
         }
     }
 
@@ -545,10 +545,10 @@ impl PlantedStore {
         if self.has(Fault::ResendsNotStored) {
             record.resends = 0;
         }
-        match (self.fault, record.cleaning) {
-            (Fault::CleaningNotStored, _) => record.cleaning = Cleaning::None,
-            (Fault::CleaningTriesNotStored, Cleaning::Armed { lease, .. }) => {
-                record.cleaning = Cleaning::Armed { tries: 0, lease };
+        match (self.fault, record.cleanup) {
+            (Fault::CleanupNotStored, _) => record.cleanup = Cleanup::None,
+            (Fault::CleanupTriesNotStored, Cleanup::Armed { lease, .. }) => {
+                record.cleanup = Cleanup::Armed { tries: 0, lease };
             }
             _ => {}
         }

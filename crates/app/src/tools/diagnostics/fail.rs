@@ -17,7 +17,7 @@ use crate::tools::refused;
 pub const AFTER_S_MAX: f64 = 30.0;
 
 /// The maximum time that cleaning up after a call takes, in seconds.
-pub const CLEANING_S_MAX: f64 = 30.0;
+pub const CLEANUP_S_MAX: f64 = 30.0;
 
 /// The maximum run time of this tool, in seconds: a call that hangs fails after it.
 pub const RUN_S_MAX: u64 = 45;
@@ -59,7 +59,7 @@ pub struct FailArgs {
     /// How many seconds cleaning up takes, after a call that is cancelled or given up: 0 to 30, fractions allowed.
     #[serde(default)]
     #[schemars(range(min = 0, max = 30))]
-    pub cleaning_s: f64,
+    pub cleanup_s: f64,
 }
 
 /// A time is out of range.
@@ -69,8 +69,8 @@ pub enum FailError {
     #[error("`after_s` is {0}: it must be between 0 and {AFTER_S_MAX}")]
     After(f64),
     /// The time for cleaning up.
-    #[error("`cleaning_s` is {0}: it must be between 0 and {CLEANING_S_MAX}")]
-    Cleaning(f64),
+    #[error("`cleanup_s` is {0}: it must be between 0 and {CLEANUP_S_MAX}")]
+    Cleanup(f64),
 }
 
 impl FailArgs {
@@ -91,18 +91,18 @@ impl FailArgs {
     /// # Errors
     ///
     /// [`FailError`] if that is negative, too long or not a number.
-    pub fn cleaning(&self) -> Result<Duration, FailError> {
-        if !(0.0..=CLEANING_S_MAX).contains(&self.cleaning_s) {
-            return Err(FailError::Cleaning(self.cleaning_s));
+    pub fn cleanup(&self) -> Result<Duration, FailError> {
+        if !(0.0..=CLEANUP_S_MAX).contains(&self.cleanup_s) {
+            return Err(FailError::Cleanup(self.cleanup_s));
         }
-        Ok(Duration::from_secs_f64(self.cleaning_s))
+        Ok(Duration::from_secs_f64(self.cleanup_s))
     }
 }
 
 /// Cleans up after a call: takes its time, and has nothing to remove.
 pub(crate) async fn clean_up(ended: EndedTask) -> Result<(), ErrorData> {
     let args: FailArgs = ended.arguments()?;
-    wait(args.cleaning().map_err(refused)?).await;
+    wait(args.cleanup().map_err(refused)?).await;
     Ok(())
 }
 
@@ -120,7 +120,7 @@ impl App {
         task: TaskContext,
     ) -> Result<CallToolResult, ErrorData> {
         let after = args.after().map_err(refused)?;
-        args.cleaning().map_err(refused)?;
+        args.cleanup().map_err(refused)?;
         task.step("wait", || wait(after)).await;
         fail_as(args.how).await
     }
@@ -154,8 +154,8 @@ mod tests {
         for after_s in [-1.0, 30.5] {
             assert_eq!(FailArgs { after_s, ..args.clone() }.after(), Err(FailError::After(after_s)));
         }
-        for cleaning_s in [-1.0, 30.5] {
-            assert_eq!(FailArgs { cleaning_s, ..args.clone() }.cleaning(), Err(FailError::Cleaning(cleaning_s)));
+        for cleanup_s in [-1.0, 30.5] {
+            assert_eq!(FailArgs { cleanup_s, ..args.clone() }.cleanup(), Err(FailError::Cleanup(cleanup_s)));
         }
     }
 }

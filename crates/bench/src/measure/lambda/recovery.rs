@@ -1,4 +1,4 @@
-//! How soon the next attempt begins after a worker was killed in the middle of a leg, with the template's lease.
+//! How soon the next attempt begins after a worker was killed in the middle of an attempt, with the template's lease.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The legs of a task, and what it recorded, as tables. Of many entries one group is shown at a time.
+//! The attempts of a task, and what it recorded, as tables. Of many entries one group is shown at a time.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -15,37 +15,37 @@ const NAME_BYTES_MAX: usize = 2_048;
 /// Entries of a group.
 const GROUP: usize = 200;
 
-/// So many legs are in the table: the last ones.
-const LEGS_MAX: usize = 100;
+/// So many attempts are in the table: the last ones.
+const ATTEMPTS_MAX: usize = 100;
 
 /// Characters of a value in a row.
 const VALUE_MAX: usize = 120;
 
-/// The legs.
-pub(super) fn legs(timeline: &Timeline) -> Markup {
-    let from = timeline.legs.len().saturating_sub(LEGS_MAX);
-    let until = timeline.legs.iter().skip(1).map(|leg| Some(leg.from_ms)).chain([None]);
+/// The attempts.
+pub(super) fn attempts(timeline: &Timeline) -> Markup {
+    let from = timeline.attempts.len().saturating_sub(ATTEMPTS_MAX);
+    let until = timeline.attempts.iter().skip(1).map(|attempt| Some(attempt.from_ms)).chain([None]);
     html! {
-        details id="legs" {
-            summary { "Legs (" (timeline.legs.len()) ")" }
+        details id="attempts" {
+            summary { "Attempts (" (timeline.attempts.len()) ")" }
             div class="scroll" { table {
                 thead { tr {
-                    th scope="col" { "Leg" } th scope="col" { "Began" } th scope="col" class="n" { "Ran" }
+                    th scope="col" { "Attempt" } th scope="col" { "Began" } th scope="col" class="n" { "Ran" }
                     th scope="col" class="n" { "Recorded" } th scope="col" { "How it ended" } th scope="col" class="n"
                         { "Then waited" }
                 } }
                 tbody {
-                    @for (leg, next) in timeline.legs.iter().zip(until).skip(from) {
-                        tr class={ "leg-" (leg.end.class()) } {
-                            th scope="row" { (leg.attempt) }
-                            td { (written(leg.from_ms)) }
-                            td class="n" { (exact_ms(leg.to_ms - leg.from_ms)) }
-                            td class="n" { (leg.entries) }
+                    @for (attempt, next) in timeline.attempts.iter().zip(until).skip(from) {
+                        tr class={ "attempt-" (attempt.end.class()) } {
+                            th scope="row" { (attempt.number) }
+                            td { (written(attempt.from_ms)) }
+                            td class="n" { (exact_ms(attempt.to_ms - attempt.from_ms)) }
+                            td class="n" { (attempt.entries) }
                             td {
-                                (leg.end.words())
-                                @if let Some(reason) = &leg.reason { ": " (line(reason, 300)) }
+                                (attempt.end.words())
+                                @if let Some(reason) = &attempt.reason { ": " (line(reason, 300)) }
                             }
-                            td class="n" { @if let Some(next) = next { (in_words_ms(next - leg.to_ms)) } }
+                            td class="n" { @if let Some(next) = next { (in_words_ms(next - attempt.to_ms)) } }
                         }
                     }
                 }
@@ -66,7 +66,7 @@ pub(super) fn table(ask: &PageRequest, timeline: &Timeline, axis: &Axis) -> Mark
             @if groups > 1 { (nav(ask, timeline, group)) }
             div class="scroll" { table class="journal" {
                 thead { tr {
-                    th scope="col" { "Leg" } th scope="col" { "Entry" } th scope="col" class="axis" { "When" }
+                    th scope="col" { "Attempt" } th scope="col" { "Entry" } th scope="col" class="axis" { "When" }
                     th scope="col" class="n" { "Took" } th scope="col" { "Value" }
                 } }
                 tbody { @for entry in shown { (row(ask, entry, timeline, axis)) } }
@@ -93,12 +93,15 @@ fn nav(ask: &PageRequest, timeline: &Timeline, group: usize) -> Markup {
 }
 
 fn row(ask: &PageRequest, entry: &Entry, timeline: &Timeline, axis: &Axis) -> Markup {
-    let is_of_dead = entry.attempt.is_some_and(|attempt| {
-        timeline.legs.iter().any(|leg| leg.attempt == attempt && matches!(leg.end, End::Died | End::Failed))
+    let is_of_dead = entry.attempt.is_some_and(|number| {
+        timeline
+            .attempts
+            .iter()
+            .any(|attempt| attempt.number == number && matches!(attempt.end, End::Died | End::Failed))
     });
     let named = format!("{}:{}", entry.kind, entry.name);
     html! {
-        tr class=[is_of_dead.then_some("leg-died")] {
+        tr class=[is_of_dead.then_some("attempt-died")] {
             td { @if let Some(attempt) = entry.attempt { (attempt) } }
             th scope="row" title=[entry.at_ms.map(written)] {
                 @if entry.kind != "step" { span class="dim" { (line(&entry.kind, 20)) " " } }

@@ -1,4 +1,4 @@
-//! Jobs that are started, looked at and stopped by requests over HTTP.
+//! Jobs that are started, polled and stopped by requests over HTTP.
 
 use http::Method;
 use longhaul_jobs::{Again, HttpJobSpec, HttpRequest, HttpResult, RequestKind};

@@ -73,8 +73,8 @@ fn what_waits_too_long_is_reported_well_before_it_times_out() {
     let rings_after_s = number(&age["Threshold"]) + number(&age["Period"]) * number(&age["EvaluationPeriods"]);
     let longest_run_s = Policy::default().run_ms_max / 1_000;
     assert!(rings_after_s * 3 <= longest_run_s * 2, "{rings_after_s} s of {longest_run_s} s");
-    let longest_leg_s = number(&template["Parameters"]["WorkerTimeoutSeconds"]["MaxValue"]);
-    assert!(number(&age["Threshold"]) > longest_leg_s, "a leg that runs is not a message that waits");
+    let longest_attempt_s = number(&template["Parameters"]["WorkerTimeoutSeconds"]["MaxValue"]);
+    assert!(number(&age["Threshold"]) > longest_attempt_s, "an attempt that runs is not a message that waits");
     assert!(number(&alarm("LongQueueWaitAlarm")["Threshold"]) * 3 <= Policy::default().run_ms_max);
 }
 

@@ -1,10 +1,10 @@
 //! `template.yaml`, compared with the code and with what the docs promise.
 
 mod alarms;
-mod announcer;
 mod endpoints;
 mod operation;
 mod permissions;
+mod publisher;
 mod rules;
 mod tools;
 
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::world::file;
 
 const FUNCTIONS: [&str; 3] = ["Api", "Worker", "DeadLetterWorker"];
-const ANNOUNCER: &str = "Announcer";
+const PUBLISHER: &str = "Publisher";
 const WORKERS: [&str; 2] = ["Worker", "DeadLetterWorker"];
 
 /// What the template sets for the application and for the gateway, whose own tests check it.
@@ -36,7 +36,7 @@ const NARROWER: [(&str, &str); 4] = [
     ("ApiTimeoutSeconds", "shorter requests leave no time for a wait"),
     ("ListenMsMax", "no request takes longer"),
     ("InlineWaitSeconds", "no request takes longer"),
-    ("LegsPerWorker", "Lambda delivers at most ten messages without delay"),
+    ("AttemptsPerWorker", "Lambda delivers at most ten messages without delay"),
 ];
 
 /// An identity provider.
@@ -75,7 +75,7 @@ fn the_template_and_the_code_have_the_same_settings() {
         ("AllowOrigins", "https://app.example.com"),
         ("HeartbeatMs", "1000"),
         ("OwnerStreamsMax", "20"),
-        ("LegsPerOwner", "2"),
+        ("AttemptsPerOwner", "2"),
         ("OAuthIssuers", ISSUER),
         ("OAuthAudiences", "https://mcp.example.com/mcp"),
         ("OAuthOwnerClaim", "team"),
@@ -96,7 +96,7 @@ fn the_template_and_the_code_have_the_same_settings() {
         ("WebhookSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/hook"),
     ];
     let stack = Stack::new(&template, &optional);
-    let functions = FUNCTIONS.iter().chain([&ANNOUNCER]);
+    let functions = FUNCTIONS.iter().chain([&PUBLISHER]);
     let set: BTreeSet<_> = functions
         .flat_map(|function| stack.environment(function).into_keys())
         .chain(FOR_DEVELOPMENT.map(str::to_owned))
@@ -195,7 +195,7 @@ fn times_that_depend_on_others_follow_them_unless_they_are_set() {
     let template = template();
     let times = |parameters: &[_]| worker(&template, "Worker", parameters).common.server.engine;
     assert_eq!(times(&[("LeaseMs", "6000")]).heartbeat_ms, 2_000);
-    assert_eq!(times(&[("WorkerTimeoutSeconds", "5")]).leg_margin_ms, 1_250);
+    assert_eq!(times(&[("WorkerTimeoutSeconds", "5")]).attempt_margin_ms, 1_250);
     let env = Stack::new(&template, &[("LeaseMs", "6000"), ("HeartbeatMs", "3000")]).environment("Worker");
     assert!(WorkerConfig::read(&Env(env)).is_err());
 }
@@ -242,7 +242,7 @@ fn a_message_is_hidden_for_at_least_as_long_as_its_function_may_run() {
 }
 
 #[test]
-fn a_task_of_many_legs_is_not_taken_for_a_loop() {
+fn a_task_of_many_attempts_is_not_taken_for_a_loop() {
     let template = template();
     for function in WORKERS {
         assert_eq!(Stack::new(&template, &[]).resource(function).unwrap()["RecursiveLoop"], "Allow", "{function}");
@@ -261,8 +261,8 @@ fn no_variable_is_empty() {
 #[test]
 fn a_worker_gets_no_more_messages_than_it_runs_concurrently() {
     let template = template();
-    for legs in ["1", "10"] {
-        let parameters = [("LegsPerWorker", legs)];
+    for attempts in ["1", "10"] {
+        let parameters = [("AttemptsPerWorker", attempts)];
         let batch = text(&source(&Stack::new(&template, &parameters), "Worker")["BatchSize"]);
         assert_eq!(batch, worker(&template, "Worker", &parameters).concurrency.to_string());
     }
@@ -369,12 +369,12 @@ fn the_dashboard_shows_the_metrics_that_the_code_emits() {
         metrics::TASKS_ACCEPTED,
         metrics::TASKS_ENDED,
         metrics::QUEUE_WAIT,
-        metrics::LEG_TIME,
+        metrics::ATTEMPT_TIME,
         metrics::TASK_TIME,
-        metrics::LEGS,
+        metrics::ATTEMPTS,
         metrics::RECOVERIES,
         metrics::TASKS_FAILED,
-        metrics::CLEANINGS_GIVEN_UP,
+        metrics::CLEANUPS_GIVEN_UP,
         metrics::STORE_ERRORS,
         metrics::REQUEST_ERRORS,
         metrics::DENIED_LOG_INS,

@@ -48,7 +48,7 @@ fn the_queues_refuse_what_comes_without_tls() {
     let template = template();
     let stack = Stack::new(&template, &[("Push", "on")]);
     for (policy, queue) in
-        [("WorkNeedsTls", "Work"), ("DeadLettersNeedTls", "DeadLetters"), ("NotAnnouncedNeedsTls", "NotAnnounced")]
+        [("WorkNeedsTls", "Work"), ("DeadLettersNeedTls", "DeadLetters"), ("NotPublishedNeedsTls", "NotPublished")]
     {
         let policy = stack.resource(policy).unwrap();
         assert!(policy["Queues"][0].as_str().unwrap().ends_with(&format!("/{queue}")));
@@ -67,13 +67,13 @@ fn a_key_of_ones_own_encrypts_table_and_queues_and_the_functions_may_use_it() {
     let template = template();
     let stack = Stack::new(&template, &[("KmsKeyArn", KEY), ("Push", "on")]);
     assert_eq!(stack.resource("Tasks").unwrap()["SSESpecification"]["KMSMasterKeyId"], KEY);
-    for queue in ["Work", "DeadLetters", "NotAnnounced"] {
+    for queue in ["Work", "DeadLetters", "NotPublished"] {
         let queue = stack.resource(queue).unwrap();
         assert_eq!(queue["KmsMasterKeyId"], KEY);
         assert!(queue["SqsManagedSseEnabled"].is_null(), "SQS takes one of the two");
     }
     let policy = stack.resource("KeyUse").unwrap();
-    assert_eq!(policy["Roles"], json!(["ApiRole", "WorkerRole", "DeadLetterWorkerRole", "AnnouncerRole"]));
+    assert_eq!(policy["Roles"], json!(["ApiRole", "WorkerRole", "DeadLetterWorkerRole", "PublisherRole"]));
     let statement = &policy["PolicyDocument"]["Statement"][0];
     assert_eq!(statement["Resource"], KEY);
     let actions = statement["Action"].as_array().unwrap();

@@ -185,7 +185,7 @@ fn a_stack_is_told_to_look_at_schedules_each_minute_if_it_asks_for_that() {
 fn only_lambda_assumes_the_roles() {
     let template = template();
     let stack = Stack::new(&template, &[("Push", "on")]);
-    for role in ["ApiRole", "WorkerRole", "DeadLetterWorkerRole", "AnnouncerRole"] {
+    for role in ["ApiRole", "WorkerRole", "DeadLetterWorkerRole", "PublisherRole"] {
         let trust = stack.resource(role).unwrap()["AssumeRolePolicyDocument"]["Statement"].clone();
         let lambda =
             json!([{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}]);

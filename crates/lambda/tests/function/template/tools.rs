@@ -79,10 +79,10 @@ fn a_class_has_a_queue_and_workers_of_its_own() {
     }
     assert!(super::api(&template, &parameters).common.class_queues[&heavy].ends_with("/ClassWork"));
     assert_eq!(worker(&template, "ClassWorker", &parameters).concurrency, 1);
-    // The margin follows the time of its own legs.
+    // The margin follows the time of its own attempts.
     let short = [HEAVY, ("ClassTimeoutSeconds", "5")];
-    assert_eq!(worker(&template, "ClassWorker", &short).common.server.engine.leg_margin_ms, 1_250);
-    assert_eq!(worker(&template, "Worker", &short).common.server.engine.leg_margin_ms, 5_000);
+    assert_eq!(worker(&template, "ClassWorker", &short).common.server.engine.attempt_margin_ms, 1_250);
+    assert_eq!(worker(&template, "Worker", &short).common.server.engine.attempt_margin_ms, 5_000);
 }
 
 #[test]

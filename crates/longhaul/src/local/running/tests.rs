@@ -49,7 +49,7 @@ const HALF_PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM";
 const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// A head that does not end.
 const HALF_HEAD: &str = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
-/// A head without the body that it announces.
+/// A head without the body that it publishes.
 const HEAD: &str =
     "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n";
 /// A body of chunks that does not end.

@@ -1,0 +1,141 @@
+//! What is published of a task: that it ended, or that it waits for its client.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{FailureKind, State, Status, Task, TaskId, TaskKey, Timestamp, TraceParent};
+
+/// The tool of webhook deliveries: of tasks that tell one endpoint of one notification. No server has a tool of this
+/// name, and no client can call it.
+pub const WEBHOOK_DELIVERY_TOOL: &str = "longhaul/notice";
+
+/// What is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotificationKind {
+    /// The task ended with a result.
+    Completed,
+    /// It ended with an error.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+    /// It waits for its client's answers.
+    InputRequired,
+}
+
+impl NotificationKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Completed, Self::Failed, Self::Cancelled, Self::InputRequired];
+
+    /// Its name: that of the task's status.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => Status::Completed.as_str(),
+            Self::Failed => Status::Failed.as_str(),
+            Self::Cancelled => Status::Cancelled.as_str(),
+            Self::InputRequired => Status::InputRequired.as_str(),
+        }
+    }
+
+    /// What is published of a task that has come to this status.
+    const fn of(status: Status) -> Option<Self> {
+        match status {
+            Status::Working => None,
+            Status::InputRequired => Some(Self::InputRequired),
+            Status::Completed => Some(Self::Completed),
+            Status::Failed => Some(Self::Failed),
+            Status::Cancelled => Some(Self::Cancelled),
+        }
+    }
+}
+
+/// That a task has ended or waits for its client. Has nothing of what the task was called with, of what its tool said,
+/// or of what it returned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notification {
+    /// Which task.
+    pub task: TaskKey,
+    /// What.
+    pub what: NotificationKind,
+    /// The attempt that the task had: a task may wait for its client several times, each time in another attempt.
+    pub attempt: u32,
+    /// When.
+    pub at: Timestamp,
+    /// Which tool was called.
+    pub tool: String,
+    /// Why the task failed, where that is not in the words of its tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The trace that the call belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "TraceParent::or_none")]
+    pub trace: Option<TraceParent>,
+}
+
+impl Notification {
+    /// What is published when a task changes from `before` to `after`. Nothing of [webhook
+    /// deliveries](WEBHOOK_DELIVERY_TOOL).
+    #[must_use]
+    pub fn between(before: &Task, after: &Task) -> Option<Self> {
+        if before.status() == after.status() { None } else { Self::of(after) }
+    }
+
+    /// What is published of a task that has just come to its status.
+    #[must_use]
+    pub fn of(task: &Task) -> Option<Self> {
+        if task.is_webhook_delivery() {
+            return None;
+        }
+        Some(Self {
+            task: task.key(),
+            what: NotificationKind::of(task.status())?,
+            attempt: task.attempt,
+            at: task.ended_at.unwrap_or(task.updated_at),
+            tool: task.tool.clone(),
+            message: message(task),
+            trace: task.trace,
+        })
+    }
+
+    /// The same for the same notification, and for no other.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let Self { task: TaskKey { id, .. }, what, attempt, .. } = self;
+        match what {
+            NotificationKind::Completed | NotificationKind::Failed | NotificationKind::Cancelled => {
+                format!("evt_{id}_{}", what.as_str())
+            }
+            NotificationKind::InputRequired => format!("evt_{id}_{}_{attempt}", what.as_str()),
+        }
+    }
+
+    /// The id of the task that tells `endpoint` of this: always the same, and to be guessed only by whoever knows the
+    /// id of the published task.
+    #[must_use]
+    pub fn webhook_delivery_id(&self, endpoint: &str) -> TaskId {
+        let event = self.id();
+        let words = [self.task.owner.as_bytes(), event.as_bytes(), endpoint.as_bytes()];
+        TaskId::derived(self.at, &words)
+    }
+}
+
+/// Errors of tools may quote what they were called with: they stay with the task.
+fn message(task: &Task) -> Option<String> {
+    match &task.state {
+        State::Failed { failure } if failure.kind != FailureKind::Tool => Some(match failure.kind {
+            // It ends with the words of the tool's last attempt.
+            FailureKind::RetriesExhausted => "no retries are left".to_owned(),
+            FailureKind::Tool
+            | FailureKind::TimedOut
+            | FailureKind::TooLarge
+            | FailureKind::Corrupt
+            | FailureKind::Misuse => failure.message.clone(),
+        }),
+        State::Failed { .. }
+        | State::Queued
+        | State::Running { .. }
+        | State::Sleeping { .. }
+        | State::InputRequired { .. }
+        | State::Completed { .. }
+        | State::Cancelled => None,
+    }
+}

@@ -1,0 +1,370 @@
+//! What a tool sees of its task during one attempt: recorded steps, timers, questions, progress.
+//!
+//! The tool is run again from its start in every attempt. What it did in earlier attempts is replayed from the journal,
+//! so it arrives at the point where the last attempt ended, and continues from there.
+
+use std::collections::{BTreeSet, HashMap};
+use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use longhaul_core::ports::Recorded;
+use longhaul_core::{
+    Ask, Entry, EntryKind, FailureKind, IdSource, PartsName, Payload, Progress, Recording, Task, Timestamp,
+    TraceParent, limits,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::suspension::{Driven, Reason, StepRunning, SuspendState, Wait};
+use crate::variables::Variables;
+use crate::{Engine, IsRecorded, LoadError};
+
+mod calling;
+mod children;
+mod pending;
+mod polling;
+mod round;
+mod signals;
+mod tokens;
+mod variables;
+
+use children::Children;
+pub(crate) use pending::News;
+use pending::PendingUpdates;
+
+/// A tool's handle on its task for one attempt. Clones are the same handle.
+#[derive(Clone)]
+pub struct Attempt(Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    /// As it was claimed.
+    pub(crate) task: Task,
+    pub(crate) variables: futures::lock::Mutex<Variables>,
+    pub(crate) pending: PendingUpdates,
+    children: Children,
+    request: String,
+    ends_at: Option<Timestamp>,
+    journal: Mutex<HashMap<(EntryKind, String), Payload>>,
+    /// The names that the tool used in this attempt.
+    named: Mutex<BTreeSet<(EntryKind, String)>>,
+    pub(crate) suspend: SuspendState,
+    timers: AtomicU32,
+    stopping: CancellationToken,
+    cancelled: CancellationToken,
+}
+
+/// What an attempt starts with.
+pub(crate) struct Start {
+    pub(crate) task: Task,
+    pub(crate) request: String,
+    pub(crate) journal: Vec<Entry>,
+    pub(crate) ends_at: Option<Timestamp>,
+}
+
+impl Attempt {
+    pub(crate) fn new(engine: Engine, start: Start) -> Self {
+        let journal = start.journal.into_iter().map(|entry| ((entry.kind, entry.name), entry.value)).collect();
+        Self(Arc::new(Shared {
+            engine,
+            task: start.task,
+            variables: futures::lock::Mutex::default(),
+            pending: PendingUpdates::default(),
+            children: Children::default(),
+            request: start.request,
+            ends_at: start.ends_at,
+            journal: Mutex::new(journal),
+            named: Mutex::default(),
+            suspend: SuspendState::default(),
+            timers: AtomicU32::new(0),
+            stopping: CancellationToken::new(),
+            cancelled: CancellationToken::new(),
+        }))
+    }
+
+    /// The task as it was when this attempt began.
+    #[must_use]
+    pub fn task(&self) -> &Task {
+        &self.0.task
+    }
+
+    /// What time it is.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.0.engine.now()
+    }
+
+    /// Where randomness comes from.
+    #[must_use]
+    pub fn ids(&self) -> &dyn IdSource {
+        &*self.0.engine.ports.ids
+    }
+
+    /// The request that made the task.
+    #[must_use]
+    pub fn request(&self) -> &str {
+        &self.0.request
+    }
+
+    /// Fires when the work is no longer wanted: the task was cancelled or timed out, or another worker has it.
+    #[must_use]
+    pub fn cancelled(&self) -> &CancellationToken {
+        &self.0.cancelled
+    }
+
+    /// When this attempt ends at the latest.
+    #[must_use]
+    pub fn ends_at(&self) -> Timestamp {
+        let deadline = self.0.task.deadline();
+        self.0.ends_at.map_or(deadline, |ends_at| ends_at.min(deadline))
+    }
+
+    /// How much longer the tool may run in one piece, in milliseconds: until the end of this attempt, less the margin
+    /// in which that is recorded. `None` if only the task's deadline ends it.
+    #[must_use]
+    pub fn left_ms(&self) -> Option<u64> {
+        let ends_at = self.0.ends_at?;
+        Some(ends_at.since_ms(self.0.engine.now().plus_ms(self.margin_ms())))
+    }
+
+    /// Drives the tool's future: runs it until it returns, or drops it when it waits for something that ends the
+    /// attempt.
+    pub async fn drive<F: Future>(&self, tool: F) -> Driven<F::Output> {
+        self.0.suspend.drive(tool).await
+    }
+
+    /// Notes how far the work is. It is written at once, or as soon as the interval between two such writes is over.
+    /// Numbers that are not finite, such as the result of a division by zero, are ignored.
+    pub fn progress(&self, mut progress: Progress) {
+        if !progress.done.is_finite() {
+            return;
+        }
+        progress.total = progress.total.filter(|total| total.is_finite());
+        progress.message = progress.message.map(|message| limits::cut(&message, limits::MESSAGE_BYTES_MAX));
+        self.0.pending.note_progress(progress);
+    }
+
+    /// Runs `run`, records the JSON text that it returns, and returns the recorded text in this and every later
+    /// attempt. Near the end of the attempt the step is left to the next attempt. An error of `run` is not recorded.
+    ///
+    /// # Errors
+    /// Those of `run`. If the store does not answer, the attempt ends instead.
+    pub async fn step<E, F, Fut>(&self, name: &str, run: F) -> Result<String, E>
+    where
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<String, E>>,
+    {
+        if let Some(text) = self.replayed(name).await {
+            return Ok(text);
+        }
+        self.yield_near_the_end().await;
+        let running = self.0.suspend.step_running();
+        let began_at = self.0.engine.now();
+        let text = self.run_step(name, run).await?;
+        Ok(self.record_step(name, text, began_at, running).await)
+    }
+
+    /// Asks the client and returns its answer. If there is no answer yet, the attempt ends, and the answer starts the
+    /// next attempt.
+    pub async fn ask(&self, key: &str, request: String) -> String {
+        self.check_name(EntryKind::Answer, key).await;
+        self.name_once(EntryKind::Answer, key).await;
+        if let Some(answer) = self.recorded(EntryKind::Answer, key).await {
+            return answer;
+        }
+        let _asking = self.0.suspend.wait(Wait::Ask(Ask { key: key.to_owned(), request }));
+        std::future::pending().await
+    }
+
+    /// Sleeps until `ms` milliseconds after this was first called, in whichever attempt that was.
+    pub fn sleep_ms(&self, ms: u64) -> impl Future<Output = ()> + Send + '_ {
+        self.sleep_until(self.0.engine.now().plus_ms(ms))
+    }
+
+    /// Sleeps until the moment that was given when this was first called. A long sleep ends the attempt.
+    ///
+    /// Sleeps are numbered in the order of the calls, not of the first polls: in a race that an answer from the journal
+    /// wins at once, the concurrent sleep is never polled, and the sleeps after it must not take its number.
+    pub fn sleep_until(&self, until: Timestamp) -> impl Future<Output = ()> + Send + '_ {
+        self.sleep_numbered(self.0.timers.fetch_add(1, Ordering::Relaxed), until)
+    }
+
+    async fn sleep_numbered(&self, number: u32, until: Timestamp) {
+        let name = number.to_string();
+        // A question that is asked concurrently must not end the attempt before the sleep is recorded.
+        let recording = self.0.suspend.step_running();
+        let until = self.recorded_moment(&name, until).await;
+        self.wait_until(until, recording).await;
+    }
+
+    /// Waits in this attempt if it is short and fits; ends the attempt otherwise. `running` is what must not be lost
+    /// before it is known what this branch waits for.
+    async fn wait_until(&self, until: Timestamp, running: StepRunning<'_>) {
+        let left_ms = until.since_ms(self.0.engine.now());
+        if left_ms == 0 {
+            return;
+        }
+        let fits = self.0.ends_at.is_none_or(|ends_at| until.plus_ms(self.margin_ms()) < ends_at);
+        if left_ms > self.0.engine.settings.inline_sleep_ms_max || !fits {
+            let _sleeping = self.0.suspend.wait(Wait::Sleep(until));
+            drop(running);
+            return std::future::pending().await;
+        }
+        let _sleeping = self.0.suspend.wait(Wait::ShortSleep(until));
+        drop(running);
+        self.0.engine.ports.clock.sleep_ms(left_ms).await;
+    }
+
+    /// Ends the task as failed, from inside its tool: for errors that a retry would not fix, such as a recorded step
+    /// that the tool can no longer read. The caller's future stays pending here until it is dropped.
+    pub async fn fail<T>(&self, kind: FailureKind, message: String) -> T {
+        self.abort(Reason::Fail(kind, message)).await
+    }
+
+    /// Asks the attempt to end at its next step boundary.
+    pub(crate) fn stop(&self) {
+        self.0.stopping.cancel();
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.0
+    }
+
+    /// Aborts the attempt from inside: the caller's future stays pending here until it is dropped.
+    pub(crate) async fn abort<T>(&self, reason: Reason) -> T {
+        self.0.suspend.abort(reason);
+        std::future::pending().await
+    }
+
+    /// The text of `payload`; if it cannot be loaded, the attempt is aborted.
+    pub(crate) async fn load_or_abort(&self, payload: &Payload) -> String {
+        match self.0.engine.load(&self.0.task.key(), payload).await {
+            Ok(text) => text,
+            Err(error @ LoadError::Missing) => self.abort(Reason::corrupt(error.to_string())).await,
+            Err(error @ LoadError::Unavailable(_)) => self.abort(Reason::Retry(error.to_string())).await,
+        }
+    }
+
+    async fn recorded(&self, kind: EntryKind, name: &str) -> Option<String> {
+        let payload = self.lock_journal().get(&(kind, name.to_owned())).cloned()?;
+        Some(self.load_or_abort(&payload).await)
+    }
+
+    /// Records `text`, which took the work of a step this long, and returns what is on record: `text`, or what another
+    /// attempt recorded before.
+    async fn record(&self, kind: EntryKind, name: &str, text: String, took_ms: Option<u64>) -> String {
+        if text.len() > limits::ENTRY_BYTES_MAX {
+            let (bytes, max) = (text.len(), limits::ENTRY_BYTES_MAX);
+            let message = format!("the value of step `{name}` has {bytes} bytes; at most {max} can be recorded");
+            return self.abort(Reason::Fail(FailureKind::TooLarge, message)).await;
+        }
+        if self.lock_journal().len() >= limits::ENTRIES_MAX {
+            let message = format!("a task records at most {} steps, timers and answers", limits::ENTRIES_MAX);
+            return self.abort(Reason::Fail(FailureKind::TooLarge, message)).await;
+        }
+        let (engine, task) = (&self.0.engine, &self.0.task);
+        let parts = PartsName::Entry { attempt: task.attempt, entry: format!("{}#{name}", kind.as_str()) };
+        let recorded =
+            match engine.store_payload(&task.key(), parts, text.clone(), limits::ENTRY_INLINE_BYTES_MAX).await {
+                Ok(value) => {
+                    let recording = Some(Recording { at: engine.now(), took_ms, attempt: task.attempt });
+                    let entry = Entry { kind, name: name.to_owned(), value, recording };
+                    let recorded = engine.with_retry(async || engine.store().record(&task.key(), &entry).await).await;
+                    recorded.map(|recorded| (recorded, entry.value))
+                }
+                Err(error) => Err(error),
+            };
+        match recorded {
+            Ok((Recorded::First, value)) => {
+                self.remember(kind, name, value);
+                text
+            }
+            Ok((Recorded::Earlier(entry), _)) => {
+                let earlier = self.load_or_abort(&entry.value).await;
+                self.remember(kind, name, entry.value);
+                earlier
+            }
+            Err(error) => self.abort(Reason::Retry(format!("`{name}` could not be recorded: {error}"))).await,
+        }
+    }
+
+    fn remember(&self, kind: EntryKind, name: &str, value: Payload) {
+        self.lock_journal().insert((kind, name.to_owned()), value);
+        self.note_advance();
+    }
+
+    /// The work of a step.
+    async fn run_step<F, Fut>(&self, name: &str, run: F) -> Fut::Output
+    where
+        F: FnOnce() -> Fut,
+        Fut: Future,
+    {
+        self.came_to(name, IsRecorded::No);
+        let task = &self.0.task;
+        let span = tracing::info_span!(
+            "step", name, task_id = %task.id, attempt = task.attempt, owner = %task.owner,
+            trace = task.trace.as_ref().map(TraceParent::as_str)
+        );
+        run().instrument(span).await
+    }
+
+    /// Records what a step returned that began at a moment, and returns what is on record.
+    async fn record_step(&self, name: &str, text: String, began_at: Timestamp, running: StepRunning<'_>) -> String {
+        let took_ms = self.0.engine.now().since_ms(began_at);
+        let text = self.record(EntryKind::Step, name, text, Some(took_ms)).await;
+        drop(running);
+        self.name_once(EntryKind::Step, name).await;
+        text
+    }
+
+    /// The moment on record as timer `name`. If there is none, `moment` is recorded.
+    async fn recorded_moment(&self, name: &str, moment: Timestamp) -> Timestamp {
+        let text = match self.recorded(EntryKind::Timer, name).await {
+            Some(text) => text,
+            None => self.record(EntryKind::Timer, name, moment.as_ms().to_string(), None).await,
+        };
+        match text.parse() {
+            Ok(ms) => Timestamp::from_ms(ms),
+            Err(error) => self.abort(Reason::corrupt(format!("timer `{name}` cannot be read: {error}"))).await,
+        }
+    }
+
+    fn came_to(&self, step: &str, recorded: IsRecorded) {
+        self.0.engine.observer().came_to_step(&self.0.task, step, recorded);
+    }
+
+    /// Leaves the next step to another attempt if this one has little time left, but never before it recorded
+    /// something: attempts that are shorter than the margin still do one step each.
+    async fn yield_near_the_end(&self) {
+        let near = self.left_ms() == Some(0);
+        if self.0.stopping.is_cancelled() || (near && self.0.pending.has_advanced()) {
+            self.0.suspend.yield_attempt();
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn margin_ms(&self) -> u64 {
+        self.0.engine.settings.attempt_margin_ms
+    }
+
+    async fn check_name(&self, kind: EntryKind, name: &str) {
+        if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
+            let message = format!("{} names must have 1 to {} bytes", kind.as_str(), limits::NAME_BYTES_MAX);
+            self.abort(Reason::Fail(FailureKind::Misuse, message)).await
+        }
+    }
+
+    /// Each name is used once: a second use would get the value of the first.
+    async fn name_once(&self, kind: EntryKind, name: &str) {
+        let first = self.0.named.lock().unwrap_or_else(PoisonError::into_inner).insert((kind, name.to_owned()));
+        if !first {
+            let message = format!("two of the tool's {}s have the name `{name}`; give each its own", kind.as_str());
+            self.abort(Reason::Fail(FailureKind::Misuse, message)).await
+        }
+    }
+
+    fn lock_journal(&self) -> std::sync::MutexGuard<'_, HashMap<(EntryKind, String), Payload>> {
+        self.0.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,62 @@
+//! Passing notifications on: each becomes one task for each endpoint that is told of it, and then leaves the outbox.
+
+use longhaul_core::Notification;
+use longhaul_core::ports::{Outbox, StoreError};
+
+use crate::{AcceptError, Engine, WebhookDelivery};
+
+/// How many notifications are passed on at a time.
+const NOTIFICATIONS_MAX: usize = 32;
+
+/// Who is told of what.
+pub trait WebhookDeliveries: Send + Sync {
+    /// What is told to whom of this notification: one webhook delivery for each endpoint.
+    fn of(&self, notification: &Notification) -> Vec<WebhookDelivery>;
+}
+
+/// Why notifications were not passed on. They stay in the outbox.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// A task for an endpoint could not be created.
+    #[error("the task that tells an endpoint could not be created")]
+    Accept(#[from] AcceptError),
+    /// The outbox did not answer.
+    #[error("the outbox did not answer")]
+    Outbox(#[from] StoreError),
+}
+
+impl Engine {
+    /// Passes on what is in the outbox; waits up to `wait_ms` for the first notification. Returns how many it passed
+    /// on. Whoever dies in the middle leaves the notification for the next call, which finds the tasks that exist.
+    ///
+    /// # Errors
+    /// [`PublishError`]
+    pub async fn publish(
+        &self,
+        outbox: &dyn Outbox,
+        webhook_deliveries: &dyn WebhookDeliveries,
+        wait_ms: u64,
+    ) -> Result<usize, PublishError> {
+        let notifications = outbox.notifications(NOTIFICATIONS_MAX, wait_ms).await?;
+        for notification in &notifications {
+            self.tell(notification, webhook_deliveries).await?;
+        }
+        self.with_retry(|| outbox.remove(&notifications)).await?;
+        Ok(notifications.len())
+    }
+
+    /// Creates the tasks that tell the endpoints of `notification`, those that exist already excepted.
+    ///
+    /// # Errors
+    /// [`AcceptError`]
+    pub async fn tell(
+        &self,
+        notification: &Notification,
+        webhook_deliveries: &dyn WebhookDeliveries,
+    ) -> Result<(), AcceptError> {
+        for webhook_delivery in webhook_deliveries.of(notification) {
+            self.accept_webhook_delivery(notification, webhook_delivery).await?;
+        }
+        Ok(())
+    }
+}

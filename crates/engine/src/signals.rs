@@ -1,0 +1,169 @@
+//! Signals: what a task waits for, and somebody else records.
+//!
+//! Two sides race, in every order. Whoever records a signal records it, and then wakes the task. An attempt that waits
+//! for a signal suspends the task, and then polls once more. So whoever is second sees the other. If the second one
+//! dies, the task still polls when the wait of its suspension is over.
+
+use longhaul_core::ports::{ApplyError, Recorded, StoreError};
+use longhaul_core::{Entry, EntryKind, PartsName, Payload, Recording, Task, TaskEvent, TaskKey, Timestamp, limits};
+use serde::{Deserialize, Serialize};
+
+use crate::error::SignalError;
+use crate::outcome::{SignalRecorded, Woken};
+use crate::{Engine, LoadError};
+
+/// The text on record of a signal that nobody recorded in time. No JSON text is empty.
+pub(crate) const NOTHING: &str = "";
+
+/// What is on record of a token.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Token {
+    /// The signal that its holder may record.
+    #[serde(rename = "fact")]
+    pub(crate) signal: String,
+    /// Until when.
+    pub(crate) until: Timestamp,
+}
+
+impl Engine {
+    /// Records `text`, which is JSON, as signal `name` of a task, unless there is one, and wakes the task. Whether the
+    /// task waits for it is no matter: it may only come to that later.
+    ///
+    /// # Errors
+    /// [`SignalError`]; after [`SignalError::Unavailable`] the signal may be on record, and the same call may be made
+    /// again: it wakes the task in any case.
+    pub async fn record_signal(&self, key: &TaskKey, name: &str, text: &str) -> Result<SignalRecorded, SignalError> {
+        check(name, text)?;
+        let task = self.unended(key).await?;
+        let recorded = self
+            .record_from_outside(key, EntryKind::Signal, name, text)
+            .await
+            .map_err(self.unavailable(SignalError::Unavailable))?;
+        // Before anything else that may fail: what is on record must not lie there unseen.
+        self.wake_waiting(&task).await.map_err(self.unavailable(SignalError::Unavailable))?;
+        match recorded {
+            Recorded::First => Ok(SignalRecorded::First),
+            Recorded::Earlier(entry) => match self.load(key, &entry.value).await {
+                Ok(earlier) if earlier == NOTHING => Ok(SignalRecorded::TooLate),
+                Ok(earlier) => Ok(SignalRecorded::Earlier(earlier)),
+                Err(LoadError::Missing) => Err(SignalError::NotFound),
+                Err(LoadError::Unavailable(error)) => Err(self.unavailable(SignalError::Unavailable)(error)),
+            },
+        }
+    }
+
+    /// Does what [`Engine::record_signal`] does, for whoever presents the token with this hash, if the task has
+    /// admitted it ([`Attempt::admit_token`](crate::Attempt::admit_token)) and its time is not over.
+    ///
+    /// # Errors
+    /// [`SignalError::NotFound`] if it has not, or it is; else as there.
+    pub async fn record_signal_by_token(
+        &self,
+        key: &TaskKey,
+        hash: &str,
+        text: &str,
+    ) -> Result<SignalRecorded, SignalError> {
+        let journal = self.with_retry(|| self.store().journal(key)).await;
+        let journal = journal.map_err(self.unavailable(SignalError::Unavailable))?;
+        let admitted = journal.iter().find(|entry| entry.kind == EntryKind::Token && entry.name == hash);
+        let Some(Entry { value: Payload::Inline(token), .. }) = admitted else { return Err(SignalError::NotFound) };
+        match serde_json::from_str::<Token>(token) {
+            Ok(token) if self.now() < token.until => self.record_signal(key, &token.signal, text).await,
+            Ok(_) | Err(_) => Err(SignalError::NotFound),
+        }
+    }
+
+    /// Has the next attempt of a task start now, or within seconds if it has had many, if it waits for something that
+    /// may be there. For those who know that something happened, and cannot or may not say what: the task checks for
+    /// itself.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the task may have been woken, and may be woken again.
+    pub async fn wake(&self, key: &TaskKey) -> Result<Woken, StoreError> {
+        match self.with_retry(|| self.store().get(key, self.now())).await? {
+            Some(task) => self.wake_waiting(&task).await,
+            None => Ok(Woken::NotWaiting),
+        }
+    }
+
+    /// Polls once more for the signals that the attempt of a suspended task waits for: they may have been recorded
+    /// while it ran, when nobody could wake it. If one is there, wakes the task, and returns it, and when its next
+    /// attempt may start.
+    pub(crate) async fn wake_if_there(&self, task: &Task, signals: &[String]) -> Option<(Task, Timestamp)> {
+        if signals.is_empty() {
+            return None;
+        }
+        let key = task.key();
+        let journal = self.with_retry(|| self.store().journal(&key)).await;
+        let is_there = |journal: Vec<Entry>| {
+            journal.iter().any(|entry| entry.kind == EntryKind::Signal && signals.contains(&entry.name))
+        };
+        let woken = match journal.map(is_there) {
+            Ok(true) => self.apply_wake(task).await,
+            Ok(false) => return None,
+            Err(error) => Err(error),
+        };
+        woken.unwrap_or_else(|error| {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(task_id = %task.id, attempt = task.attempt, error,
+                "the task looks for its signals again later");
+            None
+        })
+    }
+
+    /// Records an entry of somebody else than the tool, unless there is one.
+    pub(crate) async fn record_from_outside(
+        &self,
+        key: &TaskKey,
+        kind: EntryKind,
+        name: &str,
+        text: &str,
+    ) -> Result<Recorded, StoreError> {
+        // Two may record at once, and parts of the same name are replaced: each writer uses its own name.
+        let entry = format!("{}#{name}#{}", kind.as_str(), self.ports.ids.lease_token());
+        let parts = PartsName::Entry { attempt: 0, entry };
+        let value = self.store_payload(key, parts, text.to_owned(), limits::ENTRY_INLINE_BYTES_MAX).await?;
+        let recording = Some(Recording { at: self.now(), took_ms: None, attempt: 0 });
+        let entry = Entry { kind, name: name.to_owned(), value, recording };
+        self.with_retry(|| self.store().record(key, &entry)).await
+    }
+
+    async fn unended(&self, key: &TaskKey) -> Result<Task, SignalError> {
+        let found = self.with_retry(|| self.store().get(key, self.now())).await;
+        let task = found.map_err(self.unavailable(SignalError::Unavailable))?.ok_or(SignalError::NotFound)?;
+        if task.has_ended() { Err(SignalError::Ended) } else { Ok(task) }
+    }
+
+    /// Wakes the task, and sends the message for its next attempt. If that is not sent, the one of its suspension comes
+    /// later.
+    async fn wake_waiting(&self, task: &Task) -> Result<Woken, StoreError> {
+        let Some((woken, at)) = self.apply_wake(task).await? else { return Ok(Woken::NotWaiting) };
+        let _logged = self.send(&woken, at.since_ms(self.now())).await;
+        Ok(Woken::Now)
+    }
+
+    /// The woken task, and when its next attempt may start; `None` if it waits for nothing that could be there sooner.
+    /// Attempts may have run since `task` was read: a message that knew of them only by `task` would be taken for one
+    /// of an earlier wait.
+    async fn apply_wake(&self, task: &Task) -> Result<Option<(Task, Timestamp)>, StoreError> {
+        let at = self.now().plus_ms(limits::wake_delay_ms(task.attempt));
+        match self.apply_with_retry(&task.key(), &TaskEvent::Wake { at }).await {
+            Ok(woken) => Ok(Some((woken, at))),
+            Err(ApplyError::Refused { .. } | ApplyError::NotFound) => Ok(None),
+            Err(ApplyError::Store(error)) => Err(error),
+        }
+    }
+}
+
+fn check(name: &str, text: &str) -> Result<(), SignalError> {
+    if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
+        return Err(SignalError::Name { bytes_max: limits::NAME_BYTES_MAX });
+    }
+    if text == NOTHING {
+        return Err(SignalError::Empty);
+    }
+    if text.len() > limits::ENTRY_BYTES_MAX {
+        return Err(SignalError::TooLarge { bytes: text.len(), bytes_max: limits::ENTRY_BYTES_MAX });
+    }
+    Ok(())
+}

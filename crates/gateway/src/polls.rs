@@ -1,0 +1,115 @@
+//! One poll of something that a server does without us: a connection, a quick request, and nothing is held after it.
+
+use std::time::Duration;
+
+use longhaul::{Every, TaskContext};
+use rmcp::ErrorData;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, JsonObject, ResultType,
+};
+
+use crate::call::failed;
+use crate::limits;
+use crate::upstream::client::Client;
+use crate::upstream::{Connection, Upstream};
+
+/// Why a poll saw nothing.
+#[derive(Debug)]
+pub(crate) enum RequestError {
+    /// The server could not be reached, or did not answer: it may at the next poll.
+    Lost(String),
+    /// It answered, with an error: there is nothing to wait for.
+    Refused(ErrorData),
+}
+
+/// The pauses between two polls: as long as somebody says, within limits, otherwise longer and longer.
+pub(crate) fn pauses(said: Option<Duration>) -> Every {
+    match said {
+        Some(said) => Every::fixed(said.clamp(limits::POLL_EVERY_LEAST, limits::POLL_EVERY_MOST)),
+        None => Every::growing(limits::POLL_FIRST, limits::POLL_LONGEST),
+    }
+}
+
+/// Nothing was seen, and that is no reason to stop polling.
+pub(crate) fn poll_again(upstream: &Upstream, why: &str) {
+    tracing::warn!(server = upstream.name(), why, "a poll of a server's work failed; the next one will tell");
+}
+
+/// Connects for one quick request.
+pub(crate) async fn connect(upstream: &Upstream, client: Client) -> Result<Connection, RequestError> {
+    // Boxed because the futures of `rmcp` are too large for the stack of a thread otherwise.
+    Box::pin(upstream.connect(client)).await.map_err(|error| RequestError::Lost(error.to_string()))
+}
+
+/// Calls a tool that is quick and asks nothing, on a connection of its own.
+pub(crate) async fn call_once(
+    upstream: &Upstream,
+    task: String,
+    tool: &str,
+    arguments: JsonObject,
+) -> Result<CallToolResult, RequestError> {
+    let (client, _events) = Client::new(upstream.name(), Some(task), &ClientCapabilities::default());
+    let connection = connect(upstream, client).await?;
+    let mut params = CallToolRequestParams::new(tool.to_owned());
+    params.arguments = Some(arguments);
+    match connection.request(async |peer| peer.call_tool_once(params).await).await? {
+        CallToolResponse::Complete(result) => Ok(completed(result)),
+        _ => Err(RequestError::Refused(failed(&format!("`{tool}` of `{}` did not answer at once", upstream.name())))),
+    }
+}
+
+/// Reports the words of a server, if there are any, as the progress of our task. Those that begin as "3/10 reading"
+/// have the numbers in them.
+pub(crate) async fn report(task: &TaskContext, words: Option<&str>) {
+    let Some(words) = words else { return };
+    let (done, total, rest) = numbers(words);
+    note(task, done, total, rest).await;
+}
+
+/// Reports how far the work is, in numbers and words.
+pub(crate) async fn note(task: &TaskContext, done: f64, total: Option<f64>, words: impl Into<String>) {
+    let report = task.progress(done).message(words);
+    match total {
+        Some(total) => report.of(total).await,
+        None => report.await,
+    }
+}
+
+/// The result with its type, which results of older revisions lack.
+pub(crate) fn completed(mut result: CallToolResult) -> CallToolResult {
+    result.result_type.get_or_insert(ResultType::COMPLETE);
+    result
+}
+
+fn numbers(words: &str) -> (f64, Option<f64>, &str) {
+    let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
+    let (done, total) = first.split_once('/').map_or((first, None), |(done, total)| (done, Some(total)));
+    let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
+    match (number(done), total.map(number)) {
+        (Some(done), None) => (done, None, rest),
+        (Some(done), Some(Some(total))) => (done, Some(total), rest),
+        _ => (0.0, None, words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_at_the_beginning_of_words_are_progress() {
+        assert_eq!(numbers("3/10 reading files"), (3.0, Some(10.0), "reading files"));
+        assert_eq!(numbers("0.5"), (0.5, None, ""));
+        assert_eq!(numbers("reading 3/10"), (0.0, None, "reading 3/10"));
+        assert_eq!(numbers("and/or more"), (0.0, None, "and/or more"));
+        assert_eq!(numbers("inf more"), (0.0, None, "inf more"));
+        assert_eq!(numbers(""), (0.0, None, ""));
+    }
+
+    #[test]
+    fn what_a_server_says_about_pauses_is_kept_within_limits() {
+        assert_eq!(pauses(Some(Duration::ZERO)), Every::fixed(limits::POLL_EVERY_LEAST));
+        assert_eq!(pauses(Some(Duration::from_secs(2))), Every::fixed(Duration::from_secs(2)));
+        assert_eq!(pauses(Some(Duration::MAX)), Every::fixed(limits::POLL_EVERY_MOST));
+    }
+}

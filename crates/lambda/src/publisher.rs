@@ -1,0 +1,113 @@
+//! The publisher function: takes what the table's stream says of tasks, and tells an event bus, and whoever is told by
+//! webhook, that they have ended or wait for their clients.
+//!
+//! What the filter of its event source mapping lets through is looked at once more: a change that publishes nothing is
+//! done with. An event is put at least once, and the task that tells an endpoint is created at least once, which makes
+//! one of it, whatever happens here: a record that could not be published comes again, with all that come after it in
+//! its shard.
+
+use std::convert::Infallible;
+
+use aws_lambda_events::sqs::SqsBatchResponse;
+use futures::StreamExt;
+use lambda_runtime::LambdaEvent;
+use longhaul_aws::{BusEvent, EventBus, StreamEvent, StreamRecord};
+use longhaul_core::{Notification, with_causes};
+use longhaul_engine::Engine;
+use longhaul_push::{EVENT_SOURCE, Endpoints, detail, detail_type};
+
+/// For how many notifications at a time the tasks are created that tell endpoints.
+const TOLD_AT_A_TIME: usize = 8;
+
+/// The publisher function of one sandbox.
+pub struct Publisher {
+    engine: Engine,
+    bus: EventBus,
+    endpoints: Endpoints,
+}
+
+/// A notification, and the record that it is from.
+struct Due<'a> {
+    record: &'a StreamRecord,
+    notification: Notification,
+}
+
+impl Publisher {
+    /// A function that tells `bus`, and creates the tasks that tell `endpoints`.
+    #[must_use]
+    pub const fn new(engine: Engine, bus: EventBus, endpoints: Endpoints) -> Self {
+        Self { engine, bus, endpoints }
+    }
+
+    /// Publishes what is in a batch. The response names the records that failed, which come again.
+    pub async fn publish(&self, event: &StreamEvent) -> SqsBatchResponse {
+        let mut response = SqsBatchResponse::default();
+        let mut due = Vec::new();
+        for record in &event.records {
+            match notification(record) {
+                Ok(notification) => due.extend(notification.map(|notification| Due { record, notification })),
+                Err(why) => add_failure(&mut response, record, &why),
+            }
+        }
+        tracing::info!(records = event.records.len(), notifications = due.len(), "publishes changes of tasks");
+        let (put, told) = futures::join!(self.put(&due), self.tell(&due));
+        for ((due, put), told) in due.iter().zip(put).zip(told) {
+            if let Err(why) = put.and(told) {
+                add_failure(&mut response, due.record, &why);
+            }
+        }
+        response
+    }
+
+    /// Publishes batches until the sandbox ends.
+    ///
+    /// # Errors
+    /// If the Runtime API does not answer.
+    pub async fn run(self) -> Result<(), lambda_runtime::Error> {
+        let publisher = &self;
+        let publish = move |event: LambdaEvent<StreamEvent>| async move {
+            Ok::<_, Infallible>(publisher.publish(&event.payload).await)
+        };
+        lambda_runtime::run(lambda_runtime::service_fn(publish)).await
+    }
+
+    /// Tells the event bus.
+    async fn put(&self, due: &[Due<'_>]) -> Vec<Result<(), String>> {
+        let events: Vec<BusEvent> = due.iter().map(event_of).collect();
+        self.bus.put(&events).await.into_iter().map(|put| put.map_err(|error| error.to_string())).collect()
+    }
+
+    /// Creates the tasks that tell endpoints.
+    async fn tell(&self, due: &[Due<'_>]) -> Vec<Result<(), String>> {
+        let told = due.iter().map(async |Due { notification, .. }| {
+            self.engine.tell(notification, &self.endpoints).await.map_err(|error| with_causes(&error))
+        });
+        futures::stream::iter(told).buffered(TOLD_AT_A_TIME).collect().await
+    }
+}
+
+/// Names a record that comes again, with all that come after it in its shard.
+fn add_failure(response: &mut SqsBatchResponse, record: &StreamRecord, why: &str) {
+    let sequence_number = record.sequence_number();
+    tracing::error!(sequence_number, why, "a change of a task was not published; it comes again");
+    response.add_failure(sequence_number);
+}
+
+/// What a record publishes, if anything.
+fn notification(record: &StreamRecord) -> Result<Option<Notification>, String> {
+    let change = record.task_change().map_err(|error| with_causes(&error))?;
+    Ok(change.and_then(|change| match &change.before {
+        Some(before) => Notification::between(before, &change.after),
+        None => Notification::of(&change.after),
+    }))
+}
+
+fn event_of(Due { record, notification }: &Due<'_>) -> BusEvent {
+    BusEvent {
+        source: EVENT_SOURCE,
+        detail_type: detail_type(notification.what),
+        detail: detail(notification).to_string(),
+        at: notification.at,
+        resources: record.table_arn().map(str::to_owned).into_iter().collect(),
+    }
+}

@@ -1,0 +1,144 @@
+//! The interface of a protocol version, and what it can use to answer.
+//!
+//! Which protocol version a request speaks is decided for each request, from its contents; nothing is remembered
+//! between two requests.
+//!
+//! To add a protocol version: a module in [`crate::protocol_versions`] with a type that implements [`ProtocolVersion`],
+//! its line in the router's list, and its row in the table of layers in `ARCHITECTURE.md`.
+//!
+//! - What a request says is in [`Incoming`]: read once, with the revision and the capabilities of its client, from the
+//!   request itself or from its signed session.
+//! - What the server can do is in [`Endpoint`]: the engine and the settings ([`Endpoint::shared`]), asking whether a
+//!   tool exists, and passing a request on to `rmcp` ([`Endpoint::pass_on`]). [`crate::shared::accept`] accepts a call
+//!   as a task.
+//! - Answers are made with [`crate::shared::reply`]; what all protocol versions show in the same way is in
+//!   [`crate::views`].
+//! - A revision that `rmcp` does not know has its line in [`crate::revision`]; handshake, headers and sessions then
+//!   support it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use longhaul_core::OwnerId;
+use rmcp::ErrorData;
+use rmcp::model::{JsonObject, RequestId};
+use serde_json::{Map, Value};
+
+use crate::Body;
+use crate::backend::Backend;
+use crate::shared::Shared;
+use crate::shared::incoming::{Client, Incoming, Notice};
+use crate::shared::{errors, reply};
+
+/// One way of speaking about tasks. A protocol version has no state: everything is in the request and in the store.
+#[async_trait]
+pub(crate) trait ProtocolVersion: Send + Sync {
+    /// Answers a request of this protocol version; `None` leaves it to the next one, and in the end to `rmcp`.
+    async fn answer(&self, _call: &Incoming<'_>, _endpoint: &Endpoint) -> Option<Response<Body>> {
+        None
+    }
+
+    /// Resumes a stream that the protocol version began and whose connection was closed; `None` if the stream is not
+    /// one of its own. `last_event_id` is that of the last event that the client received.
+    async fn resume(&self, _last_event_id: &str, _owner: OwnerId, _endpoint: &Endpoint) -> Option<Response<Body>> {
+        None
+    }
+
+    /// Opens the stream on which a client hears what no request of its own is answered with; `None` if it has none.
+    async fn attend(&self, _client: &Client, _owner: OwnerId, _endpoint: &Endpoint) -> Option<Response<Body>> {
+        None
+    }
+
+    /// Is called for every notification. Its sender gets no answer.
+    async fn on_notification(&self, _notice: &Notice<'_>, _endpoint: &Endpoint) {}
+
+    /// Whether [`patch`](Self::patch) changes the result of this request. A result is parsed only then.
+    fn patches(&self, _call: &Incoming<'_>) -> bool {
+        false
+    }
+
+    /// Changes what a handshake or a list shows this client: adds what the protocol version has, hides what the client
+    /// must not see.
+    fn patch(&self, _call: &Incoming<'_>, _endpoint: &Endpoint, _result: &mut Map<String, Value>) {}
+}
+
+/// The MCP endpoint as protocol versions see it.
+pub(crate) struct Endpoint {
+    backend: Arc<dyn Backend>,
+    shared: Arc<Shared>,
+    /// All protocol versions, in the order in which they are asked. No protocol version knows another one by name.
+    protocol_versions: &'static [&'static dyn ProtocolVersion],
+}
+
+impl Endpoint {
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        shared: Arc<Shared>,
+        protocol_versions: &'static [&'static dyn ProtocolVersion],
+    ) -> Self {
+        Self { backend, shared, protocol_versions }
+    }
+
+    /// The engine, the policies and the settings.
+    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The handler itself, for protocol versions that talk to it without HTTP.
+    pub(crate) const fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    /// Refuses a tool that does not exist.
+    ///
+    /// # Errors
+    /// `-32602`
+    pub(crate) async fn must_have(&self, tool: &str) -> Result<(), ErrorData> {
+        self.backend.must_have(tool).await
+    }
+
+    /// Refuses arguments that do not match the tool's input schema, before there is a task.
+    ///
+    /// # Errors
+    /// `-32602`, which says what is wrong with them.
+    pub(crate) async fn check_arguments(
+        &self,
+        tool: &str,
+        arguments: &mut Option<JsonObject>,
+    ) -> Result<(), ErrorData> {
+        let checked = self.backend.check_arguments(tool, arguments).await;
+        checked.map_err(|faults| ErrorData::invalid_params(faults, None))
+    }
+
+    /// Passes a request on to `rmcp`.
+    pub(crate) async fn pass_on(&self, request: Request<Bytes>, id: Option<&RequestId>) -> Response<Body> {
+        self.backend.answer(request, id).await
+    }
+
+    /// The answer of `rmcp`, with what the protocol versions change in it.
+    pub(crate) async fn patched(&self, call: &Incoming<'_>, answer: Response<Body>) -> Response<Body> {
+        let patching: Vec<_> =
+            self.protocol_versions.iter().filter(|protocol_version| protocol_version.patches(call)).collect();
+        if patching.is_empty() || answer.status() != StatusCode::OK || !reply::is_json(&answer) {
+            return answer;
+        }
+        let (mut parts, body) = answer.into_parts();
+        let text = reply::read(body).await;
+        let mut message: Value = match serde_json::from_slice(&text) {
+            Ok(message) => message,
+            Err(error) => {
+                return reply::error(&call.id, &errors::internal("the handler's answer cannot be read", &error));
+            }
+        };
+        let Some(result) = message.get_mut("result").and_then(|result| result.as_object_mut()) else {
+            return Response::from_parts(parts, reply::body(text));
+        };
+        for protocol_version in patching {
+            protocol_version.patch(call, self, result);
+        }
+        parts.headers.remove(http::header::CONTENT_LENGTH);
+        Response::from_parts(parts, reply::body(message.to_string()))
+    }
+}

@@ -1,0 +1,100 @@
+//! `tools/call` with `params.task`.
+
+use std::collections::BTreeMap;
+
+use http::Response;
+use longhaul_core::RequestedTerms;
+use rmcp::ErrorData;
+use rmcp::model::{CallToolRequestParams, ErrorCode};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::wire;
+use crate::policy::Need;
+use crate::protocol_version::Endpoint;
+use crate::shared::accept::{self, NewTask};
+use crate::shared::incoming::Incoming;
+use crate::shared::record::StoredCall;
+use crate::shared::{caller, reply};
+use crate::{Body, TaskPolicy};
+
+#[derive(Deserialize)]
+struct Params {
+    name: String,
+    /// Asks for a task; `null` does not.
+    task: Option<Value>,
+}
+
+/// What the client requests for its task.
+#[derive(Deserialize)]
+struct TaskMetadata {
+    ttl: Option<f64>,
+}
+
+/// Answers a call that asks for a task, or that should have asked for one. All others are plain calls.
+pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
+    let Params { name, task } = call.params()?;
+    let policy = endpoint.shared().policies.get(&name);
+    let outcome = match (task, policy) {
+        (None, Some(ref policy)) if policy.need() == Need::Required => {
+            Err(wrong_support(format!("`{name}` runs only as a task; call it with `task`")))
+        }
+        (None, _) => return None,
+        (Some(_), None) => endpoint
+            .must_have(&name)
+            .await
+            .and_then(|()| Err(wrong_support(format!("`{name}` does not run as a task; call it without `task`")))),
+        (Some(task), Some(policy)) => create(call, endpoint, &name, &policy, task).await,
+    };
+    Some(reply::outcome(&call.id, outcome))
+}
+
+async fn create(
+    call: &Incoming<'_>,
+    endpoint: &Endpoint,
+    tool: &str,
+    policy: &TaskPolicy,
+    task: Value,
+) -> Result<String, ErrorData> {
+    let requested = requested(task)?;
+    endpoint.must_have(tool).await?;
+    let mut params: CallToolRequestParams =
+        call.params().ok_or_else(|| ErrorData::invalid_params("the params of tools/call are malformed", None))?;
+    endpoint.check_arguments(tool, &mut params.arguments).await?;
+    let mut meta = call.meta()?;
+    let progress_token = meta.get_progress_token();
+    let idempotency = caller::idempotency_of(call.http.headers(), &meta, &params.name, params.arguments.as_ref())?;
+    let idempotency = call.scope.bind(idempotency)?;
+    meta.set_client_capabilities(call.capabilities()?);
+    let stored = StoredCall::new(params, meta, BTreeMap::new()).with_progress_token(progress_token);
+    let new = NewTask { caller: call.caller, tool: tool.to_owned(), call: stored, policy, requested, idempotency };
+    let shared = endpoint.shared();
+    let task = accept::accept(shared, new).await?.into_task();
+    Ok(wire::render_created(&task, shared.engine.ports().clock.now(), policy.immediate_text()))
+}
+
+/// The requested terms. Fractions of a millisecond are cut off.
+fn requested(task: Value) -> Result<RequestedTerms, ErrorData> {
+    let bad = || ErrorData::invalid_params("`task` must be an object, and its `ttl` a number of milliseconds", None);
+    let TaskMetadata { ttl } = serde_json::from_value(task).map_err(|_malformed| bad())?;
+    let ttl_ms = match ttl {
+        None => None,
+        Some(ttl) if ttl >= 0.0 => Some(whole(ttl)),
+        Some(_) => return Err(bad()),
+    };
+    Ok(RequestedTerms { ttl_ms, retention_ms: None })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not negative; what is too large becomes the largest value, and is limited by the policy"
+)]
+const fn whole(ms: f64) -> u64 {
+    ms as u64
+}
+
+/// The error for clients that ignore `taskSupport`.
+fn wrong_support(message: String) -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
+}

@@ -1,0 +1,192 @@
+//! The stream of a session (`GET`), on which the server tells of resources to which the session has subscribed. What
+//! the handler does for a subscription of `2026-07-28` is done for the resources of the session.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::unfold;
+use http::{Response, StatusCode};
+use longhaul_core::OwnerId;
+use rmcp::ErrorData;
+use rmcp::model::{
+    ClientJsonRpcMessage, ErrorCode, InitializeRequestParams, ProtocolVersion, ServerJsonRpcMessage, ServerNotification,
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::Body;
+use crate::backend::{Backend, Conversation};
+use crate::protocol_version::Endpoint;
+use crate::shared::incoming::{Client, Incoming};
+use crate::shared::session_streams::{Attached, SessionKey};
+use crate::shared::sse::{self, event};
+use crate::shared::{Shared, errors, reply};
+
+/// Whether sessions can be told of changes: by one process that has their streams.
+pub(super) fn is_offered(endpoint: &Endpoint) -> bool {
+    endpoint.shared().streams.are_here() && endpoint.backend().tells_of_changes(None)
+}
+
+fn key(client: &Client, owner: OwnerId) -> Option<SessionKey> {
+    client.session().map(|session| (owner, session.nonce().to_owned()))
+}
+
+#[derive(Deserialize)]
+struct Params {
+    uri: String,
+}
+
+/// `resources/subscribe` and `resources/unsubscribe`.
+pub(super) async fn change(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
+    let shared = endpoint.shared();
+    let (key, uri) = match read(call) {
+        Ok(read) => read,
+        Err(error) => return reply::error(&call.id, &error),
+    };
+    if call.method == "resources/unsubscribe" {
+        shared.session_streams.unsubscribe(&key, &uri);
+        return reply::result(&call.id, "{}");
+    }
+    if !endpoint.backend().tells_of_changes(Some(&uri)) {
+        let error = ErrorData::resource_not_found(format!("nothing is told of changes of `{uri}`"), None);
+        return reply::error(&call.id, &errors::for_older(error));
+    }
+    if let Some(refused) = refused_by_handler(call, endpoint).await {
+        return refused;
+    }
+    let subscribed = shared.session_streams.subscribe(&key, &uri, &*shared.engine.ports().clock).await;
+    reply::outcome(&call.id, subscribed.map(|()| "{}".to_owned()))
+}
+
+fn read(call: &Incoming<'_>) -> Result<(SessionKey, String), ErrorData> {
+    let malformed = || ErrorData::invalid_params(format!("the params of {} are malformed", call.method), None);
+    let Params { uri } = call.params().ok_or_else(malformed)?;
+    let no_session = || ErrorData::invalid_request("only a session can subscribe: send `initialize` first", None);
+    Ok((key(call.client, call.owner).ok_or_else(no_session)?, uri))
+}
+
+/// What the handler answers if it has a `subscribe` of its own, and that refuses.
+async fn refused_by_handler(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error: ErrorData,
+    }
+    let (parts, body) = endpoint.pass_on(call.http.clone(), Some(&call.id)).await.into_parts();
+    let text = reply::read(body).await;
+    let Refusal { error } = serde_json::from_slice(&text).ok()?;
+    (error.code != ErrorCode::METHOD_NOT_FOUND).then(|| Response::from_parts(parts, reply::body(text)))
+}
+
+/// The stream of a session; `None` if it has none here.
+pub(super) async fn open(client: &Client, owner: OwnerId, endpoint: &Endpoint) -> Option<Response<Body>> {
+    let key = key(client, owner).filter(|_| is_offered(endpoint))?;
+    let shared = Arc::clone(endpoint.shared());
+    let held = match shared.streams.open(owner, shared.settings.listen_ms_max).await {
+        Ok(held) => held,
+        Err(refused) => return Some(reply::error_with(StatusCode::TOO_MANY_REQUESTS, None, &refused)),
+    };
+    let clock = Arc::clone(&shared.engine.ports().clock);
+    let mut attached = shared.session_streams.open(key, Arc::clone(&clock));
+    // The head of the answer goes out with the first frame. What changed while there was no stream is not known.
+    let mut frames = VecDeque::from([Bytes::from_static(sse::KEEP_ALIVE)]);
+    frames.extend(attached.uris.borrow_and_update().iter().map(|uri| updated(uri)));
+    let longest_ms = shared.settings.listen_ms_max;
+    let ends = Box::pin(async move { clock.sleep_ms(longest_ms).await });
+    let mut stream =
+        Stream { backend: Arc::clone(endpoint.backend()), shared, attached, listening: None, frames, ends };
+    stream.listen();
+    let frames = unfold(stream, |mut stream| async move {
+        let frame = stream.next().await?;
+        Some((Ok::<_, Infallible>(http_body::Frame::data(frame)), stream))
+    });
+    Some(held.until_end_of(sse::response(frames)))
+}
+
+fn updated(uri: &str) -> Bytes {
+    let params = json!({"uri": uri});
+    event(json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params}).to_string())
+}
+
+struct Stream {
+    backend: Arc<dyn Backend>,
+    shared: Arc<Shared>,
+    attached: Attached,
+    /// The handler's subscription.
+    listening: Option<Conversation>,
+    /// What waits to be sent.
+    frames: VecDeque<Bytes>,
+    ends: BoxFuture<'static, ()>,
+}
+
+impl Stream {
+    /// Has the handler tell of the resources that are subscribed to now.
+    fn listen(&mut self) {
+        let uris = self.attached.uris.borrow_and_update().clone();
+        self.listening = if uris.is_empty() {
+            None
+        } else {
+            listening(&uris).map(|(message, client)| self.backend.converse(message, client))
+        };
+    }
+
+    /// The next frame; `None` after the last one. The client opens the stream again.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.frames.pop_front() {
+                return Some(frame);
+            }
+            let heard = async {
+                match &mut self.listening {
+                    Some(listening) => listening.pipes.from_tool.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.attached.replaced.cancelled() => return None,
+                () = self.shared.closing.cancelled() => return None,
+                () = &mut self.ends => return None,
+                changed = self.attached.uris.changed() => {
+                    changed.ok()?;
+                    self.listen();
+                }
+                message = heard => self.frames.extend(frame(message?)?),
+                () = self.shared.engine.ports().clock.sleep_ms(self.shared.settings.keep_alive_ms.max(1)) => {
+                    return Some(Bytes::from_static(sse::KEEP_ALIVE));
+                }
+            }
+        }
+    }
+}
+
+/// What the client gets of a message; `None` after the handler's last one.
+fn frame(message: ServerJsonRpcMessage) -> Option<Option<Bytes>> {
+    match message {
+        ServerJsonRpcMessage::Notification(message) => Some(match message.notification {
+            ServerNotification::ResourceUpdatedNotification(changed) => Some(updated(&changed.params.uri)),
+            _ => None,
+        }),
+        // It asks nothing during a subscription.
+        ServerJsonRpcMessage::Request(_) => Some(None),
+        ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) => None,
+    }
+}
+
+/// The request that a client of `2026-07-28` would send, and that client.
+fn listening(uris: &BTreeSet<String>) -> Option<(ClientJsonRpcMessage, InitializeRequestParams)> {
+    let version = ProtocolVersion::V_2026_07_28;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientInfo": {"name": "longhaul", "version": env!("CARGO_PKG_VERSION")},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({"_meta": meta, "notifications": {"resourceSubscriptions": uris}});
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params});
+    let mut client = InitializeRequestParams::default();
+    client.protocol_version = version;
+    // Every part of it is written above.
+    Some((serde_json::from_value(message).ok()?, client))
+}

@@ -1,0 +1,65 @@
+//! The Tasks extension of MCP `2026-07-28`. `rmcp` serves `tools/call`, and calls become tasks inside our handler;
+//! all requests about an existing task are answered here.
+
+use async_trait::async_trait;
+use http::{Response, StatusCode};
+use rmcp::ErrorData;
+use rmcp::model::ErrorCode;
+
+use crate::Body;
+use crate::protocol_version::{Endpoint, ProtocolVersion};
+use crate::revision::Generation;
+use crate::shared::incoming::Incoming;
+use crate::shared::reply;
+use crate::views::filtered;
+
+mod envelope;
+mod inspect;
+mod list;
+mod listen;
+mod stream;
+mod tasks;
+
+use tasks::Method;
+
+/// The protocol version.
+pub(crate) struct TasksExtension;
+
+/// Methods of older revisions that `2026-07-28` removed. `rmcp` would serve those that a handler implements.
+const REMOVED: [&str; 5] = ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+
+#[async_trait]
+impl ProtocolVersion for TasksExtension {
+    async fn answer(&self, call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
+        match call.client.generation() {
+            Generation::PerRequest => answer_modern(call, endpoint).await,
+            // The handshake belongs to older revisions, even if its headers do not name a revision.
+            Generation::Handshake if call.method == "initialize" && envelope::claims_metadata(call.params) => {
+                Some(no_such_method(call))
+            }
+            Generation::Handshake => None,
+        }
+    }
+}
+
+async fn answer_modern(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
+    match &*call.method {
+        removed if REMOVED.contains(&removed) => Some(no_such_method(call)),
+        "subscriptions/listen" => {
+            let ids = listen::task_ids(call.params)?;
+            Some(listen::open(call, endpoint, ids).await)
+        }
+        "tasks/get" => Some(tasks::answer(Method::Get, call, endpoint).await),
+        "tasks/update" => Some(tasks::answer(Method::Update, call, endpoint).await),
+        "tasks/cancel" => Some(tasks::answer(Method::Cancel, call, endpoint).await),
+        filtered::METHOD if filtered::is_for(call, endpoint.shared()) => Some(list::answer(call, endpoint).await),
+        filtered::METHOD => Some(no_such_method(call)),
+        inspect::METHOD => Some(tasks::answer(Method::Inspect, call, endpoint).await),
+        _ => None,
+    }
+}
+
+fn no_such_method(call: &Incoming<'_>) -> Response<Body> {
+    let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, call.method.clone().into_owned(), None);
+    reply::error_with(StatusCode::NOT_FOUND, Some(&call.id), &error)
+}

@@ -1,0 +1,140 @@
+//! `tasks/get`, `tasks/update`, `tasks/cancel` and `dev.longhaul/tasks/inspect`: the parameters are read once, and the
+//! answer comes straight from the engine. What `rmcp` checks of a request is checked here in the same order, with the
+//! same errors.
+
+use std::collections::BTreeMap;
+
+use http::{Response, StatusCode};
+use longhaul_core::{TaskId, TaskKey};
+use longhaul_engine::Engine;
+use rmcp::ErrorData;
+use rmcp::model::RequestMetaObject;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::envelope::{self, Refusal};
+use super::inspect;
+use crate::Body;
+use crate::protocol_version::Endpoint;
+use crate::shared::incoming::Incoming;
+use crate::shared::{Shared, errors, reply};
+use crate::views::task as view;
+
+/// The result of `tasks/update` and `tasks/cancel`.
+const ACKNOWLEDGED: &str = r#"{"resultType":"complete"}"#;
+
+/// What is to be done with a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    Get,
+    Update,
+    Cancel,
+    Inspect,
+}
+
+/// What all four have in their parameters. Their values are read after the envelope was checked.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Params<'a> {
+    #[serde(rename = "_meta")]
+    meta: Option<RequestMetaObject>,
+    #[serde(borrow)]
+    task_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input_responses: Option<&'a RawValue>,
+}
+
+/// A request that passed all checks.
+enum Wanted {
+    Get(String),
+    Update(String, BTreeMap<String, String>),
+    Cancel(String),
+    Inspect(String, inspect::Params),
+}
+
+/// Answers the request.
+pub(super) async fn answer(method: Method, call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
+    let wanted = match check(method, call, endpoint) {
+        Ok(wanted) => wanted,
+        Err(Refusal { status, error }) => return reply::error_with(status, Some(&call.id), &error),
+    };
+    let shared = endpoint.shared();
+    let engine = &shared.engine;
+    let outcome = match wanted {
+        Wanted::Get(id) => get(shared, call, &id).await,
+        Wanted::Update(id, answers) => update(engine, call, &id, &answers).await,
+        Wanted::Cancel(id) => cancel(engine, call, &id).await,
+        Wanted::Inspect(id, params) => inspect(shared, call, &id, &params).await,
+    };
+    reply::outcome(&call.id, outcome)
+}
+
+async fn get(shared: &Shared, call: &Incoming<'_>, id: &str) -> Result<String, ErrorData> {
+    let task = shared.polls.poll(&key(call, id)?).await.map_err(|error| error.or(errors::of_poll))?;
+    view::render(&shared.engine, &task).await
+}
+
+async fn inspect(
+    shared: &Shared,
+    call: &Incoming<'_>,
+    id: &str,
+    params: &inspect::Params,
+) -> Result<String, ErrorData> {
+    inspect::inspect(shared, &key(call, id)?, params).await
+}
+
+async fn update(
+    engine: &Engine,
+    call: &Incoming<'_>,
+    id: &str,
+    answers: &BTreeMap<String, String>,
+) -> Result<String, ErrorData> {
+    engine.answer(&key(call, id)?, answers).await.map_err(errors::of_answer)?;
+    Ok(ACKNOWLEDGED.to_owned())
+}
+
+async fn cancel(engine: &Engine, call: &Incoming<'_>, id: &str) -> Result<String, ErrorData> {
+    engine.cancel(&key(call, id)?).await.map_err(errors::of_poll)?;
+    Ok(ACKNOWLEDGED.to_owned())
+}
+
+/// The key of the caller's task with this id. A text that is not a task id is answered like a task that does not exist.
+fn key(call: &Incoming<'_>, task_id: &str) -> Result<TaskKey, ErrorData> {
+    let id: TaskId = task_id.parse().map_err(|_no_task_id| errors::task_not_found())?;
+    Ok(TaskKey::new(call.owner, id))
+}
+
+/// The request, if it passes all checks.
+fn check(method: Method, call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Wanted, Refusal> {
+    envelope::check_body(call.http)?;
+    let params: Params<'_> = match call.params {
+        Some(params) => match serde_json::from_str(params.get()) {
+            Ok(params) => params,
+            // The envelope is checked first here too; then the answer is that these parameters are malformed.
+            Err(_malformed) => Params { meta: Some(envelope::meta_of(params)?), ..Params::default() },
+        },
+        None => Params::default(),
+    };
+    let task_id = params.task_id.and_then(|id| serde_json::from_str::<String>(id.get()).ok());
+    let meta = params.meta.unwrap_or_default();
+    envelope::check(call, &meta, task_id.as_deref(), &endpoint.backend().revisions())?;
+    let malformed = || {
+        let error = ErrorData::invalid_params(format!("the params of {} are malformed", call.method), None);
+        Refusal { status: StatusCode::OK, error }
+    };
+    let id = task_id.ok_or_else(malformed)?;
+    let wanted = match method {
+        Method::Get => Wanted::Get(id),
+        Method::Cancel => Wanted::Cancel(id),
+        Method::Update => Wanted::Update(id, answers(params.input_responses).ok_or_else(malformed)?),
+        Method::Inspect => Wanted::Inspect(id, call.params().ok_or_else(malformed)?),
+    };
+    envelope::check_capability(&meta)?;
+    Ok(wanted)
+}
+
+/// The client's answers, each as its JSON text.
+fn answers(input_responses: Option<&RawValue>) -> Option<BTreeMap<String, String>> {
+    let answers: BTreeMap<String, &RawValue> = serde_json::from_str(input_responses?.get()).ok()?;
+    Some(answers.into_iter().map(|(key, answer)| (key, answer.get().to_owned())).collect())
+}

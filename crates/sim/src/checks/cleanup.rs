@@ -1,0 +1,65 @@
+//! Checkers of the cleanup of tasks that their tools did not bring to their ends.
+
+use longhaul_core::{Cleanup, FailureKind, State, Task, TaskKey, Timestamp};
+use longhaul_testkit::models::{Promise, StoreModel};
+
+use super::state::Checks;
+
+impl Checks {
+    /// The author's code begins to clean up. Returns how often it has begun by now.
+    pub(crate) fn cleanup_begins(&mut self, key: &TaskKey, at_ms: u64) -> u32 {
+        let (name, slack_ms) = (self.name(key), self.heartbeat_ms + 8 * self.latency_ms + self.skew_ms);
+        let Some(trace) = self.trace(key) else { return 0 };
+        trace.cleanups += 1;
+        let cleanups = trace.cleanups;
+        let wrong = match trace.latest() {
+            Some(task) if !ended_without_its_tool(task) => {
+                Some(format!("{name} is cleaned although it is {:?}", task.state))
+            }
+            Some(_) | None => None,
+        };
+        let running: Vec<usize> =
+            trace.attempts.iter().filter(|attempt| attempt.tool_runs).map(|attempt| attempt.actor).collect();
+        if let Some(what) = wrong {
+            self.fail(Promise::CleansUp, at_ms, what);
+        }
+        // A worker that had trouble a moment ago may not have noticed the end, and nor may one that lost its lease.
+        if running.iter().any(|actor| self.disturbed_until_ms(*actor) + slack_ms < at_ms) {
+            self.fail(Promise::CleansUp, at_ms, format!("{name} is cleaned while its tool runs"));
+        }
+        cleanups
+    }
+
+    /// All is clean.
+    pub(crate) fn cleanup_ends(&mut self, key: &TaskKey) {
+        if let Some(trace) = self.trace(key) {
+            trace.is_cleaned = true;
+        }
+    }
+
+    /// The time is up: what was to be cleaned is clean, or was given up.
+    pub(crate) fn must_be_clean(&mut self, store: &StoreModel, keys: &[TaskKey], now: Timestamp, at_ms: u64) {
+        for key in keys {
+            let Some(task) = store.peek(key).filter(|task| !task.has_expired(now)) else { continue };
+            let is_cleaned = self.trace(key).is_some_and(|trace| trace.is_cleaned);
+            let is_due = task.cleanup != Cleanup::None && ended_without_its_tool(task);
+            if is_due && !is_cleaned && task.cleanup != Cleanup::GivenUp {
+                let what = format!("{} was not cleaned: {:?}", self.name(key), task.cleanup);
+                self.fail(Promise::CleansUp, at_ms, what);
+            }
+        }
+    }
+}
+
+/// Whether the task was cancelled, or failed for a reason that its tool does not return.
+fn ended_without_its_tool(task: &Task) -> bool {
+    match &task.state {
+        State::Cancelled => true,
+        State::Failed { failure } => failure.kind != FailureKind::Tool,
+        State::Completed { .. }
+        | State::Queued
+        | State::Running { .. }
+        | State::Sleeping { .. }
+        | State::InputRequired { .. } => false,
+    }
+}
