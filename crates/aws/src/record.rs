@@ -308,4 +308,21 @@ mod tests {
         assert!(!attributes(&task(0)).contains_key(RESENDS));
         assert_eq!(attributes(&task(1)).get(RESENDS), Some(&number(1)));
     }
+
+    /// Items of earlier versions have these attributes, and their programs may run at the same time.
+    #[test]
+    fn the_attributes_of_attempts_and_cleanup_keep_their_names() {
+        let past = PastAttempt { number: 18, from: given::NOW, to: given::NOW.plus_ms(5), end: AttemptOutcome::Timer };
+        let task = given::task_with(&SeededIds::new(1), given::owner("alice"), given::NOW, |record| {
+            record.attempt = 19;
+            record.cleanup = Cleanup::ARMED;
+            record.attempts = Attempts { since: Some(given::NOW), past: vec![past.clone()] };
+        });
+        let item = attributes(&task);
+        let ended = vec![moment(given::NOW), number(18), moment(given::NOW.plus_ms(5)), json(&AttemptOutcome::Timer)];
+        assert_eq!(item.get("leg"), Some(&moment(given::NOW)));
+        assert_eq!(item.get("leg2"), Some(&AttributeValue::L(ended)));
+        assert_eq!(item.get("cleaning"), Some(&json(&Cleanup::ARMED)));
+        assert_eq!(read_attempts(&item).unwrap().past, [past]);
+    }
 }

@@ -51,3 +51,22 @@ fn terms() -> Terms {
     };
     Terms::negotiate(&policy, RequestedTerms::default())
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a failed test panics")]
+
+    use super::*;
+
+    /// Tasks of an earlier version have this request.
+    #[test]
+    fn a_stored_request_keeps_the_names_of_its_members() {
+        let task = r#"{"owner":"6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d","id":"01a21703-721d-78cc-a93e-83715983777e"}"#;
+        let stored = format!(
+            r#"{{"arguments":{{"endpoint":"ops","announcement":{{"task":{task},"what":"failed","attempt":3,"at":1795682439116,"tool":"countdown","message":"no retries are left"}}}}}}"#
+        );
+        let read: Told = serde_json::from_str(&stored).unwrap();
+        assert_eq!((read.arguments.endpoint.as_str(), read.arguments.notification.attempt), ("ops", 3));
+        assert_eq!(serde_json::to_string(&read).unwrap(), stored);
+    }
+}

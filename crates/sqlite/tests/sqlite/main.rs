@@ -9,4 +9,5 @@ mod opening;
 mod outbox;
 #[cfg(unix)]
 mod permissions;
+mod stored;
 mod taking_up;

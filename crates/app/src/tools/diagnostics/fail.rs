@@ -57,7 +57,7 @@ pub struct FailArgs {
     #[schemars(range(min = 0, max = 30))]
     pub after_s: f64,
     /// How many seconds cleaning up takes, after a call that is cancelled or given up: 0 to 30, fractions allowed.
-    #[serde(default)]
+    #[serde(default, alias = "cleaning_s")]
     #[schemars(range(min = 0, max = 30))]
     pub cleanup_s: f64,
 }
