@@ -48,7 +48,7 @@ files() {
     case $1 in
         aws)
             local file
-            for file in applying attributes change creating expressions item keys lifetimes mailboxes quota record retention; do
+            for file in applying change creating expressions item keys lifetimes mailboxes quota record retention; do
                 printf -- '--file\ncrates/aws/src/%s.rs\n' "$file"
             done
             ;;

@@ -6,15 +6,14 @@ use longhaul_core::{Refusal, Task, TaskEvent, TaskKey, Timestamp};
 use crate::change::Change;
 use crate::error::{Unexpected, Written};
 use crate::item::Item;
-use crate::record::Stored;
+use crate::record::{self, Stored};
 use crate::store::DynamoStore;
-use crate::{expressions, keys, lifetimes, record};
+use crate::{expressions, keys, lifetimes};
 
 /// How often an event is written again because the task changed between the read and the write. Only events that depend
 /// on what was read, or that happen at the same time as others, take more than one write.
 const TRIES_MAX: usize = 8;
 
-/// The outcome of a write.
 enum Outcome {
     Applied(Task),
     /// The task as it was, if there was one.

@@ -4,12 +4,13 @@ use aws_sdk_dynamodb::types::{DeleteRequest, KeysAndAttributes, PutRequest, Writ
 use longhaul_core::ports::{Recorded, StoreError};
 use longhaul_core::{Entry, PartsName, TaskKey, Timestamp, limits};
 
-use crate::attributes::{KIND, NAME, PK, RECORDING, SK, TEXT, TTL, VALUE};
 use crate::error::{Unexpected, Written, is_throttled, unavailable};
-use crate::item::{Fields, Item, Unreadable, json, seconds, text, word};
-use crate::keys::ItemKey;
+use crate::item::{
+    Fields, Item, KIND, NAME, PK, RECORDING, SK, TEXT, TTL, Unreadable, VALUE, json, seconds, text, word,
+};
+use crate::keys::{self, ItemKey};
 use crate::store::DynamoStore;
-use crate::{expressions, keys, lifetimes, record};
+use crate::{expressions, lifetimes, record};
 
 /// Parts in one write. DynamoDB accepts 25 items and 16 MB, and every quotation mark in a text counts twice on the
 /// wire.
@@ -54,13 +55,11 @@ impl DynamoStore {
         }
     }
 
-    /// All entries of a task.
     pub(crate) async fn entries(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
         let items = self.entry_items(key).await?;
         Ok(items.iter().map(read_entry).collect::<Result<_, _>>()?)
     }
 
-    /// Deletes all entries of a task.
     pub(crate) async fn delete_entries(&self, key: &TaskKey) -> Result<(), StoreError> {
         let mut entries = Vec::new();
         for item in self.entry_items(key).await? {
@@ -70,7 +69,6 @@ impl DynamoStore {
         self.delete_items(&entries).await
     }
 
-    /// Deletes these items.
     pub(crate) async fn delete_items(&self, items: &[ItemKey]) -> Result<(), StoreError> {
         let mut requests = Vec::new();
         for item in items {

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::attributes::REVISION;
-use crate::item::{Item, number, text};
+use crate::item::{Item, REVISION, number, text};
 use crate::record::{CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, QUEUED, RUNNING, SLEEPING};
 
 /// The condition for a write of an item, with the values that it compares with.
@@ -16,7 +15,6 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// This condition has to hold.
     pub(crate) fn that(condition: &str) -> Self {
         Self { text: condition.to_owned(), values: Item::new() }
     }
@@ -28,13 +26,11 @@ impl Condition {
         Self { text, values: Item::new() }
     }
 
-    /// One more condition that has to hold.
     pub(crate) fn and(mut self, condition: &str) -> Self {
         self.text.push_str(&format!(" AND ({condition})"));
         self
     }
 
-    /// The value of `:name`.
     pub(crate) fn with(mut self, name: &str, value: AttributeValue) -> Self {
         self.values.insert(name.to_owned(), value);
         self
@@ -54,7 +50,6 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// A change that is made if `condition` holds.
     pub(crate) fn when(condition: Condition) -> Self {
         Self { condition, sets: Vec::new(), removes: Vec::new() }.increment(REVISION)
     }
@@ -69,13 +64,11 @@ impl Change {
         Self { condition, sets: Vec::new(), removes: Vec::new() }.increment_or_insert(REVISION)
     }
 
-    /// One more condition.
     pub(crate) fn and(mut self, condition: &str) -> Self {
         self.condition = self.condition.and(condition);
         self
     }
 
-    /// The value of `:name`.
     pub(crate) fn with(mut self, name: &str, value: AttributeValue) -> Self {
         self.condition = self.condition.with(name, value);
         self
@@ -174,7 +167,6 @@ impl Expression {
     }
 }
 
-/// The words of `text` that follow `mark`.
 fn words(text: &str, mark: char) -> impl Iterator<Item = &str> {
     text.split(mark).skip(1).map(|rest| {
         let end = rest.find(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_')).unwrap_or(rest.len());

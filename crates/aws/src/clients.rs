@@ -1,20 +1,26 @@
 //! The SDK's clients: one shared HTTPS client, a limit on retries, and timeouts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use aws_config::BehaviorVersion;
-pub use aws_config::SdkConfig;
+use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::config::SharedHttpClient;
+use aws_config::{BehaviorVersion, Region};
+use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_sdk_dynamodb::config::{ConfigBag, RuntimeComponents, SharedHttpClient};
+use aws_smithy_async::rt::sleep::default_async_sleep;
+use aws_smithy_async::time::SystemTimeSource;
 use aws_smithy_http_client::Builder;
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::connector_metadata::ConnectorMetadata;
+use aws_smithy_runtime_api::client::http::{HttpClient, HttpConnectorSettings, SharedHttpConnector};
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponentsBuilder;
+use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 
-mod function;
-mod unchecked;
-
-pub use function::function_config;
-use unchecked::Unchecked;
+pub use aws_config::SdkConfig;
 
 /// Tries of one call, including the first. The SDK waits between them, with jitter, and longer each time. Callers retry
 /// on top of that if it makes sense.
@@ -104,4 +110,146 @@ pub fn timeouts() -> TimeoutConfig {
         .operation_attempt_timeout(ATTEMPT)
         .operation_timeout(OPERATION)
         .build()
+}
+
+/// What the environment of a function says, by the names of its variables.
+type Variables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// The region, the credentials and the endpoints that these environment variables name, with an HTTP client:
+/// `AWS_REGION` and the credentials, as Lambda sets them; `AWS_ENDPOINT_URL`, also for one service
+/// (`AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS`); `AWS_USE_FIPS_ENDPOINT` and `AWS_USE_DUALSTACK_ENDPOINT`. The
+/// credentials themselves are read from the environment of this process.
+#[must_use]
+pub fn function_config(variables: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> SdkConfig {
+    let variables: Variables = Arc::new(variables);
+    let set = |name: &str| variables(name).filter(|value| !value.is_empty());
+    let is_on = |name: &str| set(name).map(|value| value.eq_ignore_ascii_case("true"));
+    let credentials = SharedCredentialsProvider::new(EnvironmentVariableCredentialsProvider::new());
+    let mut config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION")).map(Region::new))
+        .credentials_provider(credentials)
+        .http_client(https())
+        .time_source(SystemTimeSource::new())
+        .service_config(OfServices(Arc::clone(&variables)));
+    config.set_sleep_impl(default_async_sleep());
+    config.set_endpoint_url(set("AWS_ENDPOINT_URL"));
+    config.set_use_fips(is_on("AWS_USE_FIPS_ENDPOINT"));
+    config.set_use_dual_stack(is_on("AWS_USE_DUALSTACK_ENDPOINT"));
+    config.build()
+}
+
+/// Variables that are about one service: the common name, and the service's.
+struct OfServices(Variables);
+
+impl std::fmt::Debug for OfServices {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OfServices")
+    }
+}
+
+impl LoadServiceConfig for OfServices {
+    fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
+        let service = key.service_id().to_uppercase().replace(' ', "_");
+        (self.0)(&format!("{}_{service}", key.env())).filter(|value| !value.is_empty())
+    }
+}
+
+/// A client over HTTPS. By itself, it parses all of the system's certificates once more for the client of each service,
+/// to try out whether it can, and throws the result away: a millisecond of processor time each at a function's start.
+/// What it needs for its first call it makes then, and keeps.
+#[derive(Debug)]
+struct Unchecked(SharedHttpClient);
+
+#[deny(clippy::missing_trait_methods)]
+impl HttpClient for Unchecked {
+    fn http_connector(&self, settings: &HttpConnectorSettings, components: &RuntimeComponents) -> SharedHttpConnector {
+        self.0.http_connector(settings, components)
+    }
+
+    fn validate_base_client_config(&self, _: &RuntimeComponentsBuilder, _: &ConfigBag) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    fn validate_final_config(&self, components: &RuntimeComponents, config: &ConfigBag) -> Result<(), BoxError> {
+        HttpClient::validate_final_config(&self.0, components, config)
+    }
+
+    fn connector_metadata(&self) -> Option<ConnectorMetadata> {
+        self.0.connector_metadata()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_config::{BehaviorVersion, SdkConfig};
+
+    use super::*;
+    use crate::clients::Clients;
+
+    fn config(variables: &'static [(&str, &str)]) -> SdkConfig {
+        function_config(move |name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn a_function_has_the_region_and_the_endpoints_of_its_environment() {
+        let config = config(&[("AWS_REGION", "eu-north-1"), ("AWS_ENDPOINT_URL", "http://127.0.0.1:1")]);
+        assert_eq!(config.region().map(Region::as_ref), Some("eu-north-1"));
+        assert_eq!(config.endpoint_url(), Some("http://127.0.0.1:1"));
+        assert!(config.credentials_provider().is_some() && config.http_client().is_some());
+        assert!(Clients::new(&config).have_region());
+    }
+
+    #[test]
+    fn what_is_empty_counts_as_not_set() {
+        let config = config(&[("AWS_REGION", ""), ("AWS_DEFAULT_REGION", "us-west-2"), ("AWS_ENDPOINT_URL", "")]);
+        assert_eq!(config.region().map(Region::as_ref), Some("us-west-2"));
+        assert_eq!((config.endpoint_url(), config.use_fips(), config.use_dual_stack()), (None, None, None));
+        assert!(!Clients::new(&self::config(&[])).have_region());
+    }
+
+    #[test]
+    fn fips_and_dual_stack_endpoints_can_be_asked_for() {
+        let config = config(&[("AWS_USE_FIPS_ENDPOINT", "true"), ("AWS_USE_DUALSTACK_ENDPOINT", "True")]);
+        assert_eq!((config.use_fips(), config.use_dual_stack()), (Some(true), Some(true)));
+    }
+
+    #[test]
+    fn one_service_may_have_an_endpoint_of_its_own() {
+        let variables =
+            OfServices(Arc::new(|name| (name == "AWS_ENDPOINT_URL_STEP_FUNCTIONS").then(|| "http://a".into())));
+        let key = |service| {
+            ServiceConfigKey::builder()
+                .service_id(service)
+                .env("AWS_ENDPOINT_URL")
+                .profile("endpoint_url")
+                .build()
+                .unwrap()
+        };
+        assert_eq!(variables.load_config(key("Step Functions")).as_deref(), Some("http://a"));
+        assert_eq!(variables.load_config(key("SQS")), None);
+    }
+
+    /// A client that does not want to be tried out.
+    #[derive(Debug)]
+    struct Tried;
+
+    impl HttpClient for Tried {
+        fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
+            panic!("nothing is called")
+        }
+
+        fn validate_base_client_config(&self, _: &RuntimeComponentsBuilder, _: &ConfigBag) -> Result<(), BoxError> {
+            Err("it was tried out".into())
+        }
+    }
+
+    #[test]
+    fn the_clients_of_services_are_made_without_trying_it_out() {
+        let http = SharedHttpClient::new(Unchecked(SharedHttpClient::new(Tried)));
+        let config = SdkConfig::builder().behavior_version(BehaviorVersion::latest()).http_client(http).build();
+        assert!(!Clients::new(&config).have_region());
+    }
 }

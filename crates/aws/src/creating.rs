@@ -3,19 +3,17 @@
 use longhaul_core::ports::{CreateError, Created, NewTask, StoreError};
 use longhaul_core::{OwnerId, PartsName, TaskId, TaskKey, Timestamp};
 
-use crate::attributes::{COUNTED, KEY, REQUEST, REVISION, TASK, TTL};
 use crate::change::Condition;
 use crate::error::{Unexpected, Written};
-use crate::item::{Fields, Item, hash, number, seconds, text};
-use crate::keys::ItemKey;
-use crate::record::Stored;
+use crate::item::{COUNTED, Fields, Item, KEY, REQUEST, REVISION, TASK, TTL, hash, number, seconds, text};
+use crate::keys::{self, ItemKey};
+use crate::record::{self, Stored};
 use crate::store::DynamoStore;
-use crate::{expressions, keys, lifetimes, record};
+use crate::{expressions, lifetimes};
 
 /// How often a creation is written again after a conflict with something that may be replaced.
 const TRIES_MAX: usize = 8;
 
-/// What a creation writes.
 struct Plan {
     task: Condition,
     /// For the idempotency key, if there is one.
@@ -28,7 +26,6 @@ enum Obstacle {
     Task(Option<Item>),
 }
 
-/// What to do about an obstacle.
 enum Next {
     Answer(Box<Created>),
     TryAgain,
@@ -129,7 +126,6 @@ impl DynamoStore {
         Err(StoreError::from(Unexpected::Contended).into())
     }
 
-    /// Writes everything in the plan, or nothing.
     async fn write_new(&self, new: &NewTask, slots: u32, plan: &Plan) -> Result<Option<Obstacle>, StoreError> {
         let task = keys::task(&new.task.key()).with(task_item(new, slots));
         let (Some(condition), Some((key, item))) = (&plan.key, key_item(new)) else {

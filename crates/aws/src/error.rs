@@ -51,7 +51,6 @@ pub(crate) enum Written<T> {
     Refused(Option<Item>),
 }
 
-/// A write that was not made.
 #[derive(Debug)]
 pub(crate) enum NotWritten {
     /// Another write to the same item was in progress. The SDK does not retry this.
@@ -69,28 +68,23 @@ impl From<NotWritten> for StoreError {
 }
 
 /// The outcome is unknown: throttling, an error of the service, a lost answer, or a call that the service rejects.
-pub(crate) fn unavailable<E, R>(call: &'static str, error: SdkError<E, R>) -> StoreError
+pub(crate) fn unavailable<E>(call: &'static str, error: SdkError<E>) -> StoreError
 where
     E: Error + Send + Sync + 'static,
-    R: std::fmt::Debug + Send + Sync + 'static,
 {
     StoreError::Unavailable(Box::new(CallFailed { call, source: Box::new(error) }))
 }
 
 /// The same for the queue.
-pub(crate) fn queue_unavailable<E, R>(call: &'static str, error: SdkError<E, R>) -> QueueError
+pub(crate) fn queue_unavailable<E>(call: &'static str, error: SdkError<E>) -> QueueError
 where
     E: Error + Send + Sync + 'static,
-    R: std::fmt::Debug + Send + Sync + 'static,
 {
     QueueError(Box::new(CallFailed { call, source: Box::new(error) }))
 }
 
 /// A refusal is an answer; everything else is a failure.
-pub(crate) fn refused_put<T, R>(error: SdkError<PutItemError, R>) -> Result<Written<T>, NotWritten>
-where
-    R: std::fmt::Debug + Send + Sync + 'static,
-{
+pub(crate) fn refused_put<T>(error: SdkError<PutItemError>) -> Result<Written<T>, NotWritten> {
     match error.as_service_error() {
         Some(PutItemError::ConditionalCheckFailedException(refused)) => Ok(Written::Refused(refused.item.clone())),
         Some(PutItemError::TransactionConflictException(_)) => Err(NotWritten::Conflict(unavailable("PutItem", error))),
@@ -99,10 +93,7 @@ where
 }
 
 /// The same as [`refused_put`] for an update.
-pub(crate) fn refused_update<T, R>(error: SdkError<UpdateItemError, R>) -> Result<Written<T>, NotWritten>
-where
-    R: std::fmt::Debug + Send + Sync + 'static,
-{
+pub(crate) fn refused_update<T>(error: SdkError<UpdateItemError>) -> Result<Written<T>, NotWritten> {
     match error.as_service_error() {
         Some(UpdateItemError::ConditionalCheckFailedException(refused)) => Ok(Written::Refused(refused.item.clone())),
         Some(UpdateItemError::TransactionConflictException(_)) => {
@@ -115,12 +106,9 @@ where
 /// The first member of a transaction whose condition did not hold, with its item. A transaction that was cancelled only
 /// because of other writes at the same time may be sent again, and so may one with a throttled member, which the SDK
 /// does not recognize as throttled.
-pub(crate) fn refused_transaction<R>(
-    error: SdkError<TransactWriteItemsError, R>,
-) -> Result<(usize, Option<Item>), NotWritten>
-where
-    R: std::fmt::Debug + Send + Sync + 'static,
-{
+pub(crate) fn refused_transaction(
+    error: SdkError<TransactWriteItemsError>,
+) -> Result<(usize, Option<Item>), NotWritten> {
     let reasons = match error.as_service_error() {
         Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => cancelled.cancellation_reasons(),
         _another => &[],
@@ -142,7 +130,7 @@ fn is_passing(reason: &CancellationReason) -> bool {
 }
 
 /// Whether the service refused the whole call because of its rate, after all of the client's retries.
-pub(crate) fn is_throttled<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> bool {
+pub(crate) fn is_throttled<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     matches!(
         error.as_service_error().and_then(ProvideErrorMetadata::code),
         Some("ThrottlingException" | "ProvisionedThroughputExceededException" | "RequestLimitExceeded")
@@ -150,14 +138,14 @@ pub(crate) fn is_throttled<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -
 }
 
 /// Whether an extension failed only because the receipt no longer belongs to a message in flight.
-pub(crate) fn is_extension_of_nothing<R>(error: &SdkError<ChangeMessageVisibilityError, R>) -> bool {
+pub(crate) fn is_extension_of_nothing(error: &SdkError<ChangeMessageVisibilityError>) -> bool {
     error.as_service_error().is_some_and(|error| {
         error.is_message_not_inflight() || error.is_receipt_handle_is_invalid() || is_about_parameter(error)
     })
 }
 
 /// Whether a delete failed only because the receipt no longer belongs to a message.
-pub(crate) fn is_delete_of_nothing<R>(error: &SdkError<DeleteMessageError, R>) -> bool {
+pub(crate) fn is_delete_of_nothing(error: &SdkError<DeleteMessageError>) -> bool {
     error.as_service_error().is_some_and(|error| error.is_receipt_handle_is_invalid() || is_about_parameter(error))
 }
 

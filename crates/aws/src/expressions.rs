@@ -34,13 +34,12 @@ use longhaul_core::{
     WEBHOOK_DELIVERY_TOOL,
 };
 
-use crate::attributes::{
+use crate::change::{Change, Condition, Expression};
+use crate::item::{
     ATTEMPT, ATTEMPT_SINCE, ATTEMPTS, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER,
     LEASE_UNTIL, NEW, NEW_SINCE, OF_STATES, OPEN, PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, STORED, TTL,
-    UNTIL, UPDATED_AT, VARIABLES, VARIABLES_AT,
+    UNTIL, UPDATED_AT, VARIABLES, VARIABLES_AT, json, moment, number, seconds, text,
 };
-use crate::change::{Change, Condition, Expression};
-use crate::item::{json, moment, number, seconds, text};
 use crate::quota::{NextCount, Reserved, Window, room_in};
 use crate::record::{self, Stored};
 
@@ -567,7 +566,7 @@ mod tests {
             for (event, now) in events {
                 task = task.apply(&event, now).unwrap_or(task);
                 let mut item = crate::keys::task(&task.key()).with(record::attributes(&task));
-                item.insert(crate::attributes::REVISION.to_owned(), number(3));
+                item.insert(crate::item::REVISION.to_owned(), number(3));
                 let stored = record::read(&item).unwrap();
                 prop_assert_eq!((stored.task, stored.revision, stored.slots), (task.clone(), 3, 0));
             }

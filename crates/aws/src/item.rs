@@ -1,4 +1,5 @@
-//! Items and their attributes: writing values, and reading them back with an error that names the attribute.
+//! Items and their attributes: writing values, and reading them back with an error that names the attribute. Names
+//! count towards an item's size, so they are short.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,6 @@ use longhaul_core::ports::StoreError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// An item, or the attributes inside a map.
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
 /// An attribute that is missing, or is not what it should be.
@@ -25,7 +25,6 @@ impl From<Unreadable> for StoreError {
     }
 }
 
-/// A text.
 pub(crate) fn text(value: impl Into<String>) -> AttributeValue {
     AttributeValue::S(value.into())
 }
@@ -61,7 +60,6 @@ pub(crate) fn word<T: Serialize>(value: &T) -> AttributeValue {
     text(serde_json::to_value(value).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default())
 }
 
-/// Reads the attributes of an item.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a>(pub(crate) &'a Item);
 
@@ -113,3 +111,114 @@ impl<'a> Fields<'a> {
         if self.has(attribute) { read(self, attribute).map(Some) } else { Ok(None) }
     }
 }
+
+pub(crate) const PK: &str = "pk";
+pub(crate) const SK: &str = "sk";
+/// When DynamoDB may delete the item, in seconds since the epoch.
+pub(crate) const TTL: &str = "ttl";
+
+// The fields of the task's record.
+pub(crate) const TOOL: &str = "tool";
+pub(crate) const STATE: &str = "state";
+pub(crate) const ATTEMPT: &str = "attempt";
+pub(crate) const FAILURES: &str = "failures";
+pub(crate) const LAST_FAILURE: &str = "last_failure";
+pub(crate) const TTL_MS: &str = "ttl_ms";
+pub(crate) const RETENTION_MS: &str = "keep_ms";
+pub(crate) const RUN_MS: &str = "run_ms";
+pub(crate) const POLL_MS: &str = "poll_ms";
+pub(crate) const CONSECUTIVE_FAILURES_MAX: &str = "consecutive_failures_max";
+pub(crate) const CREATED_AT: &str = "created_at";
+pub(crate) const UPDATED_AT: &str = "updated_at";
+pub(crate) const SENT_AT: &str = "sent_at";
+/// Absent if it is 0.
+pub(crate) const RESENDS: &str = "resends";
+pub(crate) const STARTED_AT: &str = "started_at";
+pub(crate) const ENDED_AT: &str = "ended_at";
+pub(crate) const EXPIRES_AT: &str = "expires_at";
+pub(crate) const PROGRESS: &str = "progress";
+pub(crate) const REQUEST: &str = "request";
+pub(crate) const TRACE: &str = "trace";
+pub(crate) const VARIABLES: &str = "variables";
+
+/// When the latest attempt began, as a list of one, unless it is in one of the following.
+pub(crate) const ATTEMPT_SINCE: &str = "leg";
+/// Followed by the attempt modulo the [number of attempts](longhaul_core::limits::NOTED_ATTEMPTS_MAX) that are kept: an
+/// attempt that has ended, as a list of what was in [`ATTEMPT_SINCE`], its attempt, when it ended, and how.
+pub(crate) const PAST_ATTEMPT: &str = "leg";
+/// The moment before which the first attempt does not begin, if the caller asked for one.
+pub(crate) const NOT_BEFORE: &str = "not_before";
+/// The task whose tool made this one.
+pub(crate) const PARENT: &str = "parent";
+
+// The fields of states.
+/// Of a task that has ended: until when the worker that held it may not know.
+pub(crate) const LEASE_UNTIL: &str = "lease_until";
+pub(crate) const LEASE_TOKEN: &str = "lease_token";
+pub(crate) const UNTIL: &str = "until";
+pub(crate) const ASKS: &str = "asks";
+pub(crate) const RESULT: &str = "result";
+pub(crate) const RESULT_KIND: &str = "result_kind";
+pub(crate) const FAILURE: &str = "failure";
+
+/// All fields of states: an event that changes the state removes those that the new state does not have.
+pub(crate) const OF_STATES: [&str; 7] = [LEASE_UNTIL, LEASE_TOKEN, UNTIL, ASKS, RESULT, RESULT_KIND, FAILURE];
+
+// Derived from the record, because a condition can compare attributes but not compute with them.
+/// Creation plus longest run.
+pub(crate) const DEADLINE_AT: &str = "deadline_at";
+/// Expiry minus retention: an end after this moment moves the expiry. May be negative.
+pub(crate) const LATE_AFTER: &str = "late_after";
+/// Allowed consecutive failures minus one: once `failures` has reached it, an attempt that dies or fails is the last.
+pub(crate) const FAILURES_MAX: &str = "failures_max";
+
+// What only this adapter stores with a task.
+/// How far the cleanup is, for tools that have one.
+pub(crate) const CLEANUP: &str = "cleanup";
+/// The format of the item, if a later version of this program has changed it. The present format is the absence.
+pub(crate) const FORMAT: &str = "format";
+/// Incremented by every write.
+pub(crate) const REVISION: &str = "revision";
+/// How many slots of its owner the task was counted as when it was created; absent if it was not counted.
+pub(crate) const COUNTED: &str = "counted";
+pub(crate) const HEARTBEAT_AT: &str = "heard_at";
+pub(crate) const VARIABLES_AT: &str = "variables_at";
+/// Hash of the task's idempotency key.
+pub(crate) const KEY: &str = "key";
+
+// The other items.
+/// Text of a part or in a mailbox.
+pub(crate) const TEXT: &str = "text";
+/// Kind, name and value of a journal entry.
+pub(crate) const KIND: &str = "kind";
+pub(crate) const NAME: &str = "name";
+pub(crate) const VALUE: &str = "value";
+/// When and by whom an entry was recorded, as JSON; absent from those of older versions.
+pub(crate) const RECORDING: &str = "rec";
+/// Task that was created with an idempotency key.
+pub(crate) const TASK: &str = "task";
+/// Number of unfinished tasks of an owner, as far as it was counted.
+pub(crate) const OPEN: &str = "open";
+/// The moment from which a refusal counts the tasks one by one.
+pub(crate) const RECOUNT_AFTER: &str = "recount_after";
+/// Number of tasks that an owner has created since [`NEW_SINCE`], as far as it was counted.
+pub(crate) const NEW: &str = "new";
+/// When the window began in which [`NEW`] counts.
+pub(crate) const NEW_SINCE: &str = "new_since";
+/// Bytes of the arguments and results of an owner's tasks, as far as they were counted.
+pub(crate) const STORED: &str = "stored";
+/// Followed by a moment in hours: how many of them expire until then.
+pub(crate) const BYTES_UNTIL: &str = "b";
+/// Number of the places of running attempts in an item.
+pub(crate) const ATTEMPTS: &str = "attempts";
+/// Followed by the digits of a task's id: the place of its attempt.
+pub(crate) const ATTEMPT: &str = "l";
+
+// Inside a payload that is stored in parts.
+pub(crate) const PARTS: &str = "parts";
+pub(crate) const COUNT: &str = "count";
+pub(crate) const BYTES: &str = "bytes";
+
+// Inside a failure.
+pub(crate) const MESSAGE: &str = "message";
+pub(crate) const DETAIL: &str = "detail";

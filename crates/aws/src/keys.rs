@@ -5,13 +5,11 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_core::{EntryKind, MailboxId, OwnerId, PartsName, TaskId, TaskKey, Timestamp};
 use sha2::{Digest, Sha256};
 
-use crate::attributes::{PK, SK};
-use crate::item::{Item, text};
+use crate::item::{Item, PK, SK, text};
 
 /// How many partitions an owner's tasks are spread over, so that a busy owner does not make one hot partition.
 pub(crate) const SHARDS: u8 = 16;
 
-/// The key of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ItemKey {
     pub(crate) pk: String,
@@ -19,7 +17,6 @@ pub(crate) struct ItemKey {
 }
 
 impl ItemKey {
-    /// The key as attributes.
     pub(crate) fn to_item(&self) -> Item {
         Item::from([(PK.to_owned(), text(&self.pk)), (SK.to_owned(), text(&self.sk))])
     }
@@ -31,7 +28,6 @@ impl ItemKey {
     }
 }
 
-/// The task itself.
 pub(crate) fn task(key: &TaskKey) -> ItemKey {
     ItemKey { pk: shard(&key.owner, key.id.shard(SHARDS)), sk: key.id.to_string() }
 }
@@ -70,7 +66,6 @@ pub(crate) fn entry(key: &TaskKey, kind: EntryKind, name: &str) -> ItemKey {
     ItemKey { pk: attachments(key), sk: format!("{JOURNAL}{}#{name}", kind.as_str()) }
 }
 
-/// The prefix of the sort keys of all parts.
 pub(crate) const PARTS: &str = "part#";
 
 /// One part, counted from 0. The length of the name comes first, because one name may be a prefix of another.
@@ -79,7 +74,6 @@ pub(crate) fn part(key: &TaskKey, name: &PartsName, number: usize) -> ItemKey {
     ItemKey { pk: attachments(key), sk: format!("{PARTS}{}#{name}#{number:04}", name.len()) }
 }
 
-/// The task of an idempotency key.
 pub(crate) fn idempotency(owner: &OwnerId, hash: &[u8; 32]) -> ItemKey {
     // The digits of 32 bytes, as those of an owner.
     ItemKey { pk: format!("k#{owner}#{}", OwnerId::from_bytes(*hash)), sk: "-".to_owned() }
@@ -100,7 +94,6 @@ pub(crate) fn attempts(owner: &OwnerId) -> ItemKey {
     ItemKey { sk: "legs".to_owned(), ..quota(owner) }
 }
 
-/// One of an owner's mailboxes.
 pub(crate) fn mailbox(owner: &OwnerId, mailbox: &MailboxId) -> ItemKey {
     // The digits of 32 bytes, as those of an owner.
     ItemKey { pk: format!("m#{owner}#{}", OwnerId::from_bytes(*mailbox.as_bytes())), sk: "-".to_owned() }

@@ -5,7 +5,6 @@
 
 mod applying;
 mod attachments;
-mod attributes;
 mod change;
 pub mod clients;
 mod creating;
@@ -18,12 +17,10 @@ mod lifetimes;
 mod listing;
 mod mailboxes;
 mod message;
-mod pauses;
 mod permits;
 mod queue;
 mod quota;
 mod record;
-mod redrive;
 mod retention;
 mod secret;
 mod signed;
@@ -31,13 +28,11 @@ mod store;
 mod stream;
 mod table;
 mod tool_secrets;
-mod wake;
 
 pub use events::{BusEvent, EventBus, EventBusError};
-pub use message::{TRACE_ATTRIBUTE, UnreadableMessage, body_of, read_message};
+pub use message::{TRACE_ATTRIBUTE, UnreadableMessage, body_of, read_delivered, read_message};
 pub use queue::SqsQueue;
 pub use secret::SECRET;
 pub use store::{DynamoStore, QuotaMode};
 pub use stream::{StreamEvent, StreamRecord, TaskChange};
 pub use tool_secrets::{ToolSecretError, read_tool_secrets};
-pub use wake::read_delivered;

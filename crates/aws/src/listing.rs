@@ -7,13 +7,12 @@ use futures::future::try_join_all;
 use longhaul_core::ports::{Page, StoreError};
 use longhaul_core::{OwnerId, Task, TaskFilter, TaskId, Timestamp, limits};
 
-use crate::attributes::{PK, SK};
 use crate::change::Expression;
 use crate::error::Unexpected;
-use crate::item::{Item, text};
-use crate::keys::SHARDS;
+use crate::item::{Item, PK, SK, text};
+use crate::keys::{self, SHARDS};
 use crate::store::DynamoStore;
-use crate::{expressions, keys, record};
+use crate::{expressions, record};
 
 /// Rounds of queries after which a page fails. Only long runs of expired tasks that DynamoDB has not deleted yet take
 /// more than one or two.
@@ -22,7 +21,6 @@ const ROUNDS_MAX: usize = 256;
 /// Items to request from a shard if its first answer was not enough.
 const REFILL_ITEMS: usize = 64;
 
-/// What one shard has returned so far.
 struct Shard {
     number: u8,
     /// Unexpired tasks that are not on the page yet, newest first.
@@ -34,9 +32,7 @@ struct Shard {
 enum Rest {
     /// At the beginning of the page.
     All,
-    /// After this item.
     After(Item),
-    /// There is nothing more.
     Nothing,
 }
 
@@ -63,7 +59,6 @@ impl Shard {
 struct Wanted<'a> {
     owner: &'a OwnerId,
     before: Option<TaskId>,
-    /// What a task has to be.
     condition: Expression,
 }
 
@@ -167,7 +162,6 @@ impl DynamoStore {
     }
 }
 
-/// What was found.
 enum Found {
     /// A whole page, or all that there is.
     Page(Page),

@@ -3,12 +3,11 @@
 use longhaul_core::ports::{Left, StoreError};
 use longhaul_core::{MailboxId, OwnerId, Timestamp, limits, split};
 
-use crate::attributes::{COUNT, EXPIRES_AT, PARTS, TEXT, TTL};
 use crate::error::{Unexpected, Written};
-use crate::item::{Fields, Item, Unreadable, moment, number, seconds, text};
-use crate::keys::ItemKey;
+use crate::item::{COUNT, EXPIRES_AT, Fields, Item, PARTS, TEXT, TTL, Unreadable, moment, number, seconds, text};
+use crate::keys::{self, ItemKey};
 use crate::store::DynamoStore;
-use crate::{expressions, keys, lifetimes};
+use crate::{expressions, lifetimes};
 
 impl DynamoStore {
     /// Leaves a text, unless the mailbox has one that has not expired. The parts of a large text are written before the
@@ -33,7 +32,6 @@ impl DynamoStore {
         }
     }
 
-    /// The text in the mailbox, unless it has expired.
     pub(crate) async fn collect_text(
         &self,
         owner: &OwnerId,
@@ -48,7 +46,6 @@ impl DynamoStore {
         self.text_of(&key, &item).await.map(Some)
     }
 
-    /// The text as attributes of the mailbox's item.
     async fn text_attributes(&self, key: &ItemKey, left: &str, expires_at: Timestamp) -> Result<Item, StoreError> {
         if left.len() <= limits::PART_BYTES {
             return Ok(Item::from([(TEXT.to_owned(), text(left))]));
@@ -60,7 +57,6 @@ impl DynamoStore {
         Ok(Item::from([(PARTS.to_owned(), text(name)), (COUNT.to_owned(), number(count))]))
     }
 
-    /// The text of a mailbox's item.
     async fn text_of(&self, key: &ItemKey, item: &Item) -> Result<String, StoreError> {
         let fields = Fields(item);
         if !fields.has(PARTS) {

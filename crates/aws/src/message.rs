@@ -1,6 +1,10 @@
-//! Messages on the wire: the key of the task as a small JSON text, and the trace as an attribute.
+//! Messages on the wire: the key of the task as a small JSON text, and the trace as an attribute. And messages of others:
+//! what an EventBridge rule, or anything else that may send to the work queue, says about a task. They only wake the
+//! task, which then looks itself: nothing else that they say is believed.
 
-use longhaul_core::ports::Message;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use longhaul_core::ports::{Message, Purpose};
 use longhaul_core::{OwnerId, TaskId, TaskKey, TraceParent};
 use serde::{Deserialize, Serialize};
 
@@ -41,9 +45,6 @@ pub fn body_of(message: &Message) -> String {
 /// The message with this body and trace; a trace that cannot be read is dropped. For programs that get messages from
 /// Lambda instead of [`SqsQueue`](crate::SqsQueue): they should report a message that cannot be read as failed, so that
 /// the queue eventually makes it a dead letter, and handle the others.
-///
-/// # Errors
-/// [`UnreadableMessage`]
 pub fn read_message(body: &str, trace: Option<&str>) -> Result<Message, UnreadableMessage> {
     #[derive(Deserialize)]
     struct Version {
@@ -56,6 +57,45 @@ pub fn read_message(body: &str, trace: Option<&str>) -> Result<Message, Unreadab
     let body: Body = serde_json::from_str(body).map_err(UnreadableMessage::Malformed)?;
     let task = TaskKey::new(body.owner, body.id);
     Ok(Message { task, trace: trace.and_then(TraceParent::parse), attempt: body.attempt })
+}
+
+/// `{"wake": {"owner": "…", "task": "…"}}`, or `{"wake": "OWNER.TASK"}` for senders that know no more than a name that
+/// was made of both. The owner is 64 hexadecimal digits, or the same bytes in 43 characters of base64url without
+/// padding.
+#[derive(Deserialize)]
+struct Wake {
+    wake: Woken,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Woken {
+    Both { owner: String, task: TaskId },
+    Name(String),
+}
+
+/// The message with this body and trace, and what it is for. What the engine sent is read as [`read_message`] does.
+pub fn read_delivered(body: &str, trace: Option<&str>) -> Result<(Message, Purpose), UnreadableMessage> {
+    match woken(body) {
+        Some(task) => Ok((Message { task, trace: None, attempt: None }, Purpose::Wake)),
+        None => Ok((read_message(body, trace)?, Purpose::Work)),
+    }
+}
+
+fn woken(body: &str) -> Option<TaskKey> {
+    let Wake { wake } = serde_json::from_str(body).ok()?;
+    match wake {
+        Woken::Both { owner, task } => Some(TaskKey::new(owner_of(&owner)?, task)),
+        Woken::Name(name) => {
+            let (owner, task) = name.split_once('.')?;
+            Some(TaskKey::new(owner_of(owner)?, task.parse().ok()?))
+        }
+    }
+}
+
+fn owner_of(text: &str) -> Option<OwnerId> {
+    let short = || URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok().map(OwnerId::from_bytes);
+    text.parse().ok().or_else(short)
 }
 
 #[cfg(test)]
@@ -97,5 +137,41 @@ mod tests {
     fn unknown_fields_of_the_same_version_are_ignored() {
         let more = body_of(&message()).replace('}', r#","hint":"x"}"#);
         assert_eq!(read_message(&more, None).unwrap(), message());
+    }
+
+    #[test]
+    fn whoever_knows_the_task_can_wake_it() {
+        let key = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();
+        let (owner, task) = (key.owner, key.id);
+        let short = URL_SAFE_NO_PAD.encode(owner.as_bytes());
+        assert_eq!(short.len() + 1 + task.to_string().len(), 80);
+        for body in [
+            format!(r#"{{"wake":{{"owner":"{owner}","task":"{task}"}}}}"#),
+            format!(r#"{{"wake":{{"owner":"{short}","task":"{task}","status":"SUCCEEDED"}},"more":1}}"#),
+            format!(r#"{{"wake":"{owner}.{task}"}}"#),
+            format!(r#"{{ "wake" : "{short}.{task}" }}"#),
+        ] {
+            let (message, purpose) = read_delivered(&body, Some("00-a-b-01")).unwrap();
+            assert_eq!((message.task, message.trace, purpose), (key, None, Purpose::Wake), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_wake_of_no_task_cannot_be_read() {
+        let key = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();
+        for wake in [
+            "null".to_owned(),
+            "{}".to_owned(),
+            r#""""#.to_owned(),
+            r#"".""#.to_owned(),
+            format!(r#""{}""#, key.owner),
+            format!(r#""{}.{}x""#, key.owner, key.id),
+            format!(r#""x{}.{}""#, key.owner, key.id),
+            format!(r#"{{"owner":"{}"}}"#, key.owner),
+            format!(r#"{{"owner":"","task":"{}"}}"#, key.id),
+        ] {
+            let read = read_delivered(&format!(r#"{{"wake":{wake}}}"#), None);
+            assert!(matches!(read, Err(UnreadableMessage::Malformed(_))), "{wake}: {read:?}");
+        }
     }
 }

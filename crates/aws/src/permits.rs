@@ -9,11 +9,10 @@ use async_trait::async_trait;
 use longhaul_core::ports::{AttemptPermit, AttemptPermits, StoreError, Taken};
 use longhaul_core::{LeaseToken, TaskKey, Timestamp};
 
-use crate::attributes::{PERMIT, REVISION};
 use crate::change::Change;
 use crate::error::Written;
 use crate::expressions::{self, Permit};
-use crate::item::{Fields, Item, Unreadable};
+use crate::item::{Fields, Item, PERMIT, REVISION, Unreadable};
 use crate::keys;
 use crate::store::DynamoStore;
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::timeout::TimeoutConfig;
-use aws_sdk_sqs::types::{MessageAttributeValue, MessageSystemAttributeName};
+use aws_sdk_sqs::types::{MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName};
 use longhaul_core::ports::{Delivery, Message, QueueError, WorkQueue};
+use serde::Deserialize;
 
 use crate::error::{Unexpected, is_delete_of_nothing, is_extension_of_nothing, queue_unavailable};
-use crate::message::{TRACE_ATTRIBUTE, body_of};
-use crate::wake::read_delivered;
+use crate::message::{TRACE_ATTRIBUTE, body_of, read_delivered};
 
 /// The longest delay of a message that SQS accepts: 15 minutes.
 const DELAY_S_MAX: i32 = 900;
@@ -109,9 +109,31 @@ impl SqsQueue {
             None => (&self.queue_url, receipt),
         }
     }
+
+    /// The queue at `queue_url`, with the queue of dead letters that its redrive policy names: one call, which also
+    /// shows that the queue is there.
+    pub async fn with_its_dead_letters(client: Client, queue_url: &str) -> Result<Self, QueueError> {
+        let queue = Self::new(client, queue_url, "");
+        let policy = queue.attribute(QueueAttributeName::RedrivePolicy).await?;
+        let dead_letters = match policy.filter(|policy| !policy.is_empty()) {
+            Some(policy) => dead_letter_url(queue_url, &policy).map_err(|error| QueueError(error.into()))?,
+            None => String::new(),
+        };
+        Ok(Self::new(queue.client, queue_url, dead_letters))
+    }
+
+    /// Checks that the queue is there and answers: one call.
+    pub async fn check(&self) -> Result<(), QueueError> {
+        self.attribute(QueueAttributeName::RedrivePolicy).await.map(drop)
+    }
+
+    async fn attribute(&self, name: QueueAttributeName) -> Result<Option<String>, QueueError> {
+        let request = self.client.get_queue_attributes().queue_url(&self.queue_url).attribute_names(name.clone());
+        let answer = request.send().await.map_err(|error| queue_unavailable("GetQueueAttributes", error))?;
+        Ok(answer.attributes.and_then(|mut attributes| attributes.remove(&name)))
+    }
 }
 
-/// What one receive brought.
 #[derive(Default)]
 struct Received {
     deliveries: Vec<Delivery>,
@@ -210,6 +232,29 @@ fn delivery(message: &aws_sdk_sqs::types::Message) -> Option<Delivery> {
     })
 }
 
+/// The attribute of a queue that says where its dead letters go.
+#[derive(Deserialize)]
+struct RedrivePolicy {
+    #[serde(rename = "deadLetterTargetArn")]
+    target: String,
+}
+
+/// A redrive policy that does not name a queue.
+#[derive(Debug, thiserror::Error)]
+#[error("the queue's redrive policy names no queue for dead letters")]
+pub(crate) struct NoQueue(#[source] Option<serde_json::Error>);
+
+/// The URL of the queue that `policy` names. SQS demands that it belongs to the account and the region of its source,
+/// so only the name at the end differs.
+fn dead_letter_url(queue_url: &str, policy: &str) -> Result<String, NoQueue> {
+    let policy: RedrivePolicy = serde_json::from_str(policy).map_err(|error| NoQueue(Some(error)))?;
+    let name = policy.target.rsplit(':').next().filter(|name| !name.is_empty());
+    match (queue_url.rsplit_once('/'), name) {
+        (Some((account, _)), Some(name)) => Ok(format!("{account}/{name}")),
+        _ => Err(NoQueue(None)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,5 +264,17 @@ mod tests {
         assert_eq!([0, 1, 1_000, 1_001].map(|ms| seconds(ms, DELAY_S_MAX)), [0, 1, 1, 2]);
         assert_eq!(seconds(16 * 60_000, DELAY_S_MAX), 900);
         assert_eq!(seconds(u64::MAX, VISIBILITY_S_MAX), 43_200);
+    }
+
+    #[test]
+    fn dead_letters_are_beside_their_queue() {
+        let url = |policy| dead_letter_url("https://sqs.eu-west-1.amazonaws.com/111122223333/work", policy);
+        let policy = r#"{"deadLetterTargetArn":"arn:aws:sqs:eu-west-1:111122223333:work-dead","maxReceiveCount":5}"#;
+        assert_eq!(url(policy).unwrap(), "https://sqs.eu-west-1.amazonaws.com/111122223333/work-dead");
+        for wrong in
+            ["", "{}", r#"{"deadLetterTargetArn":""}"#, r#"{"deadLetterTargetArn":"arn:aws:sqs:eu-west-1:1:"}"#]
+        {
+            assert!(url(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -21,14 +21,15 @@ use futures::future::try_join_all;
 use longhaul_core::ports::{CreateError, NewTask, StoreError};
 use longhaul_core::{OwnerId, Payload, TaskId, Timestamp, limits};
 
-use crate::attributes::{BYTES_UNTIL, EXPIRES_AT, NEW, NEW_SINCE, OPEN, PK, RECOUNT_AFTER, STORED};
 use crate::change::Change;
 use crate::error::{Unexpected, Written};
-use crate::item::{Fields, Item, Unreadable, text};
-use crate::keys::SHARDS;
+use crate::expressions;
+use crate::item::{
+    BYTES_UNTIL, EXPIRES_AT, Fields, Item, NEW, NEW_SINCE, OPEN, PK, RECOUNT_AFTER, STORED, Unreadable, text,
+};
+use crate::keys::{self, SHARDS};
 use crate::record::Stored;
 use crate::store::{DynamoStore, QuotaMode};
-use crate::{expressions, keys};
 
 /// The smallest limit under which a sample is counted. Under a smaller one the sample would say too little.
 const SAMPLED_FROM: u32 = 2_000;
@@ -100,7 +101,6 @@ enum Room {
     OnceMore,
 }
 
-/// What a count found.
 struct Counted {
     open: u32,
     /// The earliest expiry among them.

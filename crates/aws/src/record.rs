@@ -8,14 +8,13 @@ use longhaul_core::{
     Timestamp, TraceParent, limits,
 };
 
-use crate::attributes::{
+use crate::item::{
     ASKS, ATTEMPT, ATTEMPT_SINCE, BYTES, CLEANUP, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT, DEADLINE_AT,
-    DETAIL, ENDED_AT, EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, FORMAT, KEY, KIND, LAST_FAILURE, LATE_AFTER,
-    LEASE_TOKEN, LEASE_UNTIL, MESSAGE, NOT_BEFORE, PARENT, PARTS, PAST_ATTEMPT, PK, POLL_MS, PROGRESS, REQUEST,
-    RESENDS, RESULT, RESULT_KIND, RETENTION_MS, REVISION, RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL, TRACE, TTL, TTL_MS,
-    UNTIL, UPDATED_AT, VARIABLES,
+    DETAIL, ENDED_AT, EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, FORMAT, Fields, Item, KEY, KIND, LAST_FAILURE,
+    LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL, MESSAGE, NOT_BEFORE, PARENT, PARTS, PAST_ATTEMPT, PK, POLL_MS, PROGRESS,
+    REQUEST, RESENDS, RESULT, RESULT_KIND, RETENTION_MS, REVISION, RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL, TRACE,
+    TTL, TTL_MS, UNTIL, UPDATED_AT, Unreadable, VARIABLES, json, moment, number, seconds, text, word,
 };
-use crate::item::{Fields, Item, Unreadable, json, moment, number, seconds, text, word};
 use crate::keys;
 
 /// A task, and what the adapter stores with it in the same item.
@@ -80,7 +79,6 @@ pub(crate) fn attempt_since(since: Timestamp) -> AttributeValue {
     AttributeValue::L(vec![moment(since)])
 }
 
-/// What is added to an attempt when it has ended.
 pub(crate) fn attempt_end(by: u32, to: Timestamp, end: &AttemptOutcome) -> AttributeValue {
     AttributeValue::L(vec![number(by), moment(to), json(end)])
 }
@@ -128,7 +126,6 @@ fn read_moment(value: &AttributeValue) -> Option<Timestamp> {
     Some(Timestamp::from_ms(value.as_n().ok()?.parse().ok()?))
 }
 
-/// The attributes of a state.
 pub(crate) fn state(state: &State) -> Vec<(&'static str, AttributeValue)> {
     let mut attributes = vec![(STATE, text(state_name(state)))];
     match state {
@@ -202,10 +199,7 @@ fn failure(failure: &Failure) -> AttributeValue {
 #[error("a newer version wrote this task, in format {0}: deploy that version again, and the task continues")]
 struct NewerFormat(String);
 
-/// The task of an item.
-///
-/// # Errors
-/// [`StoreError::Corrupt`], also if a newer version has changed its format.
+/// The task of an item. Fails with [`StoreError::Corrupt`], also if a newer version has changed its format.
 pub(crate) fn read(item: &Item) -> Result<Stored, StoreError> {
     if let Some(format) = item.get(FORMAT) {
         let format = format.as_n().map_or_else(|_other_type| "unknown".to_owned(), Clone::clone);
@@ -277,7 +271,6 @@ fn read_state(fields: Fields<'_>) -> Result<State, Unreadable> {
     })
 }
 
-/// The payload in an attribute.
 pub(crate) fn read_payload(fields: Fields<'_>, attribute: &'static str) -> Result<Payload, Unreadable> {
     if let Ok(inline) = fields.text(attribute) {
         return Ok(Payload::Inline(inline.to_owned()));

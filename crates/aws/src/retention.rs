@@ -6,13 +6,12 @@ use futures::future::try_join_all;
 use longhaul_core::ports::StoreError;
 use longhaul_core::{Task, Timestamp};
 
-use crate::attributes::{PK, SK, TTL};
 use crate::error::Unexpected;
-use crate::item::{Fields, seconds, text};
-use crate::keys::ItemKey;
+use crate::item::{Fields, PK, SK, TTL, seconds, text};
+use crate::keys::{self, ItemKey};
 use crate::record::Stored;
 use crate::store::DynamoStore;
-use crate::{expressions, keys, lifetimes};
+use crate::{expressions, lifetimes};
 
 /// How many writes run at the same time.
 const WRITES_MAX: usize = 16;

@@ -15,15 +15,11 @@ use crate::{expressions, keys};
 /// functions or not.
 pub const SECRET: &str = "request-state";
 
-/// The attribute that holds a secret.
 const VALUE: &str = "secret";
 
 impl DynamoStore {
     /// Opens the connection that later calls use, and checks that the table can be read: one read of an item that is
     /// never there, under a key that every function may read.
-    ///
-    /// # Errors
-    /// [`StoreError`]
     pub async fn connect(&self) -> Result<(), StoreError> {
         self.table.get(&keys::no_task()).await.map(drop)
     }
@@ -31,9 +27,6 @@ impl DynamoStore {
     /// The secret called `name`: one read, and one write if it was not generated yet. Once this returns, every instance
     /// gets the same secret. If the item is deleted (`pk` is `s#` and the name), a new one is generated, which
     /// instances use when they start.
-    ///
-    /// # Errors
-    /// [`StoreError`]
     pub async fn secret(&self, name: &str, ids: &dyn IdSource) -> Result<[u8; 32], StoreError> {
         let key = keys::secret(name);
         if let Some(item) = self.table.get(&key).await? {

@@ -12,7 +12,8 @@ use aws_credential_types::provider::ProvideCredentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
 use aws_smithy_http_client::Connector;
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_runtime_api::client::http::HttpConnector;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
@@ -26,7 +27,6 @@ use serde::Deserialize;
 /// The longest answer: a secret has at most 64 KiB, and JSON may need six bytes for one.
 const ANSWER_BYTES_MAX: usize = 512 * 1024;
 
-/// How long one try may take.
 const TRY_MS_MAX: u64 = 3_000;
 
 /// Tries of one call, with a pause before each further one.
@@ -49,7 +49,6 @@ enum Try {
     Never(Refused),
 }
 
-/// One call of an operation.
 pub(crate) struct Call<'a> {
     /// The first label of the service's host name, which is also what the request is signed for.
     pub(crate) service: &'a str,

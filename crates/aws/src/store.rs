@@ -10,8 +10,7 @@ use longhaul_core::{
 };
 
 use crate::lifetimes::Lifetimes;
-use crate::pauses::Pauses;
-use crate::table::Table;
+use crate::table::{Pauses, Table};
 
 /// Whether the limit of unfinished tasks per owner is enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -158,7 +158,7 @@ mod tests {
 
     fn stored(task: &Task) -> Item {
         let mut item = keys::task(&task.key()).with(record::attributes(task));
-        item.insert(crate::attributes::REVISION.to_owned(), crate::item::number(7));
+        item.insert(crate::item::REVISION.to_owned(), crate::item::number(7));
         item
     }
 

@@ -1,21 +1,23 @@
-//! The calls to DynamoDB: consistent reads, and conditional writes that return the item.
+//! The calls to DynamoDB: consistent reads, conditional writes that return the item, and the pauses between tries.
+
+use std::fmt;
+use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::{Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem};
 use longhaul_core::ports::StoreError;
+use longhaul_core::{Clock, IdSource};
 
 use crate::change::{Change, Condition};
 use crate::error::{NotWritten, Unexpected, Written, refused_put, refused_transaction, refused_update, unavailable};
 use crate::item::Item;
 use crate::keys::ItemKey;
-use crate::pauses::Pauses;
 
 /// How often a write is sent that conflicts with other writes to the same item. With the pauses between them, the last
 /// try is some two seconds after the first.
 const CONFLICT_TRIES_MAX: u32 = 8;
 
-/// The table, and the client to access it with.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     client: Client,
@@ -23,7 +25,6 @@ pub(crate) struct Table {
     pauses: Pauses,
 }
 
-/// One page of a query.
 pub(crate) struct Items {
     pub(crate) items: Vec<Item>,
     /// Where the next page begins; `None` if this is the last.
@@ -57,7 +58,6 @@ impl Table {
         Ok(request.send().await.map_err(|error| unavailable("GetItem", error))?.item)
     }
 
-    /// Writes the item as a whole.
     pub(crate) async fn put(&self, item: Item, condition: Condition) -> Result<Written<()>, StoreError> {
         let expression = condition.into_expression();
         let request = self
@@ -76,7 +76,6 @@ impl Table {
         .await
     }
 
-    /// Changes the item, and returns all of it.
     pub(crate) async fn update(&self, key: &ItemKey, change: Change) -> Result<Written<Item>, StoreError> {
         let expression = change.into_expression();
         let request = self
@@ -156,9 +155,44 @@ impl Table {
         self.client.query().table_name(&self.name).consistent_read(true)
     }
 
-    /// One page of `query`.
     pub(crate) async fn page(&self, query: QueryFluentBuilder) -> Result<Items, StoreError> {
         let page = query.send().await.map_err(|error| unavailable("Query", error))?;
         Ok(Items { items: page.items.unwrap_or_default(), rest: page.last_evaluated_key })
+    }
+}
+
+/// The longest pause after the first try; each further one may be twice as long.
+const FIRST_MS: u64 = 40;
+
+const MAX_MS: u64 = 1_000;
+
+/// Where pauses get their time and their randomness from.
+#[derive(Clone, Default)]
+pub(crate) struct Pauses(Option<(Arc<dyn Clock>, Arc<dyn IdSource>)>);
+
+impl Pauses {
+    pub(crate) fn new(clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
+        Self(Some((clock, ids)))
+    }
+
+    /// Waits after the failed try with this number, counted from 0.
+    pub(crate) async fn after(&self, failed: u32) {
+        let longest = FIRST_MS.saturating_mul(1 << failed.min(16)).min(MAX_MS);
+        self.up_to(longest).await;
+    }
+
+    /// Waits between half of `ms` and all of it.
+    pub(crate) async fn up_to(&self, ms: u64) {
+        if let Some((clock, ids)) = &self.0
+            && ms > 0
+        {
+            clock.sleep_ms(ids.delay_ms(ms)).await;
+        }
+    }
+}
+
+impl fmt::Debug for Pauses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pauses").field(&self.0.is_some()).finish()
     }
 }

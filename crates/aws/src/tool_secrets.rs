@@ -38,14 +38,12 @@ pub async fn read_tool_secrets(
     Ok(read.into_iter().collect())
 }
 
-/// Which service has a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Service {
     SecretsManager,
     ParameterStore,
 }
 
-/// Where a secret is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place<'a> {
     service: Service,
@@ -106,7 +104,6 @@ impl Service {
         }
     }
 
-    /// The text in an answer.
     fn text(self, answer: &[u8]) -> Result<String, Refused> {
         #[derive(Deserialize)]
         #[serde(rename_all = "PascalCase")]

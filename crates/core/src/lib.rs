@@ -6,42 +6,35 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
-mod attempts;
 mod causes;
 mod class;
 mod cleanup;
 mod event;
-mod filter;
 mod ids;
 mod journal;
 pub mod limits;
-mod mailbox;
 mod notification;
 mod owner;
 mod payload;
 pub mod ports;
 mod principal;
-mod table;
 mod task;
 mod terms;
 mod time;
 mod trace;
 mod transition;
 
-pub use attempts::{AttemptOutcome, Attempts, PastAttempt};
 pub use causes::with_causes;
 pub use class::ToolClass;
 pub use cleanup::{Cleanup, CleanupEnd};
 pub use event::{Advance, Outcome, Suspension, TaskEvent};
-pub use filter::TaskFilter;
-pub use ids::{IdSource, InvalidTaskId, LeaseToken, TaskId, TaskKey};
-pub use journal::{Entry, EntryKind, Recording};
-pub use mailbox::MailboxId;
+pub use ids::{IdSource, InvalidTaskId, LeaseToken, MailboxId, TaskId, TaskKey};
+pub use journal::{AttemptOutcome, Attempts, Entry, EntryKind, PastAttempt, Recording};
 pub use notification::{Notification, NotificationKind, WEBHOOK_DELIVERY_TOOL};
 pub use owner::{Identity, InvalidOwner, OwnerId};
 pub use payload::{PartsName, Payload, split};
+pub use ports::TaskFilter;
 pub use principal::{MissingScopes, Principal, Scopes, VerifiedIdentity};
-pub use table::transition_table;
 pub use task::{Ask, Failure, FailureKind, Lease, Parent, Progress, ResultKind, State, Status, Task, TaskRecord};
 pub use terms::{Policy, RequestedTerms, Terms};
 pub use time::{Clock, Timestamp};

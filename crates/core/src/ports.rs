@@ -1,14 +1,15 @@
 //! The ports: where tasks and messages are stored. Each verb is atomic, and its documentation says what is true once it
 //! returns. After [`StoreError::Unavailable`] it is unknown whether the write was applied, or will be.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use crate::{
-    Entry, LeaseToken, MailboxId, Notification, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskFilter, TaskId,
-    TaskKey, Timestamp, TraceParent, limits,
+    Entry, LeaseToken, MailboxId, Notification, OwnerId, PartsName, Refusal, Status, Task, TaskEvent, TaskId, TaskKey,
+    Timestamp, TraceParent, limits,
 };
 
 /// A store that could not answer.
@@ -117,6 +118,29 @@ pub enum Created {
     Existing(Task),
 }
 
+/// What the tasks of a list have in common. By default, all tasks are taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskFilter {
+    /// Their status is one of these.
+    pub statuses: BTreeSet<Status>,
+    /// The tool that was called; `None` for any.
+    pub tool: Option<String>,
+}
+
+impl TaskFilter {
+    /// Whether a list with this filter shows the task.
+    #[must_use]
+    pub fn takes(&self, task: &Task) -> bool {
+        self.statuses.contains(&task.status()) && self.tool.as_ref().is_none_or(|tool| *tool == task.tool)
+    }
+}
+
+impl Default for TaskFilter {
+    fn default() -> Self {
+        Self { statuses: Status::ALL.into(), tool: None }
+    }
+}
+
 /// One page of an owner's tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
@@ -168,15 +192,9 @@ pub trait TaskStore: Send + Sync {
     /// all or nothing with the record. Only a store that is one with the queue answers so; after `New`, whoever creates
     /// the task sends the message. `Existing` answers a retry, and sends nothing: the same key with the same request,
     /// or the same task id. Keys and tasks past their time to live count as absent.
-    ///
-    /// # Errors
-    /// [`CreateError`]
     async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError>;
 
     /// The task as the latest finished write left it; `None` if there is none, or if it is past its time to live.
-    ///
-    /// # Errors
-    /// [`StoreError`]
     async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError>;
 
     /// Does what [`Task::apply`] does, in one conditional write. Once it returns a task, that is what is on record.
@@ -184,16 +202,10 @@ pub trait TaskStore: Send + Sync {
     /// A write whose caller did not wait for the answer, or was told [`StoreError::Unavailable`], may be applied late,
     /// after other writes. But a heartbeat is never applied late after one of the same attempt with a later `now`: it
     /// would undo newer progress and shorten the lease.
-    ///
-    /// # Errors
-    /// [`ApplyError`]
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError>;
 
     /// The tasks of `owner` older than `before`, newest first, at most `limit`; expired ones are passed over and do
     /// not shorten the page.
-    ///
-    /// # Errors
-    /// [`StoreError`]
     async fn list(
         &self,
         owner: &OwnerId,
@@ -208,9 +220,6 @@ pub trait TaskStore: Send + Sync {
     /// follow each other, or on none if the filter does not take it.
     ///
     /// What is written here does that for every store; one that can do with fewer reads has its own.
-    ///
-    /// # Errors
-    /// [`StoreError`]
     async fn list_filtered(
         &self,
         owner: &OwnerId,
@@ -235,28 +244,16 @@ pub trait TaskStore: Send + Sync {
     /// or its own, is the one that every later reader finds.
     ///
     /// Not fenced by the attempt: the first record wins, whoever wrote it, and holds for all.
-    ///
-    /// # Errors
-    /// [`StoreError`]
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError>;
 
     /// All journal entries of a task, in no particular order.
-    ///
-    /// # Errors
-    /// [`StoreError`]
     async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError>;
 
     /// Writes `parts` under `name`, replacing what a writer of the same name left before. Nothing points to them
     /// until a record names them.
-    ///
-    /// # Errors
-    /// [`StoreError`]
     async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError>;
 
     /// The first `count` parts under `name`, joined; `None` if one is missing.
-    ///
-    /// # Errors
-    /// [`StoreError`]
     async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError>;
 
     /// Leaves `text`, of at most [`ENTRY_BYTES_MAX`](crate::limits::ENTRY_BYTES_MAX) bytes, in one of the owner's
@@ -278,9 +275,6 @@ pub trait TaskStore: Send + Sync {
 
     /// The text in one of the owner's mailboxes, which stays in it; `None` if none was left or it has expired.
     /// Sees every text whose `leave` has returned.
-    ///
-    /// # Errors
-    /// [`StoreError`]
     async fn collect(&self, owner: &OwnerId, mailbox: &MailboxId, now: Timestamp)
     -> Result<Option<String>, StoreError>;
 }
@@ -353,31 +347,19 @@ pub trait WorkQueue: Send + Sync {
     ///
     /// It need not be durable when it returns: if the queue itself dies right after, the message may be visible again,
     /// and this delivery may not count.
-    ///
-    /// # Errors
-    /// [`QueueError`]
     async fn receive(&self, max: usize, visibility_ms: u64, wait_ms: u64) -> Result<Vec<Delivery>, QueueError>;
 
     /// Hides the delivery's message for `visibility_ms` from now on; 0 makes it visible at once. Does nothing if the
     /// receipt is no longer the latest of its message, or the message is gone. It need not be durable when it returns:
     /// if the queue itself dies right after, the message may be visible at another time.
-    ///
-    /// # Errors
-    /// [`QueueError`]
     async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError>;
 
     /// Deletes the delivery's message. Once it returns, the message is not delivered again, unless the queue itself
     /// dies right after: it need not be durable when it returns. Does nothing if the receipt is no longer the latest of
     /// its message, or the message is gone.
-    ///
-    /// # Errors
-    /// [`QueueError`]
     async fn delete(&self, receipt: &str) -> Result<(), QueueError>;
 
     /// Up to `max` dead letters, each hidden for `visibility_ms`; [`delete`](Self::delete) takes their receipts too.
-    ///
-    /// # Errors
-    /// [`QueueError`]
     async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError>;
 }
 
@@ -445,9 +427,6 @@ pub trait AttemptPermits: Send + Sync {
 pub trait Outbox: Send + Sync {
     /// Up to `max` notifications, those first that were left first; waits up to `wait_ms` for the first one. Sees every
     /// notification of an event that is on record, until it is [removed](Self::remove).
-    ///
-    /// # Errors
-    /// [`StoreError`]
     async fn notifications(&self, max: usize, wait_ms: u64) -> Result<Vec<Notification>, StoreError>;
 
     /// Removes notifications. Once it returns, they are not returned again. One that is not there counts as removed.
@@ -464,8 +443,5 @@ pub trait UnfinishedTasks: Send + Sync {
     /// Up to `max` unfinished tasks after `after`, in the order of their keys, without those past their time to live. A
     /// task that stays unfinished is on one of the pages that follow each other. A store that is a queue, too, leaves
     /// out those that have a message.
-    ///
-    /// # Errors
-    /// [`StoreError`]
     async fn unfinished(&self, after: Option<TaskKey>, max: usize, now: Timestamp) -> Result<Vec<Task>, StoreError>;
 }

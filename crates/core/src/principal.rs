@@ -56,7 +56,6 @@ pub enum Scopes {
     Granted(BTreeSet<String>),
 }
 
-/// The longest scope, in bytes.
 const SCOPE_BYTES_MAX: usize = 256;
 
 impl Scopes {
@@ -75,6 +74,12 @@ impl Scopes {
             Self::Unrestricted => true,
             Self::Granted(scopes) => scopes.contains(scope),
         }
+    }
+
+    /// Whether all of `needed` are among them.
+    #[must_use]
+    pub fn contain_all<'a>(&self, needed: impl IntoIterator<Item = &'a String>) -> bool {
+        needed.into_iter().all(|scope| self.contain(scope))
     }
 }
 

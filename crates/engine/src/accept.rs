@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use longhaul_audit::{Entry as AuditEntry, Event, Outcome};
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
 use longhaul_core::{
     Attempts, Cleanup, Notification, OwnerId, Parent, PartsName, State, Task, TaskId, TaskRecord, Terms, Timestamp,
@@ -10,9 +11,8 @@ use longhaul_core::{
 };
 use sha2::{Digest, Sha256};
 
-use crate::payloads::payload;
-use crate::writes::retriable_create;
-use crate::{AcceptError, Accepted, Engine, audited};
+use crate::writes::{payload, retriable_create};
+use crate::{AcceptError, Engine};
 
 /// A tool call to be accepted as a task.
 #[derive(Clone, Debug)]
@@ -36,6 +36,25 @@ pub struct Call {
     pub not_before: Option<Timestamp>,
 }
 
+/// A call that is on record.
+#[derive(Clone, Debug)]
+pub enum Accepted {
+    /// Accepted now.
+    New(Task),
+    /// Accepted before; this call is a retry.
+    Existing(Task),
+}
+
+impl Accepted {
+    /// The task, whether it was accepted now or before.
+    #[must_use]
+    pub fn into_task(self) -> Task {
+        match self {
+            Self::New(task) | Self::Existing(task) => task,
+        }
+    }
+}
+
 /// What one endpoint is told of a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookDelivery {
@@ -47,7 +66,6 @@ pub struct WebhookDelivery {
     pub terms: Terms,
 }
 
-/// What is allowed to the owner of a new task.
 #[derive(Clone, Copy)]
 struct OwnerLimits {
     open_max: u32,
@@ -67,9 +85,6 @@ pub struct Idempotency {
 impl Engine {
     /// Accepts `call`. Once this returns, the task is on record and will be worked on, even if processes die and even
     /// if the message could not be sent, since polls send it again.
-    ///
-    /// # Errors
-    /// [`AcceptError`]
     pub async fn accept(&self, call: Call) -> Result<Accepted, AcceptError> {
         let id = self.ports.ids.task_id(self.now());
         self.accept_as(id, call).await
@@ -77,30 +92,31 @@ impl Engine {
 
     /// Accepts `call` as the task `id`, for callers that choose the id themselves. Whether an id that is already taken
     /// is a retry is decided by the call's idempotency key; without a key, the task that has the id is returned as new.
-    ///
-    /// # Errors
-    /// [`AcceptError`]
     pub async fn accept_as(&self, id: TaskId, call: Call) -> Result<Accepted, AcceptError> {
-        let (owner, tool, began_at) = (call.owner, call.tool.clone(), self.now());
-        let accepted = self.recorded(id, call, None, self.owner_limits()).await;
-        audited::accept(owner, &tool, began_at, &accepted);
-        accepted
+        self.accept_below(None, id, call).await
     }
 
-    /// Accepts `call` as the task `id` that the tool of `parent` makes. There is one task of this id, however often
-    /// this is done.
-    pub(crate) async fn accept_child(&self, parent: Parent, id: TaskId, call: Call) -> Result<Accepted, AcceptError> {
+    /// Does the same for a call that the tool of `parent` makes. There is one task of this id, however often this is
+    /// done.
+    pub(crate) async fn accept_below(
+        &self,
+        parent: Option<Parent>,
+        id: TaskId,
+        call: Call,
+    ) -> Result<Accepted, AcceptError> {
         let (owner, tool, began_at) = (call.owner, call.tool.clone(), self.now());
-        let accepted = self.recorded(id, call, Some(parent), self.owner_limits()).await;
-        audited::accept(owner, &tool, began_at, &accepted);
+        let limits = OwnerLimits {
+            open_max: self.settings.open_tasks_max,
+            stored_max: self.settings.stored_bytes_max,
+            new_max: self.settings.new_tasks_max,
+        };
+        let accepted = self.recorded(id, call, parent, limits).await;
+        audit(owner, &tool, began_at, &accepted);
         accepted
     }
 
     /// Creates the task that tells `endpoint` of `notification`, once: if it exists, its message is sent again. It is
     /// not held to the limits of its owner.
-    ///
-    /// # Errors
-    /// [`AcceptError::Unavailable`], or [`AcceptError::TooLarge`]
     pub async fn accept_webhook_delivery(
         &self,
         notification: &Notification,
@@ -120,15 +136,6 @@ impl Engine {
         self.recorded(notification.webhook_delivery_id(&webhook_delivery.endpoint), call, None, limits).await.map(drop)
     }
 
-    /// What an owner's calls are held to.
-    const fn owner_limits(&self) -> OwnerLimits {
-        OwnerLimits {
-            open_max: self.settings.open_tasks_max,
-            stored_max: self.settings.stored_bytes_max,
-            new_max: self.settings.new_tasks_max,
-        }
-    }
-
     async fn recorded(
         &self,
         id: TaskId,
@@ -138,11 +145,11 @@ impl Engine {
     ) -> Result<Accepted, AcceptError> {
         let idempotency = call.idempotency.as_ref().map(recognise).transpose()?;
         if call.request.len() > limits::REQUEST_BYTES_MAX {
-            return Err(AcceptError::TooLarge { bytes: call.request.len(), bytes_max: limits::REQUEST_BYTES_MAX });
+            return Err(AcceptError::TooLarge(call.request.len()));
         }
         let now = self.now();
         if call.not_before.is_some_and(|start| start.since_ms(now) > limits::START_AHEAD_MS_MAX) {
-            return Err(AcceptError::TooFarAhead { ahead_ms_max: limits::START_AHEAD_MS_MAX });
+            return Err(AcceptError::TooFarAhead);
         }
         let (task, request_parts) = new_task(call, id, parent, now);
         let OwnerLimits { open_max, stored_max, new_max } = limits;
@@ -217,9 +224,27 @@ fn new_task(call: Call, id: TaskId, parent: Option<Parent>, now: Timestamp) -> (
 }
 
 fn recognise(idempotency: &Idempotency) -> Result<IdempotencyKey, AcceptError> {
-    let bytes_max = limits::IDEMPOTENCY_KEY_BYTES_MAX;
-    if idempotency.key.is_empty() || idempotency.key.len() > bytes_max {
-        return Err(AcceptError::InvalidKey { bytes_max });
+    if !(1..=limits::IDEMPOTENCY_KEY_BYTES_MAX).contains(&idempotency.key.len()) {
+        return Err(AcceptError::InvalidKey);
     }
     Ok(IdempotencyKey { key: Sha256::digest(&idempotency.key).into(), request: idempotency.fingerprint })
+}
+
+/// A call that began at `began_at` was accepted, or was not.
+fn audit(owner: OwnerId, tool: &str, began_at: Timestamp, accepted: &Result<Accepted, AcceptError>) {
+    let entry = |outcome| AuditEntry::new(Event::Accept, outcome).by(owner).tool(tool);
+    match accepted {
+        // The caller chose the id, and had chosen it before.
+        Ok(Accepted::New(task)) if task.created_at < began_at => entry(Outcome::Repeated).task(&task.key()).log(),
+        Ok(Accepted::New(task)) => entry(Outcome::Done).task(&task.key()).log(),
+        Ok(Accepted::Existing(task)) => entry(Outcome::Repeated).task(&task.key()).log(),
+        Err(AcceptError::Unavailable(_)) => entry(Outcome::Unavailable).log(),
+        Err(AcceptError::TooLarge { .. }) => entry(Outcome::Refused).because("too_large").log(),
+        Err(AcceptError::InvalidKey { .. }) => entry(Outcome::Refused).because("invalid_key").log(),
+        Err(AcceptError::KeyReused) => entry(Outcome::Refused).because("key_reused").log(),
+        Err(AcceptError::TooManyOpen { .. }) => entry(Outcome::Refused).because("too_many_open").log(),
+        Err(AcceptError::TooManyNew { .. }) => entry(Outcome::Refused).because("too_many_new").log(),
+        Err(AcceptError::TooFarAhead { .. }) => entry(Outcome::Refused).because("too_far_ahead").log(),
+        Err(AcceptError::TooMuchStored { .. }) => entry(Outcome::Refused).because("too_much_stored").log(),
+    }
 }

@@ -2,11 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use longhaul_audit::{Entry, Event, Outcome};
 use longhaul_core::ports::ApplyError;
 use longhaul_core::{EntryKind, State, Task, TaskEvent, TaskKey, limits};
 
-use crate::outcome::Taken;
-use crate::{AnswerError, Engine, audited};
+use crate::{AnswerError, Engine};
+
+pub(crate) enum Taken {
+    /// Those to open questions are on record.
+    Recorded(Task),
+    /// None of them is to an open question.
+    Ignored(Task),
+}
 
 impl Engine {
     /// Takes the client's answers: JSON texts by key. Each goes into the journal first, where the first one wins; then
@@ -17,7 +24,7 @@ impl Engine {
     /// [`AnswerError`]; after an error the same answers may be sent again.
     pub async fn answer(&self, key: &TaskKey, answers: &BTreeMap<String, String>) -> Result<(), AnswerError> {
         let taken = self.take(key, answers).await;
-        audited::answer(key, &taken);
+        audit(key, &taken);
         taken.map(drop)
     }
 
@@ -50,8 +57,7 @@ impl Engine {
 
     async fn record_answer(&self, key: &TaskKey, name: &str, answer: &str) -> Result<(), AnswerError> {
         if answer.len() > limits::ENTRY_BYTES_MAX {
-            let (bytes, bytes_max) = (answer.len(), limits::ENTRY_BYTES_MAX);
-            return Err(AnswerError::TooLarge { key: name.to_owned(), bytes, bytes_max });
+            return Err(AnswerError::TooLarge { key: name.to_owned(), bytes: answer.len() });
         }
         self.record_from_outside(key, EntryKind::Answer, name, answer)
             .await
@@ -65,5 +71,17 @@ impl Engine {
             let _logged = self.send(&task, 0).await;
         }
         Taken::Recorded(task)
+    }
+}
+
+/// Answers to a task's questions were taken, or were not.
+fn audit(key: &TaskKey, taken: &Result<Taken, AnswerError>) {
+    let entry = |outcome| Entry::new(Event::Answer, outcome).task(key);
+    match taken {
+        Ok(Taken::Recorded(task)) => entry(Outcome::Done).tool(&task.tool).log(),
+        Ok(Taken::Ignored(task)) => entry(Outcome::Unchanged).tool(&task.tool).log(),
+        Err(AnswerError::NotFound) => entry(Outcome::NotFound).log(),
+        Err(AnswerError::TooLarge { .. }) => entry(Outcome::Refused).because("too_large").log(),
+        Err(AnswerError::Unavailable(_)) => entry(Outcome::Unavailable).log(),
     }
 }

@@ -6,32 +6,28 @@
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use longhaul_core::ports::Recorded;
 use longhaul_core::{
-    Ask, Entry, EntryKind, FailureKind, IdSource, PartsName, Payload, Progress, Recording, Task, Timestamp,
+    Ask, Entry, EntryKind, FailureKind, IdSource, PartsName, Payload, Progress, Recording, Task, TaskId, Timestamp,
     TraceParent, limits,
 };
+use serde_json::{Map, Value};
+use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::suspension::{Driven, Reason, StepRunning, SuspendState, Wait};
-use crate::variables::Variables;
 use crate::{Engine, IsRecorded, LoadError};
 
-mod calling;
-mod children;
 mod pending;
 mod polling;
 mod round;
-mod signals;
-mod tokens;
-mod variables;
 
-use children::Children;
 pub(crate) use pending::News;
 use pending::PendingUpdates;
+pub use polling::Every;
 
 /// A tool's handle on its task for one attempt. Clones are the same handle.
 #[derive(Clone)]
@@ -43,7 +39,7 @@ pub(crate) struct Shared {
     pub(crate) task: Task,
     pub(crate) variables: futures::lock::Mutex<Variables>,
     pub(crate) pending: PendingUpdates,
-    children: Children,
+    pub(crate) children: Children,
     request: String,
     ends_at: Option<Timestamp>,
     journal: Mutex<HashMap<(EntryKind, String), Payload>>,
@@ -55,12 +51,48 @@ pub(crate) struct Shared {
     cancelled: CancellationToken,
 }
 
-/// What an attempt starts with.
 pub(crate) struct Start {
     pub(crate) task: Task,
     pub(crate) request: String,
     pub(crate) journal: Vec<Entry>,
     pub(crate) ends_at: Option<Timestamp>,
+}
+
+/// The variables of an attempt, read from the record when they are first needed.
+#[derive(Default)]
+pub(crate) struct Variables {
+    pub(crate) values: Option<Map<String, Value>>,
+    pub(crate) version: u32,
+    /// A write whose answer was lost may still be applied, and would then overwrite a later write of the same attempt.
+    pub(crate) may_land_late: bool,
+}
+
+/// What an attempt knows of the children of its task.
+#[derive(Default)]
+pub(crate) struct Children {
+    /// Held for reading while a child is made, so that whoever is refused can wait for those that are not decided.
+    pub(crate) making: RwLock<()>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+pub(crate) struct Known {
+    /// Those whose end is not in the journal.
+    pub(crate) open: BTreeSet<TaskId>,
+    /// Their owner may have no more tasks until one of them ends, which this attempt does not see.
+    pub(crate) is_full: bool,
+}
+
+impl Children {
+    /// A child that has not ended, if there is no room for one more until then.
+    pub(crate) fn awaited(&self) -> Option<TaskId> {
+        let known = self.lock();
+        known.open.first().copied().filter(|_| known.is_full)
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Attempt {
@@ -246,14 +278,14 @@ impl Attempt {
         }
     }
 
-    async fn recorded(&self, kind: EntryKind, name: &str) -> Option<String> {
+    pub(crate) async fn recorded(&self, kind: EntryKind, name: &str) -> Option<String> {
         let payload = self.lock_journal().get(&(kind, name.to_owned())).cloned()?;
         Some(self.load_or_abort(&payload).await)
     }
 
     /// Records `text`, which took the work of a step this long, and returns what is on record: `text`, or what another
     /// attempt recorded before.
-    async fn record(&self, kind: EntryKind, name: &str, text: String, took_ms: Option<u64>) -> String {
+    pub(crate) async fn record(&self, kind: EntryKind, name: &str, text: String, took_ms: Option<u64>) -> String {
         if text.len() > limits::ENTRY_BYTES_MAX {
             let (bytes, max) = (text.len(), limits::ENTRY_BYTES_MAX);
             let message = format!("the value of step `{name}` has {bytes} bytes; at most {max} can be recorded");
@@ -294,7 +326,6 @@ impl Attempt {
         self.note_advance();
     }
 
-    /// The work of a step.
     async fn run_step<F, Fut>(&self, name: &str, run: F) -> Fut::Output
     where
         F: FnOnce() -> Fut,
@@ -348,7 +379,7 @@ impl Attempt {
         self.0.engine.settings.attempt_margin_ms
     }
 
-    async fn check_name(&self, kind: EntryKind, name: &str) {
+    pub(crate) async fn check_name(&self, kind: EntryKind, name: &str) {
         if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
             let message = format!("{} names must have 1 to {} bytes", kind.as_str(), limits::NAME_BYTES_MAX);
             self.abort(Reason::Fail(FailureKind::Misuse, message)).await
@@ -364,7 +395,7 @@ impl Attempt {
         }
     }
 
-    fn lock_journal(&self) -> std::sync::MutexGuard<'_, HashMap<(EntryKind, String), Payload>> {
+    pub(crate) fn lock_journal(&self) -> MutexGuard<'_, HashMap<(EntryKind, String), Payload>> {
         self.0.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

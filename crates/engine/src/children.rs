@@ -8,16 +8,18 @@
 //! it does not sleep for longer than a quarter of an hour at a time.
 
 use std::collections::BTreeSet;
+use std::future::Future;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use longhaul_core::ports::StoreError;
 use longhaul_core::{
-    Entry, EntryKind, FailureKind, Parent, State, Status, Task, TaskEvent, TaskId, TaskKey, Timestamp, limits,
+    Entry, EntryKind, FailureKind, Parent, Payload, State, Status, Task, TaskEvent, TaskId, TaskKey, Timestamp, limits,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{AcceptError, Call, Disposition, Engine, LoadError, PollError, SignalError};
+use crate::suspension::Wait;
+use crate::{AcceptError, Attempt, Call, Disposition, Engine, LoadError, PollError, SignalError};
 
 /// How a child ended, as its parent's journal has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,11 +62,10 @@ pub enum CallError {
 /// What the parent's journal says of a child, as the value of a step.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Called {
-    /// The child's id.
-    pub(crate) child: TaskId,
+struct Called {
+    child: TaskId,
     /// When it was made.
-    pub(crate) at: Timestamp,
+    at: Timestamp,
 }
 
 /// The task that a tool called, if this is the value of the step in which it did; for showing, since a tool may record
@@ -75,15 +76,14 @@ pub fn child_of(step: &serde_json::Value) -> Option<TaskId> {
 }
 
 impl Engine {
-    /// Makes the child `id` of `parent`.
-    pub(crate) async fn make_child(&self, parent: &Task, id: TaskId, mut call: Call) -> Result<Called, CallError> {
+    async fn make_child(&self, parent: &Task, id: TaskId, mut call: Call) -> Result<Called, CallError> {
         let depth = parent.depth().saturating_add(1);
         if depth > limits::CHILD_DEPTH_MAX {
             return Err(CallError::TooDeep { depth_max: limits::CHILD_DEPTH_MAX });
         }
         let now = self.now();
         call.terms.run_ms = call.terms.run_ms.min(parent.deadline().since_ms(now).max(1));
-        self.accept_child(Parent { id: parent.id, depth }, id, call).await?;
+        self.accept_below(Some(Parent { id: parent.id, depth }), id, call).await?;
         Ok(Called { child: id, at: now })
     }
 
@@ -122,7 +122,6 @@ impl Engine {
         }
     }
 
-    /// How an ended task ended, for its parent.
     async fn child_end(&self, ended: &Task) -> Result<ChildEnd, StoreError> {
         let loaded = match ended.state.outcome() {
             Some(outcome) => match self.load(&ended.key(), outcome).await {
@@ -145,7 +144,7 @@ impl Engine {
 
     /// Polls whether a child of `parent` has ended although nobody said so, and says so then. What cannot be read is
     /// read at the next poll.
-    pub(crate) async fn poll_at_child(&self, parent: &TaskKey, child: TaskId) {
+    async fn poll_at_child(&self, parent: &TaskKey, child: TaskId) {
         let end = match self.poll(&TaskKey::new(parent.owner, child)).await {
             Ok(task) if !task.has_ended() => return,
             Ok(task) => self.child_end(&task).await,
@@ -162,7 +161,6 @@ impl Engine {
         }
     }
 
-    /// Cancels the unfinished children of a task that has ended.
     fn cancel_children<'a>(&'a self, ended: &'a Task) -> BoxFuture<'a, ()> {
         let cancelling = async move {
             let key = ended.key();
@@ -214,7 +212,6 @@ impl Engine {
     }
 }
 
-/// The text of the signal that says how a child ended.
 fn signal_of(end: &ChildEnd) -> String {
     let text = serde_json::to_string(end).unwrap_or_default();
     if text.len() <= limits::ENTRY_BYTES_MAX {
@@ -229,16 +226,141 @@ fn unfinished(journal: &[Entry]) -> Vec<TaskId> {
     let ended: BTreeSet<&str> = signals.map(|entry| entry.name.as_str()).collect();
     let calls = journal.iter().filter(|entry| entry.kind == EntryKind::Step);
     let called = calls.filter_map(|entry| match &entry.value {
-        longhaul_core::Payload::Inline(text) => serde_json::from_str::<Called>(text).ok(),
-        longhaul_core::Payload::Parts { .. } => None,
+        Payload::Inline(text) => serde_json::from_str::<Called>(text).ok(),
+        Payload::Parts { .. } => None,
     });
     called.map(|called| called.child).filter(|child| !ended.contains(child.to_string().as_str())).collect()
 }
 
 impl ChildEnd {
-    /// What a signal says.
     pub(crate) fn read(text: &str) -> Result<Self, (FailureKind, String)> {
         serde_json::from_str(text)
             .map_err(|error| (FailureKind::Corrupt, format!("the end of a child cannot be read: {error}")))
+    }
+}
+
+/// Why a child was not made.
+enum Unmade<E> {
+    /// There is room for it when another child has ended.
+    NoRoomYet,
+    /// There is none, or something else is wrong.
+    Refused(E),
+}
+
+impl Attempt {
+    /// Makes the task `id` of the call that `prepare` returns, once, and returns how it ended. Nothing runs while it
+    /// has not: its end starts the next attempt. The call takes two entries of the journal: the step `name`, and the
+    /// end.
+    ///
+    /// If the owner may have no more unfinished tasks, it is made when another call of this task has ended.
+    ///
+    /// # Errors
+    /// Those of `prepare`, and [`CallError`]. They are not recorded.
+    pub async fn call<E, F, Fut>(&self, name: &str, id: TaskId, prepare: F) -> Result<ChildEnd, E>
+    where
+        E: From<CallError>,
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<Call, E>>,
+    {
+        let text = match self.step(name, async || self.make_child(id, prepare).await).await {
+            Ok(text) => text,
+            Err(Unmade::Refused(error)) => return Err(error),
+            Err(Unmade::NoRoomYet) => return self.wait_for_room().await,
+        };
+        let called: Called = match serde_json::from_str(&text) {
+            Ok(called) => called,
+            Err(error) => {
+                let message = format!("step `{name}` is on record, and is not the call that the tool expects: {error}");
+                return self.fail(FailureKind::Corrupt, message).await;
+            }
+        };
+        self.note_open(called.child);
+        Ok(self.child_end(called).await)
+    }
+
+    async fn make_child<E, F, Fut>(&self, id: TaskId, prepare: F) -> Result<String, Unmade<E>>
+    where
+        E: From<CallError>,
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<Call, E>>,
+    {
+        let call = prepare().await.map_err(Unmade::Refused)?;
+        let children = &self.shared().children;
+        let making = children.making.read().await;
+        if children.awaited().is_some() {
+            return Err(Unmade::NoRoomYet);
+        }
+        match self.shared().engine.make_child(self.task(), id, call).await {
+            Ok(called) => {
+                self.note_open(id);
+                // An id and a number can always be written as JSON.
+                Ok(serde_json::to_string(&called).unwrap_or_default())
+            }
+            Err(error @ CallError::NotAccepted(AcceptError::TooManyOpen { .. })) => {
+                drop(making);
+                let _decided = children.making.write().await;
+                children.lock().is_full = true;
+                Err(children.awaited().map_or_else(|| Unmade::Refused(error.into()), |_| Unmade::NoRoomYet))
+            }
+            Err(error) => Err(Unmade::Refused(error.into())),
+        }
+    }
+
+    /// Notes a child whose end this attempt does not know.
+    fn note_open(&self, child: TaskId) {
+        if !self.lock_journal().contains_key(&(EntryKind::Signal, child.to_string())) {
+            self.shared().children.lock().open.insert(child);
+        }
+    }
+
+    /// Ends the attempt, until a child ends.
+    async fn wait_for_room<T>(&self) -> T {
+        let now = self.now();
+        let _waiting = self.shared().children.awaited().map(|child| {
+            let poll_at = now.plus_ms(limits::SIGNAL_POLL_MS_FIRST);
+            self.shared().suspend.wait(Wait::Signal { name: child.to_string(), poll_at })
+        });
+        std::future::pending().await
+    }
+
+    /// Makes the task `id` of the call that `prepare` returns, once, and does not wait for it: it is no child, and goes
+    /// on whatever becomes of this task. The call takes one entry of the journal: the step `name`.
+    ///
+    /// # Errors
+    /// Those of `prepare`, and [`CallError::NotAccepted`]. They are not recorded.
+    pub async fn begin<E, F, Fut>(&self, name: &str, id: TaskId, prepare: F) -> Result<(), E>
+    where
+        E: From<CallError>,
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<Call, E>>,
+    {
+        let make = async || {
+            let call = prepare().await?;
+            self.shared().engine.accept_as(id, call).await.map_err(CallError::from)?;
+            // An id can always be written as JSON.
+            Ok::<_, E>(serde_json::to_string(&id).unwrap_or_default())
+        };
+        self.step(name, make).await.map(drop)
+    }
+
+    async fn child_end(&self, called: Called) -> ChildEnd {
+        let name = called.child.to_string();
+        if self.was_quiet() && !self.lock_journal().contains_key(&(EntryKind::Signal, name.clone())) {
+            let _polling = self.shared().suspend.step_running();
+            self.shared().engine.poll_at_child(&self.task().key(), called.child).await;
+        }
+        // Without a moment at which it stops to wait there is always one.
+        let text = self.signal(&name, called.at, None).await.unwrap_or_default();
+        match ChildEnd::read(&text) {
+            Ok(end) => end,
+            Err((kind, message)) => self.fail(kind, message).await,
+        }
+    }
+
+    /// Whether nobody has woken the task since its last attempt, as if whoever should have done so had died.
+    fn was_quiet(&self) -> bool {
+        let attempts = &self.task().attempts;
+        let (Some(last), Some(since)) = (attempts.past.last(), attempts.since) else { return false };
+        since.since_ms(last.to) >= limits::SIGNAL_POLL_MS_FIRST
     }
 }

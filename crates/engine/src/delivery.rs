@@ -11,7 +11,6 @@ use crate::{Attempt, Engine, LoadError, ToolRunner, Woken};
 
 mod clean;
 mod conclude;
-mod pace;
 mod permit;
 mod watch;
 
@@ -37,13 +36,11 @@ pub struct WorkerSignals {
     pub stop: CancellationToken,
 }
 
-/// A delivery, and what runs it.
 #[derive(Clone, Copy)]
 struct Work<'a> {
     delivery: &'a Delivery,
     runner: &'a dyn ToolRunner,
     signals: &'a WorkerSignals,
-    /// The lease that it claims.
     lease: LeaseToken,
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use longhaul_core::ports::{StoreError, TaskStore, WorkQueue};
 use longhaul_core::{Clock, IdSource, Timestamp};
 
-use crate::attempt_limit::AttemptLimit;
 use crate::changes::Changes;
 use crate::observer::Unobserved;
+use crate::settings::AttemptLimit;
 use crate::{Observer, Settings};
 
 /// What the engine needs from outside.
@@ -132,7 +132,6 @@ impl Engine {
         self.own_queues.as_ref().and_then(|queue_of| queue_of(tool)).is_none()
     }
 
-    /// The queue that the work of `tool` is sent to.
     pub(crate) fn queue_of(&self, tool: &str) -> Arc<dyn WorkQueue> {
         let own = self.own_queues.as_ref().and_then(|queue_of| queue_of(tool));
         own.unwrap_or_else(|| Arc::clone(&self.shared_queue))

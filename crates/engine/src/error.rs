@@ -1,5 +1,6 @@
 //! Why a use case failed. What each error means on the wire is decided by the protocol versions.
 
+use longhaul_core::limits;
 use longhaul_core::ports::StoreError;
 
 /// Why a call was not accepted. Nothing is on record then, except after [`AcceptError::Unavailable`], when it is
@@ -7,19 +8,11 @@ use longhaul_core::ports::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
     /// The request is too large.
-    #[error("the request has {bytes} bytes; at most {bytes_max} are allowed")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-        /// The limit.
-        bytes_max: usize,
-    },
+    #[error("the request has {0} bytes; at most {max} are allowed", max = limits::REQUEST_BYTES_MAX)]
+    TooLarge(usize),
     /// The idempotency key is empty or too long.
-    #[error("an idempotency key must have 1 to {bytes_max} bytes")]
-    InvalidKey {
-        /// The limit.
-        bytes_max: usize,
-    },
+    #[error("an idempotency key must have 1 to {} bytes", limits::IDEMPOTENCY_KEY_BYTES_MAX)]
+    InvalidKey,
     /// The idempotency key was used for another request before.
     #[error("this idempotency key was used for another request; use a new key for a new request")]
     KeyReused,
@@ -52,11 +45,8 @@ pub enum AcceptError {
         retry_ms: u64,
     },
     /// The call asks to start too late.
-    #[error("a call may ask to start at most {} days ahead", ahead_ms_max / 86_400_000)]
-    TooFarAhead {
-        /// The limit.
-        ahead_ms_max: u64,
-    },
+    #[error("a call may ask to start at most {} days ahead", limits::START_AHEAD_MS_MAX / 86_400_000)]
+    TooFarAhead,
     /// The store failed.
     #[error("the call could not be recorded")]
     Unavailable(#[source] StoreError),
@@ -80,14 +70,12 @@ pub enum AnswerError {
     #[error("task not found")]
     NotFound,
     /// An answer is too large.
-    #[error("the answer to `{key}` has {bytes} bytes; at most {bytes_max} are allowed")]
+    #[error("the answer to `{key}` has {bytes} bytes; at most {} are allowed", limits::ENTRY_BYTES_MAX)]
     TooLarge {
         /// The key of the answer.
         key: String,
         /// Its size.
         bytes: usize,
-        /// The limit.
-        bytes_max: usize,
     },
     /// The store failed; the same answers may be sent again.
     #[error("the answers could not be recorded")]
@@ -104,22 +92,14 @@ pub enum SignalError {
     #[error("the task has ended")]
     Ended,
     /// Its name is empty or too long.
-    #[error("the name of a signal must have 1 to {bytes_max} bytes")]
-    Name {
-        /// The limit.
-        bytes_max: usize,
-    },
+    #[error("the name of a signal must have 1 to {} bytes", limits::NAME_BYTES_MAX)]
+    Name,
     /// Its text is empty, which no JSON is.
     #[error("a signal must be JSON")]
     Empty,
     /// Its text is too large.
-    #[error("the signal has {bytes} bytes; at most {bytes_max} are allowed")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-        /// The limit.
-        bytes_max: usize,
-    },
+    #[error("the signal has {0} bytes; at most {max} are allowed", max = limits::ENTRY_BYTES_MAX)]
+    TooLarge(usize),
     /// The store failed; the same signal may be recorded again.
     #[error("the signal could not be recorded")]
     Unavailable(#[source] StoreError),
@@ -140,13 +120,8 @@ pub enum LoadError {
 #[derive(Debug, thiserror::Error)]
 pub enum LeaveError {
     /// The text is too large.
-    #[error("the text has {bytes} bytes; at most {bytes_max} are allowed")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-        /// The limit.
-        bytes_max: usize,
-    },
+    #[error("the text has {0} bytes; at most {max} are allowed", max = limits::ENTRY_BYTES_MAX)]
+    TooLarge(usize),
     /// The store failed; the same text may be left again.
     #[error("the text could not be recorded")]
     Unavailable(#[source] StoreError),

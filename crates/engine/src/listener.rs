@@ -1,12 +1,14 @@
-//! Waiting for what this process changes: register first, then read, then wait.
+//! Mailboxes: how one request hands a text to another one, whichever instances they reach. And waiting for what this
+//! process changes: register first, then read, then wait.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use longhaul_core::{MailboxId, OwnerId, Task, TaskKey};
+use longhaul_core::ports::Left;
+use longhaul_core::{MailboxId, OwnerId, Task, TaskKey, Timestamp, limits};
 
 use crate::changes::{Inbox, Subject};
-use crate::{AcceptError, Accepted, Call, CollectError, Engine, PollError};
+use crate::{AcceptError, Accepted, Call, CollectError, Engine, LeaveError, PollError};
 
 /// Hears of the changes of some subjects. Nothing is missed between a read and the next wait: a subject is registered
 /// before it is read, and what changes after that is remembered until it is [taken](Self::changed).
@@ -21,6 +23,30 @@ impl Engine {
     #[must_use]
     pub fn listener(&self) -> Listener {
         Listener { engine: self.clone(), inbox: Arc::default(), subjects: BTreeSet::new() }
+    }
+
+    /// Leaves `text` in one of the owner's mailboxes until `expires_at`. The first text stays, and later
+    /// callers get it. If the store's first answer was lost, that may be the caller's own text.
+    pub async fn leave(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        text: &str,
+        expires_at: Timestamp,
+    ) -> Result<Left, LeaveError> {
+        if text.len() > limits::ENTRY_BYTES_MAX {
+            return Err(LeaveError::TooLarge(text.len()));
+        }
+        let left = self.with_retry(|| self.store().leave(owner, mailbox, text, expires_at, self.now())).await;
+        self.changes.tell(Subject::Mailbox(*owner, *mailbox));
+        left.map_err(self.unavailable(LeaveError::Unavailable))
+    }
+
+    /// The text in one of the owner's mailboxes; `None` if none was left or it has expired.
+    pub async fn collect(&self, owner: &OwnerId, mailbox: &MailboxId) -> Result<Option<String>, CollectError> {
+        self.with_retry(|| self.store().collect(owner, mailbox, self.now()))
+            .await
+            .map_err(self.unavailable(CollectError))
     }
 }
 
@@ -37,9 +63,6 @@ impl Listener {
     }
 
     /// Listens to the task from now on, and does what [`Engine::poll`] does.
-    ///
-    /// # Errors
-    /// [`PollError`]
     pub async fn poll(&mut self, key: &TaskKey) -> Result<Task, PollError> {
         self.add(*key);
         self.engine.poll(key).await
@@ -47,9 +70,6 @@ impl Listener {
 
     /// The task as this process ended it, if that was heard and not taken yet; otherwise does what [`Engine::poll`]
     /// does.
-    ///
-    /// # Errors
-    /// [`PollError`]
     pub async fn look(&mut self, key: &TaskKey) -> Result<Arc<Task>, PollError> {
         match self.inbox.take_ended(key) {
             Some(ended) => {
@@ -62,9 +82,6 @@ impl Listener {
 
     /// Does what [`Engine::accept`] does, and listens to the task from before it was read: to a new one from before it
     /// exists.
-    ///
-    /// # Errors
-    /// [`AcceptError`]
     pub async fn accept(&mut self, call: Call) -> Result<Task, AcceptError> {
         let id = self.engine.ports.ids.task_id(self.engine.now());
         self.add(TaskKey::new(call.owner, id));
@@ -76,9 +93,6 @@ impl Listener {
     }
 
     /// Listens to the mailbox from now on, and does what [`Engine::collect`] does.
-    ///
-    /// # Errors
-    /// [`CollectError`]
     pub async fn collect(&mut self, owner: &OwnerId, mailbox: &MailboxId) -> Result<Option<String>, CollectError> {
         self.listen(Subject::Mailbox(*owner, *mailbox));
         self.engine.collect(owner, mailbox).await

@@ -45,7 +45,6 @@ pub enum IsRecorded {
     No,
 }
 
-/// The observer that ignores everything.
 pub(crate) struct Unobserved;
 
 impl Observer for Unobserved {}

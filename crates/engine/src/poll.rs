@@ -1,9 +1,10 @@
 //! What clients do with a task besides answering it: poll, list, cancel, extend its retention, forget it.
 
+use longhaul_audit::{Entry as AuditEntry, Event, Outcome};
 use longhaul_core::ports::{ApplyError, Page};
-use longhaul_core::{Entry, OwnerId, Status, Task, TaskEvent, TaskFilter, TaskId, TaskKey, limits};
+use longhaul_core::{Entry, OwnerId, Status, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp, limits};
 
-use crate::{Engine, PollError, audited};
+use crate::{Engine, PollError};
 
 /// What became of a request to cancel a task.
 #[derive(Clone, Debug)]
@@ -17,9 +18,6 @@ pub enum Cancelled {
 impl Engine {
     /// The task as it is. If no worker has it although one should, the poll recovers it, at most once per
     /// [`resend_ms`](crate::Settings::resend_ms) for all pollers together, and less often each time.
-    ///
-    /// # Errors
-    /// [`PollError`]
     pub async fn poll(&self, key: &TaskKey) -> Result<Task, PollError> {
         let found = self.store().get(key, self.now()).await.map_err(self.unavailable(PollError::Unavailable))?;
         let task = found.ok_or(PollError::NotFound)?;
@@ -28,9 +26,6 @@ impl Engine {
 
     /// One page of an owner's tasks, newest first, as they are on record. `limit` is clamped to 1 and
     /// [`limits::PAGE_MAX`].
-    ///
-    /// # Errors
-    /// [`PollError::Unavailable`]
     pub async fn list(&self, owner: &OwnerId, before: Option<TaskId>, limit: usize) -> Result<Page, PollError> {
         let limit = limit.clamp(1, limits::PAGE_MAX);
         self.store().list(owner, before, limit, self.now()).await.map_err(self.unavailable(PollError::Unavailable))
@@ -38,9 +33,6 @@ impl Engine {
 
     /// The same of those tasks that `filter` takes. A page may be short, and even empty, where
     /// [`limits::CHOSEN_FROM_MAX`] tasks had to be read for it: its `next` says whether there may be more.
-    ///
-    /// # Errors
-    /// [`PollError::Unavailable`]
     pub async fn list_filtered(
         &self,
         owner: &OwnerId,
@@ -55,29 +47,20 @@ impl Engine {
 
     /// All entries of a task's journal, in no particular order. They are the owner's, whoever asks: the caller has
     /// polled the task.
-    ///
-    /// # Errors
-    /// [`PollError::Unavailable`]
     pub async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, PollError> {
         self.store().journal(key).await.map_err(self.unavailable(PollError::Unavailable))
     }
 
     /// Ends the task as `cancelled`; its worker learns of it with the next heartbeat. A task that has already ended
     /// stays as it is, which is not an error.
-    ///
-    /// # Errors
-    /// [`PollError`]
     pub async fn cancel(&self, key: &TaskKey) -> Result<Task, PollError> {
         let began_at = self.now();
         let cancelled = self.end_as_cancelled(key).await;
-        audited::cancel(key, began_at, &cancelled);
+        audit_cancel(key, began_at, &cancelled);
         cancelled
     }
 
     /// Does what [`Engine::cancel`] does, for a caller who wants to know whether the task had ended.
-    ///
-    /// # Errors
-    /// [`PollError`]
     pub async fn cancel_unfinished(&self, key: &TaskKey) -> Result<Cancelled, PollError> {
         let began_at = self.now();
         let found = self.poll(key).await;
@@ -86,7 +69,7 @@ impl Engine {
             Ok(_) if !had_ended => self.end_as_cancelled(key).await,
             ended_or_not_found => ended_or_not_found,
         };
-        audited::cancel(key, began_at, &task);
+        audit_cancel(key, began_at, &task);
         task.map(|task| match task.status() {
             Status::Cancelled if !had_ended => Cancelled::Now(task),
             _ => Cancelled::Not(task),
@@ -106,9 +89,6 @@ impl Engine {
 
     /// Retains the result for at least `retention_ms` after the end. Nothing is written if it is retained that long
     /// anyway.
-    ///
-    /// # Errors
-    /// [`PollError`]
     pub async fn extend_retention(&self, key: &TaskKey, retention_ms: u64) -> Result<Task, PollError> {
         let task = self.poll(key).await?;
         if task.terms.retention_ms >= retention_ms {
@@ -120,9 +100,6 @@ impl Engine {
     }
 
     /// Forgets a task that has ended: from now on it is "not found". A task that has not ended stays.
-    ///
-    /// # Errors
-    /// [`PollError::Unavailable`]
     pub async fn forget(&self, key: &TaskKey) -> Result<(), PollError> {
         match self.apply_with_retry(key, &TaskEvent::Forget).await.or_else(|error| self.unchanged(error)) {
             Ok(_) | Err(PollError::NotFound) => Ok(()),
@@ -139,4 +116,20 @@ impl Engine {
             ApplyError::Store(error) => Err(self.unavailable(PollError::Unavailable)(error)),
         }
     }
+}
+
+/// A task was cancelled by a request that began at `began_at`, or was not.
+fn audit_cancel(key: &TaskKey, began_at: Timestamp, cancelled: &Result<Task, PollError>) {
+    let (outcome, tool) = match cancelled {
+        Ok(task) => (of_cancelled(task, began_at), Some(task.tool.as_str())),
+        Err(PollError::NotFound) => (Outcome::NotFound, None),
+        Err(PollError::Unavailable(_)) => (Outcome::Unavailable, None),
+    };
+    let entry = AuditEntry::new(Event::Cancel, outcome).task(key);
+    tool.map_or(entry, |tool| entry.tool(tool)).log();
+}
+
+fn of_cancelled(task: &Task, began_at: Timestamp) -> Outcome {
+    let ended_before = task.ended_at.is_some_and(|ended_at| ended_at < began_at);
+    if task.status() == Status::Cancelled && !ended_before { Outcome::Done } else { Outcome::Unchanged }
 }

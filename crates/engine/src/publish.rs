@@ -28,9 +28,6 @@ pub enum PublishError {
 impl Engine {
     /// Passes on what is in the outbox; waits up to `wait_ms` for the first notification. Returns how many it passed
     /// on. Whoever dies in the middle leaves the notification for the next call, which finds the tasks that exist.
-    ///
-    /// # Errors
-    /// [`PublishError`]
     pub async fn publish(
         &self,
         outbox: &dyn Outbox,
@@ -46,9 +43,6 @@ impl Engine {
     }
 
     /// Creates the tasks that tell the endpoints of `notification`, those that exist already excepted.
-    ///
-    /// # Errors
-    /// [`AcceptError`]
     pub async fn tell(
         &self,
         notification: &Notification,

@@ -1,9 +1,10 @@
-//! Recovering what a poll of the record shows to be stuck: a lost message, a dead worker, a missed deadline.
+//! Recovering a task that is stuck by a lost message, a dead worker or a missed deadline: when it is polled, by a sweep
+//! of all tasks that nobody polls, when a message was delivered too often, and when no worker takes it.
 
-use longhaul_core::ports::ApplyError;
-use longhaul_core::{Cleanup, State, Task, TaskEvent, Timestamp};
+use longhaul_core::ports::{ApplyError, Delivery, Purpose, QueueError, StoreError, UnfinishedTasks};
+use longhaul_core::{Cleanup, State, Task, TaskEvent, TaskKey, Timestamp};
 
-use crate::Engine;
+use crate::{Disposition, Engine};
 
 impl Engine {
     /// Recovers `task` if it is stuck, and returns it as it is then. Never fails: the record was read, and that is an
@@ -86,4 +87,180 @@ impl Engine {
         let resend_ms = self.settings.resend_after_ms(task.resends);
         (now >= due.plus_ms(resend_ms)).then(|| TaskEvent::Resend { not_since: now.minus_ms(resend_ms) })
     }
+
+    /// Does for every unfinished task what a poll of it would do: sends a lost message again, ends what is past its
+    /// deadline. So no task needs a client that asks for it.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the tasks could not be read: those that were read before are looked after.
+    pub async fn sweep(&self, tasks: &dyn UnfinishedTasks) -> Result<Swept, StoreError> {
+        let (mut swept, mut after) = (Swept::default(), None);
+        while swept.seen < SWEPT_MAX {
+            let page = self.with_retry(|| tasks.unfinished(after, PAGE_MAX, self.now())).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.key());
+            swept.seen += page.len();
+            for task in page {
+                let before = (task.resends, task.has_ended());
+                let after = self.recover(task).await;
+                swept.recovered += usize::from(before != (after.resends, after.has_ended()));
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Sends the message of a task once more if no worker has taken it: one that waits for a worker, or is to be
+    /// cleaned. Once this returns, the task does not depend on anybody who sent, or should have sent, its message
+    /// before this.
+    ///
+    /// Like a poll, it sends one message per [`resend_ms`](crate::Settings::resend_ms) together with all others that
+    /// resend; but it does not come back later. So if it is too early, it sends now what others would send then, hidden
+    /// until that moment.
+    pub async fn ensure_message(&self, key: &TaskKey) -> Result<Ensured, EnsureError> {
+        let Some(mut task) = self.with_retry(|| self.store().get(key, self.now())).await? else {
+            return Ok(Ensured::NotNeeded);
+        };
+        for _ in 0..TRIES_MAX {
+            let Some(visible_at) = self.next_message_at(&task) else { return Ok(Ensured::NotNeeded) };
+            let not_since = visible_at.minus_ms(self.settings.resend_after_ms(task.resends));
+            // The write bears the moment of the message, from which others count.
+            let resent = self.store().apply(key, &TaskEvent::Resend { not_since }, visible_at).await;
+            match resent {
+                Ok(resent) => {
+                    let delay_ms = visible_at.since_ms(self.now());
+                    tracing::info!(task_id = %key.id, delay_ms, "nobody took the task, and its message is sent again");
+                    self.observer().recovered(&resent);
+                    self.send(&resent, delay_ms).await?;
+                    return Ok(Ensured::Sent { delay_ms });
+                }
+                // Whoever sent a message meanwhile may have died before that.
+                Err(ApplyError::Refused { current, .. }) => task = *current,
+                Err(ApplyError::NotFound) => return Ok(Ensured::NotNeeded),
+                Err(ApplyError::Store(error)) => return Err(error.into()),
+            }
+        }
+        Err(EnsureError::Contended)
+    }
+
+    /// When the next message of the task may be visible, if no worker has taken it; now, if that is over.
+    fn next_message_at(&self, task: &Task) -> Option<Timestamp> {
+        let wanted_at = match &task.state {
+            _ if task.needs_cleanup() => self.cleanup_wanted_at(task),
+            State::Queued => task.sent_at,
+            // Whoever brought it there has a message, which it deletes only when it has sent the next one.
+            State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => return None,
+            State::Completed { .. } | State::Failed { .. } | State::Cancelled => return None,
+        };
+        Some(wanted_at.plus_ms(self.settings.resend_after_ms(task.resends)).max(self.now()))
+    }
+
+    /// Recovers the task of a dead letter. Whether the task has failed is decided by the failures in its record: a
+    /// task that was merely unlucky gets a new message.
+    pub async fn run_dead_letter(&self, letter: &Delivery) -> Disposition {
+        if letter.purpose == Purpose::Wake {
+            return self.run_wake(letter).await;
+        }
+        let key = &letter.message.task;
+        let now = self.now();
+        let task = match self.with_retry(|| self.store().get(key, now)).await {
+            Ok(Some(task)) => task,
+            Ok(None) => return Disposition::Acknowledge,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(task_id = %key.id, error, "the task of a dead letter could not be read");
+                return self.later();
+            }
+        };
+        match self.need_of(&task, now) {
+            Need::Nothing => Disposition::Acknowledge,
+            Need::End(event) => match self.end_for_good(&task, event).await {
+                Disposition::Acknowledge if task.cleanup.is_armed() => {
+                    self.replace_message(&task, self.settings.lease_ms).await
+                }
+                disposition => disposition,
+            },
+            Need::Message(at) => match self.send(&task, at.since_ms(now)).await {
+                Ok(()) => Disposition::Acknowledge,
+                Err(_logged) => self.later(),
+            },
+        }
+    }
+
+    fn need_of(&self, task: &Task, now: Timestamp) -> Need {
+        if task.needs_cleanup() {
+            return Need::Message(self.cleanup_due_at(task).max(now.plus_ms(self.settings.retry_ms)));
+        }
+        if task.has_ended() {
+            return Need::Nothing;
+        }
+        if now >= task.deadline() {
+            return Need::End(TaskEvent::TimeOut);
+        }
+        match &task.state {
+            State::Running { lease } if now >= lease.until && task.is_on_last_retry() => {
+                Need::End(TaskEvent::RetriesExhausted)
+            }
+            State::Running { lease } => Need::Message(lease.until),
+            State::Sleeping { until } | State::InputRequired { until: Some(until), .. } => Need::Message(*until),
+            State::Queued => Need::Message(now.plus_ms(self.settings.retry_ms)),
+            State::InputRequired { until: None, .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Cancelled => Need::Nothing,
+        }
+    }
+}
+
+/// How many tasks are read at a time.
+const PAGE_MAX: usize = 256;
+
+/// How many tasks one sweep reads.
+const SWEPT_MAX: usize = 1 << 20;
+
+/// What a sweep has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Unfinished tasks.
+    pub seen: usize,
+    /// Those of them that were stuck, and are not any more.
+    pub recovered: usize,
+}
+
+/// How often others may have sent a message between a read and a write.
+const TRIES_MAX: u32 = 4;
+
+/// What became of the message of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ensured {
+    /// None is needed: a worker took the task, it has ended, or it is gone.
+    NotNeeded,
+    /// One was sent, which is visible after this time in milliseconds.
+    Sent {
+        /// How long it is hidden.
+        delay_ms: u64,
+    },
+}
+
+/// Why it is not known that a task has its message. The same call may be made again.
+#[derive(Debug, thiserror::Error)]
+pub enum EnsureError {
+    /// The store did not answer.
+    #[error("the store did not answer")]
+    Store(#[from] StoreError),
+    /// The message was not sent.
+    #[error("the message was not sent")]
+    Queue(#[from] QueueError),
+    /// Others sent messages all the time, or could not.
+    #[error("others sent messages for the task all the time")]
+    Contended,
+}
+
+/// What the task of a dead letter needs.
+enum Need {
+    /// Nothing: it has ended, or waits for its client.
+    Nothing,
+    /// The end that this event is.
+    End(TaskEvent),
+    /// A new message, visible from this moment on.
+    Message(Timestamp),
 }

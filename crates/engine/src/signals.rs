@@ -4,25 +4,47 @@
 //! for a signal suspends the task, and then polls once more. So whoever is second sees the other. If the second one
 //! dies, the task still polls when the wait of its suspension is over.
 
+use std::time::Duration;
+
 use longhaul_core::ports::{ApplyError, Recorded, StoreError};
 use longhaul_core::{Entry, EntryKind, PartsName, Payload, Recording, Task, TaskEvent, TaskKey, Timestamp, limits};
 use serde::{Deserialize, Serialize};
 
-use crate::error::SignalError;
-use crate::outcome::{SignalRecorded, Woken};
-use crate::{Engine, LoadError};
+use crate::suspension::{Reason, Wait};
+use crate::{Attempt, Engine, Every, LoadError, SignalError};
 
 /// The text on record of a signal that nobody recorded in time. No JSON text is empty.
-pub(crate) const NOTHING: &str = "";
+const NOTHING: &str = "";
+
+/// What became of a signal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignalRecorded {
+    /// It is on record.
+    First,
+    /// This text was recorded before, and stays.
+    Earlier(String),
+    /// The task's wait for it was over before, and it went on without.
+    TooLate,
+}
+
+/// What became of a wake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// The task's next attempt starts now, or within seconds.
+    Now,
+    /// The task waits for nothing that could be there: it runs or is about to, waits for its client alone or for the
+    /// delay before a retry, has ended, or is not there.
+    NotWaiting,
+}
 
 /// What is on record of a token.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Token {
+struct Token {
     /// The signal that its holder may record.
     #[serde(rename = "fact")]
-    pub(crate) signal: String,
+    signal: String,
     /// Until when.
-    pub(crate) until: Timestamp,
+    until: Timestamp,
 }
 
 impl Engine {
@@ -33,7 +55,7 @@ impl Engine {
     /// [`SignalError`]; after [`SignalError::Unavailable`] the signal may be on record, and the same call may be made
     /// again: it wakes the task in any case.
     pub async fn record_signal(&self, key: &TaskKey, name: &str, text: &str) -> Result<SignalRecorded, SignalError> {
-        check(name, text)?;
+        check_signal(name, text)?;
         let task = self.unended(key).await?;
         let recorded = self
             .record_from_outside(key, EntryKind::Signal, name, text)
@@ -155,15 +177,62 @@ impl Engine {
     }
 }
 
-fn check(name: &str, text: &str) -> Result<(), SignalError> {
+fn check_signal(name: &str, text: &str) -> Result<(), SignalError> {
     if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
-        return Err(SignalError::Name { bytes_max: limits::NAME_BYTES_MAX });
+        return Err(SignalError::Name);
     }
     if text == NOTHING {
         return Err(SignalError::Empty);
     }
     if text.len() > limits::ENTRY_BYTES_MAX {
-        return Err(SignalError::TooLarge { bytes: text.len(), bytes_max: limits::ENTRY_BYTES_MAX });
+        return Err(SignalError::TooLarge(text.len()));
     }
     Ok(())
+}
+
+impl Attempt {
+    /// The JSON text that somebody recorded as signal `name` ([`Engine::record_signal`](crate::Engine::record_signal)),
+    /// in this and every later attempt; `None`, also for ever, if nobody had recorded it at `until`. If it is not there
+    /// yet, the attempt ends, and whoever records it starts the next one.
+    ///
+    /// In case nobody does, the task looks for it now and then: first after a minute, and less often the longer ago
+    /// `since` is, the moment when what it waits for was handed out; at last every 15 minutes.
+    pub async fn signal(&self, name: &str, since: Timestamp, until: Option<Timestamp>) -> Option<String> {
+        self.check_name(EntryKind::Signal, name).await;
+        if let Some(text) = self.recorded(EntryKind::Signal, name).await {
+            return in_time(text);
+        }
+        let now = self.now();
+        if until.is_some_and(|until| now >= until) {
+            // The first record wins: from now on nobody records this signal, so that all attempts go on without it.
+            let _closing = self.shared().suspend.step_running();
+            return in_time(self.record(EntryKind::Signal, name, NOTHING.to_owned(), None).await);
+        }
+        let poll_at = next_poll(since, now).min(until.unwrap_or(Timestamp::from_ms(u64::MAX)));
+        let _waiting = self.shared().suspend.wait(Wait::Signal { name: name.to_owned(), poll_at });
+        std::future::pending().await
+    }
+
+    /// Has whoever presents the token with this hash record the signal `name` until a moment
+    /// ([`Engine::record_signal_by_token`](crate::Engine::record_signal_by_token)). The token itself stands nowhere:
+    /// who may read the task's journal must not be able to answer in place of its holder.
+    pub async fn admit_token(&self, hash: &str, name: &str, until: Timestamp) {
+        self.check_name(EntryKind::Signal, name).await;
+        match serde_json::to_string(&Token { signal: name.to_owned(), until }) {
+            Ok(text) => drop(self.record(EntryKind::Token, hash, text, None).await),
+            Err(error) => self.abort(Reason::corrupt(format!("a token cannot be written: {error}"))).await,
+        }
+    }
+}
+
+fn in_time(text: String) -> Option<String> {
+    (text != NOTHING).then_some(text)
+}
+
+fn next_poll(since: Timestamp, now: Timestamp) -> Timestamp {
+    let every = Every::growing(
+        Duration::from_millis(limits::SIGNAL_POLL_MS_FIRST),
+        Duration::from_millis(limits::SIGNAL_POLL_MS_MAX),
+    );
+    now.plus_ms(every.pause_ms(now.since_ms(since)))
 }

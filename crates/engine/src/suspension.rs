@@ -1,11 +1,50 @@
-//! How a tool's future is dropped when it waits for something that ends the attempt.
+//! How an attempt ends: with its tool, or by dropping the tool's future when it waits for something that ends the
+//! attempt.
 
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use longhaul_core::{Ask, FailureKind, Suspension, Timestamp};
+use longhaul_core::{Ask, FailureKind, ResultKind, Suspension, Timestamp};
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub enum AttemptEnd {
+    /// The tool returned a result.
+    Completed {
+        /// The result as JSON text.
+        result: String,
+        /// Whether the tool succeeded.
+        kind: ResultKind,
+    },
+    /// The tool returned an error that a retry would not fix.
+    Failed {
+        /// The error in words.
+        message: String,
+        /// The error as JSON text.
+        detail: String,
+    },
+    /// The tool panicked, or failed in another way that is worth a retry.
+    Crashed {
+        /// What is known about it.
+        reason: String,
+    },
+    /// This worker does not have the tool: nothing was run, and another worker may have it.
+    NoSuchTool,
+    /// The tool waits: what [`Attempt::drive`](crate::Attempt::drive) or
+    /// [`Attempt::ask_round`](crate::Attempt::ask_round) returned.
+    Suspended(Suspended),
+}
+
+/// Questions that a tool asked by returning them, and the state that it wants back with the answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// The questions.
+    pub asks: Vec<Ask>,
+    /// The state that the tool wants back, opaque here.
+    pub carry: String,
+}
 
 /// How driving a tool's future ended.
 #[derive(Debug)]
@@ -27,7 +66,6 @@ pub(crate) enum Reason {
     Suspend {
         /// What the next attempt waits for.
         suspension: Suspension,
-        /// The signals among that, by their names.
         signals: Vec<String>,
     },
     /// What the tool did cannot be recorded now, but perhaps later.
@@ -57,7 +95,6 @@ struct Waits {
     driver: Option<Waker>,
 }
 
-/// What a branch of the tool waits for.
 pub(crate) enum Wait {
     /// An answer: ends the attempt.
     Ask(Ask),
@@ -65,7 +102,6 @@ pub(crate) enum Wait {
     Sleep(Timestamp),
     /// A signal: ends the attempt.
     Signal {
-        /// Its name.
         name: String,
         /// When to look for it although nobody woke the task.
         poll_at: Timestamp,
@@ -179,7 +215,6 @@ impl Waits {
     }
 }
 
-/// A branch waits.
 pub(crate) struct Waiting<'a> {
     state: &'a SuspendState,
     number: u64,
@@ -191,7 +226,6 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// A step is running.
 pub(crate) struct StepRunning<'a>(&'a SuspendState);
 
 impl Drop for StepRunning<'_> {

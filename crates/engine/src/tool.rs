@@ -1,8 +1,11 @@
-//! What the engine requires of the code that runs the tool.
+//! What runs the tool of a task, and what the code that cleans up sees of a task that is over.
+
+use std::collections::HashMap;
 
 use async_trait::async_trait;
+use longhaul_core::{Entry, EntryKind, Payload, Task};
 
-use crate::{Attempt, AttemptEnd, Cleaned, Ended};
+use crate::{Attempt, AttemptEnd, Engine, LoadError};
 
 /// Runs the tool of a task for one attempt.
 #[async_trait]
@@ -17,5 +20,55 @@ pub trait ToolRunner: Send + Sync {
     /// such task that was accepted with [cleanup](crate::Call::cleanup). Dropping the future stops it.
     async fn clean(&self, _ended: &Ended) -> Cleaned {
         Cleaned::NoSuchTool
+    }
+}
+
+/// A task that is over, and that its tool did not bring to its end.
+#[derive(Clone)]
+pub struct Ended {
+    engine: Engine,
+    task: Task,
+    request: String,
+    steps: HashMap<String, Payload>,
+}
+
+/// How a try to clean up ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cleaned {
+    /// All is clean.
+    Done,
+    /// It failed, and is to be tried again.
+    Failed {
+        /// What is known about it, for the log.
+        reason: String,
+    },
+    /// This worker does not have the tool, or no cleanup for it: nothing was run, and another worker may have it.
+    NoSuchTool,
+}
+
+impl Ended {
+    pub(crate) fn new(engine: Engine, task: Task, request: String, journal: Vec<Entry>) -> Self {
+        let steps = journal.into_iter().filter(|entry| entry.kind == EntryKind::Step);
+        Self { engine, task, request, steps: steps.map(|entry| (entry.name, entry.value)).collect() }
+    }
+
+    /// The task as it ended.
+    #[must_use]
+    pub const fn task(&self) -> &Task {
+        &self.task
+    }
+
+    /// The request that made the task.
+    #[must_use]
+    pub fn request(&self) -> &str {
+        &self.request
+    }
+
+    /// The JSON text that step `name` recorded; `None` if it recorded nothing, though its work may have been done.
+    pub async fn step(&self, name: &str) -> Result<Option<String>, LoadError> {
+        match self.steps.get(name) {
+            Some(value) => self.engine.load(&self.task.key(), value).await.map(Some),
+            None => Ok(None),
+        }
     }
 }

@@ -1,7 +1,13 @@
 //! A task's variables, a small JSON object that outlives attempts, and what they may be.
 
-use longhaul_core::limits;
+use std::sync::atomic::AtomicU32;
+
+use longhaul_core::{PartsName, TaskEvent, limits};
 use serde_json::{Map, Value};
+
+use crate::Attempt;
+use crate::attempt::Variables;
+use crate::suspension::Reason;
 
 /// The limit that a variable would exceed. It was not set: all variables are unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,19 +44,7 @@ pub enum VariableLimit {
     Unwritable(String),
 }
 
-/// The variables of an attempt, read from the record when they are first needed.
-#[derive(Default)]
-pub(crate) struct Variables {
-    pub(crate) values: Option<Map<String, Value>>,
-    pub(crate) version: u32,
-    /// A write whose answer was lost may still be applied, and would then overwrite a later write of the same attempt.
-    pub(crate) may_land_late: bool,
-}
-
 /// All variables of a task as JSON text.
-///
-/// # Errors
-/// [`VariableLimit::TooLarge`] and [`VariableLimit::Unwritable`]
 pub fn write_variables(values: &Map<String, Value>) -> Result<String, VariableLimit> {
     let text = serde_json::to_string(values).map_err(|error| VariableLimit::Unwritable(error.to_string()))?;
     let (bytes, bytes_max) = (text.len(), limits::VARIABLES_BYTES_MAX);
@@ -58,9 +52,6 @@ pub fn write_variables(values: &Map<String, Value>) -> Result<String, VariableLi
 }
 
 /// Checks that a variable of this name may have this value.
-///
-/// # Errors
-/// [`VariableLimit`]
 pub fn check_variable(name: &str, value: &Value) -> Result<(), VariableLimit> {
     if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
         return Err(VariableLimit::InvalidName { bytes_max: limits::NAME_BYTES_MAX });
@@ -87,6 +78,79 @@ fn check_value(value: &Value, depth_left: usize) -> Result<(), VariableLimit> {
                 check_string(name)?;
                 check_value(field, depth_left)
             })
+        }
+    }
+}
+
+impl Attempt {
+    /// The variable `name` as it was last set, in this attempt or an earlier one.
+    pub async fn variable(&self, name: &str) -> Option<Value> {
+        let mut variables = self.shared().variables.lock().await;
+        self.values(&mut variables).await.get(name).cloned()
+    }
+
+    /// Sets a variable and writes all of them; `null` removes it.
+    ///
+    /// # Errors
+    /// [`VariableLimit`] if the value exceeds a limit. If the store does not answer, the attempt ends instead.
+    pub async fn set_variable(&self, name: &str, value: Value) -> Result<(), VariableLimit> {
+        check_variable(name, &value)?;
+        let mut variables = self.shared().variables.lock().await;
+        let mut values = self.values(&mut variables).await.clone();
+        if value.is_null() {
+            values.remove(name);
+        } else {
+            values.insert(name.to_owned(), value);
+        }
+        if variables.values.as_ref() == Some(&values) {
+            return Ok(());
+        }
+        let text = write_variables(&values)?;
+        if variables.may_land_late {
+            // The next attempt's claim fences off the late write.
+            self.shared().suspend.yield_attempt();
+            return std::future::pending().await;
+        }
+        variables.version += 1;
+        // Until the write is answered, even if the tool drops this future.
+        variables.may_land_late = true;
+        let tries = self.write(text, variables.version).await;
+        variables.may_land_late = tries > 1;
+        variables.values = Some(values);
+        Ok(())
+    }
+
+    /// Writes the variables and returns how many tries that took.
+    async fn write(&self, text: String, version: u32) -> u32 {
+        let (engine, task) = (&self.shared().engine, &self.shared().task);
+        let name = PartsName::Variables { attempt: task.attempt, version };
+        let tries = AtomicU32::new(0);
+        let written = match engine.store_payload(&task.key(), name, text, limits::INLINE_BYTES_MAX).await {
+            Ok(variables) => {
+                let event = TaskEvent::SetVariables { attempt: task.attempt, variables };
+                engine.apply_counting(&task.key(), &event, &tries).await.map(drop)
+            }
+            Err(error) => Err(error.into()),
+        };
+        match written {
+            Ok(()) => tries.into_inner(),
+            Err(error) => self.abort(Reason::Retry(format!("the variables could not be written: {error}"))).await,
+        }
+    }
+
+    async fn values<'a>(&self, variables: &'a mut Variables) -> &'a mut Map<String, Value> {
+        if variables.values.is_none() {
+            variables.values = Some(self.stored_values().await);
+        }
+        variables.values.get_or_insert_default()
+    }
+
+    async fn stored_values(&self) -> Map<String, Value> {
+        let Some(payload) = &self.shared().task.variables else { return Map::new() };
+        let text = self.load_or_abort(payload).await;
+        match serde_json::from_str(&text) {
+            Ok(values) => values,
+            Err(error) => self.abort(Reason::corrupt(format!("the variables cannot be read: {error}"))).await,
         }
     }
 }

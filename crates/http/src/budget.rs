@@ -69,17 +69,14 @@ fn take(counter: &AtomicUsize, bytes: usize, max: usize) -> Result<(), Rejection
     taken.map(|_before| ()).map_err(|_full| Rejection::Busy)
 }
 
-/// A body that is being read.
 pub(crate) struct Intake {
     bytes: Vec<u8>,
     held: Held,
 }
 
 impl Intake {
-    /// Takes what has arrived.
-    ///
-    /// # Errors
-    /// [`Rejection::TooLarge`], or [`Rejection::Busy`] if other bodies have taken what there is.
+    /// Takes what has arrived. Fails with [`Rejection::TooLarge`], or [`Rejection::Busy`] if other bodies have taken
+    /// what there is.
     pub(crate) fn take(&mut self, frame: &Bytes) -> Result<(), Rejection> {
         if frame.len() > BODY_BYTES_MAX - self.bytes.len() {
             return Err(Rejection::TooLarge { bytes_max: BODY_BYTES_MAX });

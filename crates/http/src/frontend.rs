@@ -152,9 +152,7 @@ impl HttpFrontend {
             },
         }
     }
-}
 
-impl HttpFrontend {
     /// The whole body, which has to be JSON if it is posted.
     async fn read_json<B>(&self, parts: &Parts, body: B) -> Result<(Bytes, Held), Rejection>
     where

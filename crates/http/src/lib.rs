@@ -4,7 +4,6 @@
 mod audited;
 mod authority;
 mod budget;
-mod challenge;
 pub mod cors;
 mod frontend;
 mod identify;
@@ -13,9 +12,8 @@ pub mod public;
 mod rejection;
 
 pub use audited::audited;
-pub use challenge::{Challenge, InvalidToken};
 pub use frontend::{Body, DeniedLogIn, HttpFrontend, Sender};
-pub use identify::{Anyone, Identified, Identify};
+pub use identify::{Anyone, Challenge, Identified, Identify, InvalidToken};
 pub use origin_policy::{Host, OriginPolicy};
 pub use rejection::{Rejection, SlowBody};
 

@@ -36,7 +36,6 @@ pub struct OriginPolicy {
     loopback_pages: LoopbackPages,
 }
 
-/// Which hosts are allowed.
 #[derive(Clone, Debug)]
 enum Hosts {
     /// Loopback and these.
@@ -85,9 +84,6 @@ impl OriginPolicy {
     }
 
     /// Checks the `Origin` of a request, if there is one.
-    ///
-    /// # Errors
-    /// [`Rejection::Origin`]
     pub fn check_origin(&self, headers: &HeaderMap) -> Result<(), Rejection> {
         if headers.contains_key(ORIGIN) && self.page(headers).is_none() { Err(Rejection::Origin) } else { Ok(()) }
     }

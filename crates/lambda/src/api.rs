@@ -1,13 +1,16 @@
 //! The API function: an event in, an MCP response out. Nothing runs after the response.
 
 use std::convert::Infallible;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures::future::{Either, select};
+use futures::FutureExt;
+use futures::future::{BoxFuture, Either, select};
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HeaderName, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use lambda_http::request::{LambdaRequest, RequestContext};
 use lambda_http::{Adapter, LambdaEvent, RequestExt};
@@ -18,10 +21,10 @@ use longhaul_mcp::{Body, McpServer};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
-use crate::buffered::Whole;
+use crate::buffered::{self, Whole};
 use crate::caller::{AwsCaller, source_address};
 use crate::metrics::EmbeddedMetrics;
-use crate::{ApiConfig, Auth, HttpEvent, Responses, buffered, stream, streamed};
+use crate::{ApiConfig, Auth, HttpEvent, Responses, streamed};
 
 /// How long before the function's deadline a request is abandoned, so that there is time to tell the client.
 const RESERVE_MS: u64 = 500;
@@ -36,7 +39,6 @@ enum Pages {
     /// Those that are listed may. A function URL and an HTTP API know the list too, answer browsers that ask before a
     /// request, and say in each answer who may read it: saying it twice would make browsers refuse the answer.
     Listed,
-    /// None may.
     None,
 }
 
@@ -120,7 +122,7 @@ impl Api {
         let Some(left_ms) = time_left_ms(deadline, self.clock.now()) else { return answered.await };
         let gives_up_at = self.clock.now().plus_ms(left_ms);
         match select(answered, self.clock.sleep_ms(left_ms)).await {
-            Either::Left((answer, _)) => answer.map(|body| stream::until(gives_up_at, &self.clock, &span, body)),
+            Either::Left((answer, _)) => answer.map(|body| until(gives_up_at, &self.clock, &span, body)),
             Either::Right(_) => {
                 span.in_scope(|| tracing::warn!("a request took too long and was abandoned"));
                 Rejection::TooSlow.into_response()
@@ -205,5 +207,53 @@ fn bytes_of(body: lambda_http::Body) -> Bytes {
         lambda_http::Body::Text(text) => text.into(),
         lambda_http::Body::Binary(bytes) => bytes.into(),
         _ => Bytes::new(),
+    }
+}
+
+/// The body, ended at `gives_up_at` unless it has ended by itself; it is polled within `span`. A body of known size is
+/// complete already and is returned as it is.
+pub(crate) fn until(gives_up_at: Timestamp, clock: &Arc<dyn Clock>, span: &Span, body: Body) -> Body {
+    if body.size_hint().exact().is_some() {
+        return body;
+    }
+    let clock = Arc::clone(clock);
+    let gives_up = async move {
+        let left_ms = gives_up_at.since_ms(clock.now());
+        clock.sleep_ms(left_ms).await;
+    };
+    Bounded { body, gives_up: gives_up.boxed(), span: span.clone() }.boxed_unsync()
+}
+
+struct Bounded {
+    body: Body,
+    gives_up: BoxFuture<'static, ()>,
+    span: Span,
+}
+
+impl http_body::Body for Bounded {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let span = self.span.clone();
+        let _entered = span.enter();
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            return Poll::Ready(frame);
+        }
+        self.gives_up.poll_unpin(context).map(|()| {
+            tracing::warn!("a stream was still open shortly before the function's deadline, and was closed");
+            None
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -23,7 +23,6 @@ const ENVELOPE_BYTES: usize = 256;
 /// Bytes around a header's name and value: `"":"",`.
 const HEADER_BYTES: usize = 6;
 
-/// The id of a request.
 #[derive(Deserialize)]
 struct Asked<'a> {
     #[serde(borrow, default)]

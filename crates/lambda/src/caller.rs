@@ -18,35 +18,24 @@ use longhaul_oauth::ResourceServer;
 
 pub use self::signed::OnBehalf;
 pub use self::token::TokenClaims;
-use crate::{Auth, IamOwner};
+use crate::Auth;
 
 /// Identifies callers in one of the ways of [`Auth`].
 #[derive(Debug)]
-pub enum AwsCaller {
-    /// By the signature that AWS checked.
-    Iam(IamOwner),
-    /// By the signature that AWS checked; one role says for which user it calls.
-    IamOnBehalf(IamOwner, OnBehalf),
-    /// By the token that the authorizer checked; and where callers log in, if that is known.
-    Gateway(TokenClaims, Option<Box<ResourceServer>>),
-    /// By the token that is checked here.
-    Oauth(Box<ResourceServer>),
-    /// Not at all.
-    Anonymous,
+pub(crate) struct AwsCaller {
+    auth: Auth,
+    /// Verifies access tokens, and says where callers log in.
+    resource: Option<ResourceServer>,
 }
 
 impl AwsCaller {
-    /// Identifies callers by `auth`.
-    #[must_use]
-    pub fn new(auth: Auth, clock: Arc<dyn Clock>) -> Self {
-        let resource = |config, clock| Box::new(ResourceServer::new(config, clock));
-        match auth {
-            Auth::Iam(owner) => Self::Iam(owner),
-            Auth::IamOnBehalf(owner, trusted) => Self::IamOnBehalf(owner, trusted),
-            Auth::Gateway(claims, published) => Self::Gateway(claims, published.map(|config| resource(*config, clock))),
-            Auth::Oauth(config) => Self::Oauth(resource(*config, clock)),
-            Auth::Anonymous => Self::Anonymous,
-        }
+    pub(crate) fn new(auth: Auth, clock: Arc<dyn Clock>) -> Self {
+        let config = match &auth {
+            Auth::Gateway(_, published) => published.clone(),
+            Auth::Oauth(config) => Some(config.clone()),
+            Auth::Iam(_) | Auth::IamOnBehalf(..) | Auth::Anonymous => None,
+        };
+        Self { auth, resource: config.map(|config| ResourceServer::new(*config, clock)) }
     }
 }
 
@@ -55,17 +44,17 @@ impl Identify for AwsCaller {
     async fn identify(&self, request: &Parts) -> Result<Identified, Rejection> {
         let authorizer = authorizer(request);
         let iam = || authorizer.and_then(|authorizer| authorizer.iam.as_ref()).ok_or(Rejection::NotSigned);
-        match self {
-            Self::Anonymous => Ok(OwnerId::of(Identity::Anonymous).into()),
-            Self::Iam(owner) => {
+        match (&self.auth, &self.resource) {
+            (Auth::Anonymous, _) => Ok(OwnerId::of(Identity::Anonymous).into()),
+            (Auth::Iam(owner), _) => {
                 let principal = signed::signed(iam()?, *owner).ok_or(Rejection::NotSigned)?;
                 Ok(Identified { principal, challenge: Challenge::default() })
             }
-            Self::IamOnBehalf(owner, trusted) => {
+            (Auth::IamOnBehalf(owner, trusted), _) => {
                 let principal = signed::signed_on_behalf(iam()?, *owner, trusted, &request.headers)?;
                 Ok(Identified { principal, challenge: Challenge::default() })
             }
-            Self::Gateway(claims, published) => {
+            (Auth::Gateway(claims, _), published) => {
                 let challenge = published.as_ref().map(|resource| resource.challenge_at(domain(request)));
                 let challenge = challenge.unwrap_or_default();
                 let jwt = authorizer.and_then(|authorizer| authorizer.jwt.as_ref());
@@ -74,16 +63,13 @@ impl Identify for AwsCaller {
                     None => Err(not_logged_in(&challenge)),
                 }
             }
-            Self::Oauth(resource) => resource.identify_at(domain(request), &request.headers).await,
+            (Auth::Oauth(_), Some(resource)) => resource.identify_at(domain(request), &request.headers).await,
+            (Auth::Oauth(_), None) => Err(not_logged_in(&Challenge::default())),
         }
     }
 
     fn document(&self, request: &Parts) -> Option<Bytes> {
-        match self {
-            Self::Oauth(resource) => resource.document_at(domain(request), request.uri.path()),
-            Self::Gateway(_, Some(resource)) => resource.document_at(domain(request), request.uri.path()),
-            Self::Iam(_) | Self::IamOnBehalf(..) | Self::Gateway(_, None) | Self::Anonymous => None,
-        }
+        self.resource.as_ref()?.document_at(domain(request), request.uri.path())
     }
 }
 

@@ -93,17 +93,11 @@ pub struct WorkerConfig {
 
 impl ApiConfig {
     /// Reads the configuration of the API function.
-    ///
-    /// # Errors
-    /// [`SettingsError`], with every fault.
     pub fn read(env: &dyn EnvSource) -> Result<Self, SettingsError> {
         Self::of(&Values::read(Place::Api, &[&table::ALL], &Flags::new(), env)?)
     }
 
     /// The configuration of the API function from `values`, which may have an application's settings too.
-    ///
-    /// # Errors
-    /// [`SettingsError`]
     pub fn of(values: &Values) -> Result<Self, SettingsError> {
         Ok(Self {
             common: common(values)?,
@@ -127,17 +121,11 @@ impl ApiConfig {
 
 impl WorkerConfig {
     /// Reads the configuration of the worker function.
-    ///
-    /// # Errors
-    /// [`SettingsError`], with every fault.
     pub fn read(env: &dyn EnvSource) -> Result<Self, SettingsError> {
         Self::of(&Values::read(Place::Worker, &[&table::ALL], &Flags::new(), env)?)
     }
 
     /// The configuration of the worker function from `values`, which may have an application's settings too.
-    ///
-    /// # Errors
-    /// [`SettingsError`]
     pub fn of(values: &Values) -> Result<Self, SettingsError> {
         Ok(Self {
             common: common(values)?,

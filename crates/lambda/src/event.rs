@@ -78,7 +78,6 @@ fn of_http_api(mut event: ApiGatewayV2httpRequest) -> ApiGatewayV2httpRequest {
     event
 }
 
-/// An event of a REST API (payload format 1.0).
 fn of_rest_api(mut event: ApiGatewayProxyRequest) -> ApiGatewayProxyRequest {
     let stage = event.request_context.stage.take();
     let sent = event.path.unwrap_or_default();

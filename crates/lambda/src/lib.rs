@@ -13,16 +13,13 @@ mod event;
 mod logs;
 pub mod metrics;
 mod publisher;
-mod record;
 mod sandbox;
-mod stream;
 mod streamed;
 mod unclaimed;
-mod webhooks;
 mod worker;
 
 pub use api::Api;
-pub use caller::{AwsCaller, OnBehalf, TokenClaims};
+pub use caller::{OnBehalf, TokenClaims};
 pub use config::{ApiConfig, Auth, Common, IamOwner, Responses, WorkerConfig};
 pub use event::HttpEvent;
 pub use logs::{LogSettings, init_logs, json_logs};

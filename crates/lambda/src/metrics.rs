@@ -48,7 +48,6 @@ pub struct EmbeddedMetrics {
     out: Mutex<Box<dyn Write + Send>>,
 }
 
-/// One number.
 struct Metric {
     name: &'static str,
     unit: &'static str,

@@ -26,7 +26,6 @@ pub struct Publisher {
     endpoints: Endpoints,
 }
 
-/// A notification, and the record that it is from.
 struct Due<'a> {
     record: &'a StreamRecord,
     notification: Notification,
@@ -93,7 +92,6 @@ fn add_failure(response: &mut SqsBatchResponse, record: &StreamRecord, why: &str
     response.add_failure(sequence_number);
 }
 
-/// What a record publishes, if anything.
 fn notification(record: &StreamRecord) -> Result<Option<Notification>, String> {
     let change = record.task_change().map_err(|error| with_causes(&error))?;
     Ok(change.and_then(|change| match &change.before {

@@ -1,20 +1,21 @@
 //! What a sandbox sets up once, before its first event: clients, the first connections, the engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use longhaul_aws::clients::{Clients, SdkConfig, function_config};
 use longhaul_aws::{DynamoStore, EventBus, QuotaMode, SECRET, SqsQueue, ToolSecretError, read_tool_secrets};
 use longhaul_core::ports::{StoreError, WorkQueue};
 use longhaul_core::{Clock, IdSource, ToolClass};
-use longhaul_engine::{AttemptLimit, Engine, Ports};
+use longhaul_engine::{AttemptLimit, Engine, Ports, ToolRunner};
 use longhaul_mcp::{McpServer, McpSettings, Policies};
+use longhaul_push::{Endpoints, SecretSource, WebhookDeliveryRunner, read, read_without_secrets};
 use longhaul_settings::EnvSource;
 
 use crate::api::Api;
 use crate::metrics::EmbeddedMetrics;
 use crate::worker::{DeadLetters, Worker};
-use crate::{ApiConfig, Common, Publisher, WorkerConfig, webhooks};
+use crate::{ApiConfig, Common, Publisher, WorkerConfig};
 
 /// What a sandbox is not to find for itself: time, randomness, and its environment.
 #[derive(Clone)]
@@ -57,9 +58,6 @@ pub enum StartError {
 
 /// Sets up the API function. The policies say which queue the work of a tool is sent to. Reading the secret that all
 /// instances share is the first call to the table, so connection and handshake are done before the first event.
-///
-/// # Errors
-/// [`StartError`]
 pub async fn start_api(
     config: &ApiConfig,
     world: World,
@@ -83,9 +81,6 @@ pub async fn start_api(
 }
 
 /// Sets up the worker function. The policies say which queue the work of a tool is sent to.
-///
-/// # Errors
-/// [`StartError`]
 pub async fn start_worker(
     config: &WorkerConfig,
     world: World,
@@ -108,19 +103,16 @@ pub async fn start_worker(
         .with_own_queues(queues.of_classes(&config.common, policies));
     let engine = places.into_iter().fold(engine, Engine::limited_by);
     let server = build(engine.clone(), McpSettings::new(secret));
-    let runner = webhooks::runner(config, &aws, &*clock, server.runner(), &engine).await?;
+    let runner = webhook_runner(config, &aws, &*clock, server.runner(), &engine).await?;
     let worker = Worker::new(engine, runner, dead_letters, config.concurrency).keeps_schedules_of(server);
     let of_classes = config.common.class_queues.values();
     Ok(of_classes.fold(worker, |worker, url| worker.and_takes_from(url, queues.at(url))))
 }
 
 /// Sets up the publisher function, which tells `bus`.
-///
-/// # Errors
-/// [`StartError`]
 pub async fn start_publisher(config: &WorkerConfig, bus: &str, world: World) -> Result<Publisher, StartError> {
     let aws = world.aws();
-    let endpoints = webhooks::without_secrets(config)?;
+    let endpoints = endpoints_without_secrets(config)?;
     let clients = Clients::new(&aws);
     let store = store(&clients, &config.common, &world);
     store.connect().await.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
@@ -131,7 +123,6 @@ pub async fn start_publisher(config: &WorkerConfig, bus: &str, world: World) -> 
     Ok(Publisher::new(engine(&config.common, store, queue, world, metrics), bus, endpoints))
 }
 
-/// Makes the queues of a sandbox.
 struct Queues<'a> {
     clients: Clients,
     dead_letter_url: &'a str,
@@ -162,9 +153,6 @@ impl Queues<'_> {
 }
 
 /// Reads the secrets of the tools, by the tools' names for them.
-///
-/// # Errors
-/// [`StartError::Secret`]
 pub async fn tool_secrets(config: &WorkerConfig, world: &World) -> Result<BTreeMap<String, String>, StartError> {
     if config.secret_arns.is_empty() {
         return Ok(BTreeMap::new());
@@ -192,4 +180,63 @@ fn engine(
 ) -> Engine {
     let ports = Ports { store: Arc::new(store), queue, clock: world.clock, ids: world.ids };
     Engine::new(ports, config.server.engine).observed_by(metrics)
+}
+
+/// The services that have secrets, as sources name them before the ARN.
+const SERVICES: [&str; 2] = ["secretsmanager", "ssm"];
+
+/// Who is told, for a function that signs nothing.
+fn endpoints_without_secrets(config: &WorkerConfig) -> Result<Endpoints, StartError> {
+    let Some(text) = &config.webhooks else { return Ok(Endpoints::default()) };
+    read_without_secrets(text, config.reach).map(|(endpoints, _)| endpoints).map_err(StartError::Webhooks)
+}
+
+/// The runner of a worker: one that sends webhooks if there are any. Their secrets are read now.
+async fn webhook_runner(
+    config: &WorkerConfig,
+    aws: &SdkConfig,
+    clock: &dyn Clock,
+    tools: Arc<dyn ToolRunner>,
+    engine: &Engine,
+) -> Result<Arc<dyn ToolRunner>, StartError> {
+    let Some(text) = &config.webhooks else { return Ok(tools) };
+    let (_, sources) = read_without_secrets(text, config.reach).map_err(StartError::Webhooks)?;
+    let secrets = Secrets(read_tool_secrets(aws, &arns(&sources), clock).await?);
+    let endpoints = read(text, &secrets, config.reach).map_err(StartError::Webhooks)?;
+    Ok(Arc::new(WebhookDeliveryRunner::new(tools, engine.clone(), endpoints, config.reach)))
+}
+
+/// The ARNs of secrets, by the sources that name them.
+fn arns(sources: &BTreeSet<String>) -> BTreeMap<String, String> {
+    sources.iter().filter_map(|source| Some((source.clone(), arn(source)?.to_owned()))).collect()
+}
+
+/// The ARN in a source such as `secretsmanager:arn:aws:secretsmanager:…`.
+fn arn(source: &str) -> Option<&str> {
+    source.split_once(':').filter(|(service, _)| SERVICES.contains(service)).map(|(_, arn)| arn)
+}
+
+struct Secrets(BTreeMap<String, String>);
+
+impl SecretSource for Secrets {
+    fn secret(&self, source: &str) -> Result<String, String> {
+        let text = self.0.get(source).cloned();
+        text.ok_or_else(|| "has no source: write `secretsmanager:ARN` or `ssm:ARN`".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_named_by_their_service_and_arn() {
+        let secret = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:hook-AbCdEf";
+        assert_eq!(arn(&format!("secretsmanager:{secret}")), Some(secret));
+        assert_eq!(arn("ssm:arn:aws:ssm:eu-west-1:1:parameter/hook"), Some("arn:aws:ssm:eu-west-1:1:parameter/hook"));
+        for other in ["env:SECRET", "file:secret", "whsec_abc", secret] {
+            assert_eq!(arn(other), None, "{other}");
+            assert!(Secrets(BTreeMap::new()).secret(other).is_err());
+        }
+    }
 }

@@ -91,7 +91,6 @@ where
     Ok(())
 }
 
-/// The answer to an event.
 async fn answered<F, A>(
     answer: &F,
     event: &[u8],

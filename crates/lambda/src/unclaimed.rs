@@ -24,7 +24,6 @@ const STREAM: &str = "aws:dynamodb";
 /// What the worker's program is invoked with.
 #[derive(Debug)]
 pub(crate) enum WorkerEvent {
-    /// Messages of a queue.
     Messages(SqsEvent),
     /// Records of the table's stream.
     Records(StreamEvent),

@@ -13,14 +13,13 @@ use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::FutureExt;
 use futures::future::{Either, join_all, select};
 use lambda_runtime::LambdaEvent;
-use longhaul_aws::StreamEvent;
+use longhaul_aws::{StreamEvent, TRACE_ATTRIBUTE, UnreadableMessage, read_delivered};
 use longhaul_core::Timestamp;
 use longhaul_core::ports::{Delivery, QueueError, WorkQueue};
 use longhaul_engine::{Disposition, Engine, ToolRunner, WorkerSignals};
 use longhaul_mcp::McpServer;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::record::{self, Source, Unreadable};
 use crate::unclaimed::{self, WorkerEvent};
 
 /// How long before the function's deadline an attempt is aborted, so that there is time to record it.
@@ -53,7 +52,7 @@ impl DeadLetters {
     /// The queue at `url`, which `queue` reaches.
     #[must_use]
     pub fn new(queue: Arc<dyn WorkQueue>, url: &str) -> Self {
-        Self { queue, name: record::queue_name(url).to_owned() }
+        Self { queue, name: queue_name(url).to_owned() }
     }
 }
 
@@ -91,7 +90,7 @@ impl Worker {
     /// The same function, which also takes what comes from the queue at `url`, which `queue` reaches: that of a class.
     #[must_use]
     pub fn and_takes_from(mut self, url: &str, queue: Arc<dyn WorkQueue>) -> Self {
-        self.of_classes.insert(record::queue_name(url).to_owned(), self.engine.clone().delivered_by(queue));
+        self.of_classes.insert(queue_name(url).to_owned(), self.engine.clone().delivered_by(queue));
         self
     }
 
@@ -155,12 +154,12 @@ impl Worker {
     }
 
     async fn run_record(&self, record: &SqsMessage, batch: &Batch) -> Reported {
-        if record::is_tick(record) {
+        if is_tick(record) {
             self.look_at_schedules().await;
             return Reported::Acknowledged;
         }
-        let source = record::source(record, &self.dead_letters.name);
-        let delivery = match record::delivery(record) {
+        let source = source_of(record, &self.dead_letters.name);
+        let delivery = match delivery_of(record) {
             Ok(delivery) => delivery,
             Err(unreadable) => return self.put_aside(record, source, &unreadable).await,
         };
@@ -251,7 +250,7 @@ impl Worker {
 
     /// The engine for the deliveries of the queue that `record` comes from.
     fn engine_of(&self, record: &SqsMessage) -> &Engine {
-        record::queue_of(record).and_then(|queue| self.of_classes.get(queue)).unwrap_or(&self.engine)
+        queue_of(record).and_then(|queue| self.of_classes.get(queue)).unwrap_or(&self.engine)
     }
 
     fn now(&self) -> Timestamp {
@@ -267,5 +266,81 @@ async fn hide(engine: &Engine, delivery: &Delivery) {
 fn log_failure(changed: Result<(), QueueError>) {
     if let Err(error) = changed {
         tracing::warn!(error = &error as &dyn std::error::Error, "the queue did not answer");
+    }
+}
+
+/// The attribute of a record that says how often its message was received.
+const RECEIVES: &str = "ApproximateReceiveCount";
+
+/// Which queue a record comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// The work queue, or that of a class.
+    Work,
+    /// The queue for messages that were delivered too often.
+    DeadLetters,
+}
+
+/// Why a record cannot be processed.
+#[derive(Debug, thiserror::Error)]
+enum Unreadable {
+    /// Its body does not name a task.
+    #[error("the body cannot be read")]
+    Body(#[source] UnreadableMessage),
+    /// It has no receipt handle, so its message can be neither extended nor deleted.
+    #[error("there is no receipt handle")]
+    NoReceipt,
+}
+
+/// What a body says if it is not about a task: "look at the schedules". Nothing in it is believed but that.
+#[derive(serde::Deserialize)]
+struct Tick {
+    #[serde(rename = "lookAtSchedules")]
+    _look_at_schedules: serde_json::Value,
+}
+
+/// Whether `record` tells the worker to look at the schedules of its server.
+fn is_tick(record: &SqsMessage) -> bool {
+    record.body.as_deref().is_some_and(|body| serde_json::from_str::<Tick>(body).is_ok())
+}
+
+/// Where `record` comes from. A dead letter is recognised by its queue, so that one binary serves both queues, in two
+/// functions or in one.
+fn source_of(record: &SqsMessage, dead_letter_queue: &str) -> Source {
+    if queue_of(record) == Some(dead_letter_queue) { Source::DeadLetters } else { Source::Work }
+}
+
+fn queue_of(record: &SqsMessage) -> Option<&str> {
+    record.event_source_arn.as_deref().and_then(|arn| arn.rsplit(':').next())
+}
+
+fn queue_name(url: &str) -> &str {
+    url.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
+}
+
+fn delivery_of(record: &SqsMessage) -> Result<Delivery, Unreadable> {
+    let trace = record.message_attributes.get(TRACE_ATTRIBUTE).and_then(|attribute| attribute.string_value.as_deref());
+    let body = record.body.as_deref().unwrap_or_default();
+    let (message, purpose) = read_delivered(body, trace).map_err(Unreadable::Body)?;
+    let receipt = record.receipt_handle.clone().filter(|receipt| !receipt.is_empty()).ok_or(Unreadable::NoReceipt)?;
+    let receives = record.attributes.get(RECEIVES).and_then(|count| count.parse().ok()).unwrap_or(1);
+    Ok(Delivery { message, receipt, receives, purpose })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dead_letters_are_known_by_their_queue() {
+        let dead = queue_name("http://127.0.0.1:4566/000000000000/tasks-dead");
+        let record = |queue: &str| {
+            let mut record = SqsMessage::default();
+            record.event_source_arn = Some(format!("arn:aws:sqs:eu-west-1:111122223333:{queue}"));
+            record
+        };
+        assert_eq!(source_of(&record("tasks-dead"), dead), Source::DeadLetters);
+        assert_eq!(source_of(&record("tasks"), dead), Source::Work);
+        assert_eq!(source_of(&SqsMessage::default(), dead), Source::Work);
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::clip::{CUT, TAIL_CHARS, VALUE_CHARS_MAX};
+use crate::text::{CUT, TAIL_CHARS, VALUE_CHARS_MAX};
 
 /// A place for lines of JSON, in which every text is clipped. The formatter has escaped control characters.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,6 @@ impl<W: Write> Write for Clipping<W> {
     }
 }
 
-/// The same JSON with shorter texts.
 fn clipped(line: &str) -> String {
     let mut short = String::with_capacity(line.len().min(4_096));
     let mut rest = line;

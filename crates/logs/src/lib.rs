@@ -6,13 +6,11 @@
 //! [`AuditLog`] writes the audit log, whatever the filter of all other lines says.
 
 mod audit;
-mod clip;
 mod json;
 mod payloads;
 mod text;
 
 pub use audit::{AuditLog, Audited, LineFormat, audited};
-pub use clip::VALUE_CHARS_MAX;
 pub use json::JsonLines;
 pub use payloads::{Payloads, without_payloads};
-pub use text::text_fields;
+pub use text::{VALUE_CHARS_MAX, text_fields};

@@ -6,12 +6,11 @@ use std::borrow::Cow;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, Response};
+use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, JsonObject, ProtocolVersion, RequestId};
-use rmcp::{ErrorData, ServerHandler};
 
 use crate::Body;
-use crate::shared::Shared;
-use crate::shared::wire::Pipes;
+use crate::shared::handler::Pipes;
 
 /// The handler behind one interface.
 #[async_trait]
@@ -30,13 +29,12 @@ pub(crate) trait Backend: Send + Sync {
     /// Refuses a tool that does not exist (`-32602`).
     async fn must_have(&self, tool: &str) -> Result<(), ErrorData>;
 
-    /// Checks the arguments of a call before it becomes a task; see [`crate::shared::arguments::check`].
-    async fn check_arguments(&self, tool: &str, arguments: &mut Option<JsonObject>) -> Result<(), String>;
+    /// Refuses arguments that do not match the tool's input schema, before there is a task (`-32602`).
+    async fn check_arguments(&self, tool: &str, arguments: &mut Option<JsonObject>) -> Result<(), ErrorData>;
 
     /// Whether the handler says that it tells of changes of resources, and of this one if one is named.
     fn tells_of_changes(&self, resource: Option<&str>) -> bool;
 
-    /// The revisions that the handler supports.
     fn revisions(&self) -> Cow<'static, [ProtocolVersion]>;
 }
 
@@ -51,22 +49,4 @@ impl Conversation {
     pub(crate) const fn new(pipes: Pipes, running: Box<dyn Any + Send + Sync>) -> Self {
         Self { pipes, _running: running }
     }
-}
-
-/// Refuses a tool that does not exist. A handler written by hand may have tools and not implement `get_tool`, so a
-/// "no" counts only if it says "yes" to another tool, or if its list has others.
-///
-/// # Errors
-/// `-32602`
-pub(crate) async fn must_have<H: ServerHandler>(handler: &H, shared: &Shared, tool: &str) -> Result<(), ErrorData> {
-    if handler.get_tool(tool).is_some() {
-        return Ok(());
-    }
-    let Shared { policies, schemas, .. } = shared;
-    let names_tools = policies.named().any(|(name, _)| handler.get_tool(name).is_some());
-    // The start of the server has found the tools that are named, and knows no others.
-    if names_tools || (!policies.names(tool) && schemas.lack(handler, tool).await) {
-        return Err(ErrorData::invalid_params(format!("there is no tool `{tool}`"), None));
-    }
-    Ok(())
 }

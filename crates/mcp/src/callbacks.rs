@@ -1,20 +1,22 @@
-//! Answers requests with the token of a callback. The token is the right to send its value: who sends it is no matter.
+//! Callbacks: their tokens, and the answers to requests with one. A token says which task, and has a secret whose hash
+//! is in the task's journal. So nobody can forge one, it is good for one signal of one task, and every instance
+//! verifies it without a key. The token is the right to send its value: who sends it is no matter.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use longhaul_audit::{Entry, Event, Outcome};
-use longhaul_core::{TaskKey, limits};
+use longhaul_core::{IdSource, OwnerId, TaskId, TaskKey, limits};
 use longhaul_engine::{SignalError, SignalRecorded};
 use serde::de::IgnoredAny;
 use serde_json::json;
 
 use crate::Body;
-use crate::shared::Shared;
-use crate::shared::body::json as json_body;
-use crate::shared::callback_token::CallbackToken;
-use crate::shared::weight::Weight;
+use crate::shared::memory::Weight;
+use crate::shared::reply::json as json_body;
+use crate::shared::{Shared, derived};
 
-/// What became of a callback, in the words of its answer.
 struct Answer(StatusCode, &'static str, Option<u64>);
 
 impl Answer {
@@ -41,7 +43,6 @@ impl Answer {
     }
 }
 
-/// Answers whoever sends this value with this token.
 pub(crate) async fn answer(shared: &Shared, token: &str, value: &[u8]) -> Response<Body> {
     take(shared, token, value).await.into_response()
 }
@@ -103,5 +104,70 @@ fn value_of(body: &[u8]) -> Result<&str, Answer> {
     match serde_json::from_str::<IgnoredAny>(text) {
         Ok(_value) => Ok(text),
         Err(_no_json) => Err(Answer::NOT_JSON),
+    }
+}
+
+const OWNER_BYTES: usize = 32;
+const TASK_BYTES: usize = 16;
+const SECRET_BYTES: usize = 32;
+
+/// A token. Its text has 107 characters, of letters, digits, `-` and `_`.
+pub(crate) struct CallbackToken {
+    pub(crate) task: TaskKey,
+    secret: [u8; SECRET_BYTES],
+}
+
+impl CallbackToken {
+    pub(crate) fn random(task: TaskKey, ids: &dyn IdSource) -> Self {
+        let mut secret = [0; SECRET_BYTES];
+        ids.fill(&mut secret);
+        Self { task, secret }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let bytes = [self.task.owner.as_bytes().as_slice(), self.task.id.as_bytes().as_slice(), &self.secret].concat();
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The token with this text; `None` for what cannot be one.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (owner, rest) = bytes.split_first_chunk::<OWNER_BYTES>()?;
+        let (task, secret) = rest.split_first_chunk::<TASK_BYTES>()?;
+        let task = TaskKey::new(OwnerId::from_bytes(*owner), TaskId::from_bytes(*task).ok()?);
+        Some(Self { task, secret: secret.try_into().ok()? })
+    }
+
+    pub(crate) fn hash(&self) -> String {
+        derived::digits(derived::hash(&[b"callback", &self.secret]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_testkit::{SeededIds, given};
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_as_it_was_handed_out_and_nothing_else_is() {
+        let ids = SeededIds::new(1);
+        let token = CallbackToken::random(given::task(&ids, given::owner("alice"), given::NOW).key(), &ids);
+        let text = token.text();
+        assert_eq!(text.len(), 107);
+        let read = CallbackToken::read(&text).unwrap();
+        assert_eq!((read.task, read.hash()), (token.task, token.hash()));
+        assert_ne!(CallbackToken::random(token.task, &ids).hash(), token.hash());
+        for wrong in [
+            "",
+            "x",
+            "/",
+            &text[1..],
+            &format!("{text}A"),
+            &format!("{text}="),
+            &text.replace(char::is_alphabetic, "%"),
+        ] {
+            assert!(CallbackToken::read(wrong).is_none(), "{wrong}");
+        }
     }
 }

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::policy::{Cleaner, Policies};
-use crate::shared::record::StoredCall;
-use crate::shared::verified_caller::VerifiedCaller;
+use crate::shared::accept::StoredCall;
+use crate::shared::caller::VerifiedCaller;
 
 /// A task that is over, and that its tool did not bring to its end: what the code that cleans up after it sees.
 /// `Server::clean_up` says when that runs. Clones are the same task.
@@ -87,7 +87,6 @@ impl From<EndedTaskError> for ErrorData {
 }
 
 impl EndedTask {
-    /// Reads what every cleanup sees.
     fn read(ended: Ended) -> Result<Self, String> {
         let call: StoredCall = serde_json::from_str(ended.request())
             .map_err(|error| format!("the stored call cannot be read: {error}"))?;
@@ -124,9 +123,6 @@ impl EndedTask {
 
     /// The arguments of the call, as the type that the tool takes in its
     /// [`Parameters`](rmcp::handler::server::wrapper::Parameters).
-    ///
-    /// # Errors
-    /// [`EndedTaskError::WrongType`]
     pub fn arguments<T: DeserializeOwned>(&self) -> Result<T, EndedTaskError> {
         let arguments = Value::Object(self.0.arguments.clone().unwrap_or_default());
         serde_json::from_value(arguments)

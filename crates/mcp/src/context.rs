@@ -19,16 +19,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::VerifiedCaller;
 
-mod callback;
 mod calling;
-mod calls;
 mod input;
 mod plain;
-mod polling;
 mod progress;
 mod variables;
+mod waiting;
 
-pub(crate) use calls::Calls;
+pub(crate) use calling::Tools;
 pub use input::{Answer, InputResponse};
 pub(crate) use plain::{PlainCall, PlainEnd, Rounds, Start as PlainStart};
 pub use progress::{Amount, ProgressReport};
@@ -69,8 +67,8 @@ struct Inner {
     /// What the client answered before this call became a task, or in earlier rounds of a plain call.
     given: BTreeMap<String, Value>,
     caller: Option<VerifiedCaller>,
-    /// Makes its calls of other tools, in a task.
-    calls: Option<Arc<dyn Calls>>,
+    /// What it calls other tools with, in a task.
+    tools: Option<Tools>,
 }
 
 enum Run {
@@ -84,9 +82,9 @@ impl TaskContext {
         capabilities: ClientCapabilities,
         given: BTreeMap<String, Value>,
         caller: Option<VerifiedCaller>,
-        calls: Arc<dyn Calls>,
+        tools: Tools,
     ) -> Self {
-        Self(Arc::new(Inner { run: Run::Task(attempt), capabilities, given, caller, calls: Some(calls) }))
+        Self(Arc::new(Inner { run: Run::Task(attempt), capabilities, given, caller, tools: Some(tools) }))
     }
 
     pub(crate) fn plain(
@@ -95,7 +93,15 @@ impl TaskContext {
         given: BTreeMap<String, Value>,
         caller: Option<VerifiedCaller>,
     ) -> Self {
-        Self(Arc::new(Inner { run: Run::Plain(call), capabilities, given, caller, calls: None }))
+        Self(Arc::new(Inner { run: Run::Plain(call), capabilities, given, caller, tools: None }))
+    }
+
+    /// The attempt of a task; `None` in a plain call.
+    fn attempt(&self) -> Option<&Attempt> {
+        match &self.0.run {
+            Run::Task(attempt) => Some(attempt),
+            Run::Plain(_) => None,
+        }
     }
 
     /// Runs `run` once and records its value; later attempts get the recorded value and do not run it again.
@@ -205,19 +211,13 @@ impl TaskContext {
     /// How many times the task was started, this time included. In a plain call always 1.
     #[must_use]
     pub fn attempt(&self) -> u32 {
-        match &self.0.run {
-            Run::Task(attempt) => attempt.task().attempt,
-            Run::Plain(_) => 1,
-        }
+        self.attempt().map_or(1, |attempt| attempt.task().attempt)
     }
 
     /// When the task fails if it has not ended by then. `None` in a plain call, which ends when its caller leaves.
     #[must_use]
     pub fn deadline(&self) -> Option<SystemTime> {
-        match &self.0.run {
-            Run::Task(attempt) => UNIX_EPOCH.checked_add(Duration::from_millis(attempt.task().deadline().as_ms())),
-            Run::Plain(_) => None,
-        }
+        UNIX_EPOCH.checked_add(Duration::from_millis(self.attempt()?.task().deadline().as_ms()))
     }
 
     /// How much longer this call may run in one piece: until the worker that runs it has to end, less the time in which
@@ -226,10 +226,7 @@ impl TaskContext {
     /// call.
     #[must_use]
     pub fn attempt_left(&self) -> Option<Duration> {
-        match &self.0.run {
-            Run::Task(attempt) => attempt.left_ms().map(Duration::from_millis),
-            Run::Plain(_) => None,
-        }
+        self.attempt()?.left_ms().map(Duration::from_millis)
     }
 
     /// Who made this call, as it was verified when it was made: the same in every attempt, on every machine, however
@@ -256,10 +253,7 @@ impl TaskContext {
     /// have something for it. `None` in a plain call.
     #[must_use]
     pub fn task_key(&self) -> Option<TaskKey> {
-        match &self.0.run {
-            Run::Task(attempt) => Some(attempt.task().key()),
-            Run::Plain(_) => None,
-        }
+        Some(self.attempt()?.task().key())
     }
 
     /// A key for other systems that recognise a repeated request by one. In a task it is the task's id, the same in
@@ -286,7 +280,6 @@ async fn write<T: Serialize>(attempt: &Attempt, name: &str, value: T) -> String 
     }
 }
 
-/// What is on record for step `name`.
 async fn read<T: DeserializeOwned>(attempt: &Attempt, name: &str, text: &str) -> T {
     match serde_json::from_str(text) {
         Ok(value) => value,

@@ -21,12 +21,10 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tracing::Instrument;
 
 use crate::revision::Generation;
-use crate::shared::guard::{Panicked, catch, guard};
-use crate::shared::{Shared, access, caller, digest, scope};
+use crate::shared::handler::{Panicked, catch, guard};
+use crate::shared::{Shared, caller, derived, session};
 
 mod call;
-mod job;
-mod own_state;
 mod plain;
 mod waiting;
 
@@ -42,25 +40,34 @@ impl<H: ServerHandler> Durable<H> {
     }
 }
 
-/// Declares that the server supports tasks. The object is empty: some clients take anything else for "no".
-fn declare_tasks(extensions: &mut Option<ExtensionCapabilities>) {
-    extensions.get_or_insert_default().insert(TASKS_EXTENSION_ID.to_owned(), serde_json::Map::new());
-}
-
-/// Declares that a call may be sent again with the idempotency key that it had: a client cannot know it of other
-/// servers, whose tools would run twice.
-fn declare_keys(extensions: &mut Option<ExtensionCapabilities>) {
-    extensions.get_or_insert_default().insert(KEYS_EXTENSION_ID.to_owned(), serde_json::Map::new());
-}
-
-/// Declares that a call may ask to start later: another server would start it at once.
-fn declare_later_starts(extensions: &mut Option<ExtensionCapabilities>) {
-    extensions.get_or_insert_default().insert(LATER_STARTS_EXTENSION_ID.to_owned(), serde_json::Map::new());
-}
-
-/// The names of these extensions of ours.
+/// Our own extensions: a call may be sent again with the idempotency key that it had, where other servers would run it
+/// twice; and a call may ask to start later, which other servers would start at once.
 const KEYS_EXTENSION_ID: &str = "dev.longhaul/idempotencyKeys";
 const LATER_STARTS_EXTENSION_ID: &str = "dev.longhaul/laterStarts";
+
+/// Declares that the server has an extension. The object is empty: some clients take anything else for "no".
+fn declare(extensions: &mut Option<ExtensionCapabilities>, id: &str) {
+    extensions.get_or_insert_default().insert(id.to_owned(), serde_json::Map::new());
+}
+
+/// Methods that the author's handler answers itself.
+macro_rules! pass_on {
+    (requests { $($request:ident($($argument:ident: $params:ty)?) -> $result:ty,)* }
+     notifications { $($notification:ident($($about:ident: $param:ty)?),)* }) => {
+        $(async fn $request(
+            &self,
+            $($argument: $params,)?
+            context: RequestContext<RoleServer>,
+        ) -> Result<$result, ErrorData> {
+            guard(self.inner.$request($($argument,)? context)).await
+        })*
+        $(async fn $notification(&self, $($about: $param,)? context: NotificationContext<RoleServer>) {
+            if let Err(Panicked(words)) = catch(self.inner.$notification($($about,)? context)).await {
+                tracing::error!(panic = words, "the handler panicked when it got a notification");
+            }
+        })*
+    };
+}
 
 #[deny(clippy::missing_trait_methods)]
 impl<H: ServerHandler> ServerHandler for Durable<H> {
@@ -75,19 +82,17 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
 
     fn get_info(&self) -> ServerConfig {
         let mut info = self.inner.get_info();
-        declare_tasks(&mut info.capabilities.extensions);
+        declare(&mut info.capabilities.extensions, TASKS_EXTENSION_ID);
         info
     }
 
     async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
         let owner = caller::principal(&context)?;
-        let takes_keys = !scope::is_shared(self.shared.settings.anonymous_callers, &owner.owner);
+        let takes_keys = !session::is_shared(self.shared.settings.anonymous_callers, &owner.owner);
         let mut discovered = guard(self.inner.discover(context)).await?;
-        declare_tasks(&mut discovered.capabilities.extensions);
-        declare_later_starts(&mut discovered.capabilities.extensions);
-        if takes_keys {
-            declare_keys(&mut discovered.capabilities.extensions);
-        }
+        let ours =
+            [TASKS_EXTENSION_ID, LATER_STARTS_EXTENSION_ID].into_iter().chain(takes_keys.then_some(KEYS_EXTENSION_ID));
+        ours.for_each(|id| declare(&mut discovered.capabilities.extensions, id));
         Ok(discovered)
     }
 
@@ -116,41 +121,30 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
 
     // Everything below is passed on unchanged, except for the states of requests with several rounds, and tools that a
     // caller may not call. Requests about tasks do not come here: their protocol versions answer them.
-
-    async fn get_task(
-        &self,
-        request: GetTaskParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<GetTaskResult, ErrorData> {
-        guard(self.inner.get_task(request, context)).await
-    }
-
-    async fn update_task(
-        &self,
-        request: UpdateTaskParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        guard(self.inner.update_task(request, context)).await
-    }
-
-    async fn cancel_task(
-        &self,
-        request: CancelTaskParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        guard(self.inner.cancel_task(request, context)).await
-    }
-
-    async fn ping(&self, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        guard(self.inner.ping(context)).await
-    }
-
-    async fn initialize(
-        &self,
-        request: InitializeRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<InitializeResult, ErrorData> {
-        guard(self.inner.initialize(request, context)).await
+    pass_on! {
+        requests {
+            ping() -> (),
+            get_task(request: GetTaskParams) -> GetTaskResult,
+            update_task(request: UpdateTaskParams) -> (),
+            cancel_task(request: CancelTaskParams) -> (),
+            initialize(request: InitializeRequestParams) -> InitializeResult,
+            complete(request: CompleteRequestParams) -> CompleteResult,
+            list_prompts(request: Option<PaginatedRequestParams>) -> ListPromptsResult,
+            list_resources(request: Option<PaginatedRequestParams>) -> ListResourcesResult,
+            list_resource_templates(request: Option<PaginatedRequestParams>) -> ListResourceTemplatesResult,
+            subscribe(request: SubscribeRequestParams) -> (),
+            unsubscribe(request: UnsubscribeRequestParams) -> (),
+            list_skills(request: Option<PaginatedRequestParams>) -> ListSkillsResult,
+            get_skill(request: GetSkillRequestParams) -> GetSkillResult,
+            read_resource_directory(request: ReadResourceDirectoryRequestParams) -> ReadResourceDirectoryResult,
+        }
+        notifications {
+            on_initialized(),
+            on_roots_list_changed(),
+            on_cancelled(notification: CancelledNotificationParam),
+            on_progress(notification: ProgressNotificationParam),
+            on_custom_notification(notification: CustomNotification),
+        }
     }
 
     fn negotiate_initialize(&self, request: &InitializeRequestParams) -> Result<InitializeResult, ErrorData> {
@@ -159,14 +153,6 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         self.inner.supported_protocol_versions()
-    }
-
-    async fn complete(
-        &self,
-        request: CompleteRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CompleteResult, ErrorData> {
-        guard(self.inner.complete(request, context)).await
     }
 
     async fn set_level(
@@ -185,7 +171,7 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         mut request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let digest = digest::of_call(&request.name, request.arguments.as_ref());
+        let digest = derived::digest_of_call(&request.name, request.arguments.as_ref());
         let binding = Self::binding(&context, "prompts/get", digest)?;
         request.request_state = self.unwrapped(request.request_state, &binding)?;
         match guard(self.inner.get_prompt(request, context)).await? {
@@ -194,36 +180,12 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         }
     }
 
-    async fn list_prompts(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
-        guard(self.inner.list_prompts(request, context)).await
-    }
-
-    async fn list_resources(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListResourcesResult, ErrorData> {
-        guard(self.inner.list_resources(request, context)).await
-    }
-
-    async fn list_resource_templates(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        guard(self.inner.list_resource_templates(request, context)).await
-    }
-
     async fn read_resource(
         &self,
         mut request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let digest = digest::of_call(&request.uri, None);
+        let digest = derived::digest_of_call(&request.uri, None);
         let binding = Self::binding(&context, "resources/read", digest)?;
         request.request_state = self.unwrapped(request.request_state, &binding)?;
         match guard(self.inner.read_resource(request, context)).await? {
@@ -236,24 +198,6 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         self.inner.accepted_subscription_filter(requested)
     }
 
-    #[expect(deprecated, reason = "older revisions still have it")]
-    async fn subscribe(
-        &self,
-        request: SubscribeRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        guard(self.inner.subscribe(request, context)).await
-    }
-
-    #[expect(deprecated, reason = "older revisions still have it")]
-    async fn unsubscribe(
-        &self,
-        request: UnsubscribeRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        guard(self.inner.unsubscribe(request, context)).await
-    }
-
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
@@ -264,7 +208,7 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         let mut page = guard(self.inner.list_tools(request, context)).await?;
         let needs_scopes = |tool: &Tool| !self.shared.scopes_of_call(&tool.name).is_empty();
         if !self.shared.settings.scopes.is_empty() || page.tools.iter().any(needs_scopes) {
-            page.tools.retain(|tool| access::has_all(&caller, &self.shared.scopes_of_call(&tool.name)));
+            page.tools.retain(|tool| caller.scopes.contain_all(&self.shared.scopes_of_call(&tool.name)));
             // What one caller sees is not for others. Older revisions have no such field.
             if Generation::of_version(version.as_ref().map(ProtocolVersion::as_str)) == Generation::PerRequest {
                 page.cache_scope = Some(CacheScope::Private);
@@ -275,56 +219,6 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
         self.inner.get_tool(name).or_else(|| Some(self.job_tool(name)?.tool(&self.shared)))
-    }
-
-    async fn on_cancelled(&self, notification: CancelledNotificationParam, context: NotificationContext<RoleServer>) {
-        logged(catch(self.inner.on_cancelled(notification, context)).await);
-    }
-
-    async fn on_progress(&self, notification: ProgressNotificationParam, context: NotificationContext<RoleServer>) {
-        logged(catch(self.inner.on_progress(notification, context)).await);
-    }
-
-    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        logged(catch(self.inner.on_initialized(context)).await);
-    }
-
-    async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
-        logged(catch(self.inner.on_roots_list_changed(context)).await);
-    }
-
-    async fn on_custom_notification(&self, notification: CustomNotification, context: NotificationContext<RoleServer>) {
-        logged(catch(self.inner.on_custom_notification(notification, context)).await);
-    }
-
-    async fn list_skills(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListSkillsResult, ErrorData> {
-        guard(self.inner.list_skills(request, context)).await
-    }
-
-    async fn get_skill(
-        &self,
-        request: GetSkillRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<GetSkillResult, ErrorData> {
-        guard(self.inner.get_skill(request, context)).await
-    }
-
-    async fn read_resource_directory(
-        &self,
-        request: ReadResourceDirectoryRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ReadResourceDirectoryResult, ErrorData> {
-        guard(self.inner.read_resource_directory(request, context)).await
-    }
-}
-
-fn logged(notified: Result<(), Panicked>) {
-    if let Err(Panicked(words)) = notified {
-        tracing::error!(panic = words, "the handler panicked when it got a notification");
     }
 }
 

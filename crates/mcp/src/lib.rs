@@ -41,6 +41,6 @@ pub use schedules::Looked;
 pub use schema::SchemaError;
 pub use server::McpServer;
 pub use settings::{AnonymousCallers, McpSettings, NeededScopes, ServerSettings, StreamsCounted};
-pub use shared::body::Body;
-pub use shared::verified_caller::VerifiedCaller;
+pub use shared::caller::VerifiedCaller;
+pub use shared::reply::Body;
 pub use tool_check::{Outline, ToolError, UnknownTool, check_tools, outline};

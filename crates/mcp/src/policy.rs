@@ -30,14 +30,14 @@ pub(crate) use policies::{Cleaner, Cleaners};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskPolicy {
-    need: Need,
-    start: Start,
+    pub(crate) need: Need,
+    pub(crate) start: Start,
     handle_after: Duration,
     questions_within: Duration,
-    terms: Policy,
-    immediate: Option<&'static str>,
-    after_fetch: AfterFetch,
-    arguments: ArgumentCheck,
+    pub(crate) terms: Policy,
+    pub(crate) immediate: Option<&'static str>,
+    pub(crate) after_fetch: AfterFetch,
+    pub(crate) arguments: ArgumentCheck,
     scopes: BTreeSet<String>,
     class: Option<String>,
 }
@@ -56,7 +56,6 @@ pub(crate) enum ArgumentCheck {
 pub(crate) enum AfterFetch {
     /// It stays for the time that was agreed on.
     Keep,
-    /// It is deleted.
     Forget,
 }
 
@@ -65,7 +64,6 @@ pub(crate) enum AfterFetch {
 pub(crate) enum Need {
     /// It is answered within a limited time, and after that with a job id.
     Optional,
-    /// It is refused.
     Required,
 }
 
@@ -294,32 +292,6 @@ impl TaskPolicy {
     /// How long the first request of such a call waits for questions, in milliseconds.
     pub(crate) fn questions_within_ms(&self) -> u64 {
         ms(self.questions_within)
-    }
-
-    /// The terms, for the engine.
-    pub(crate) const fn terms(&self) -> &Policy {
-        &self.terms
-    }
-
-    pub(crate) const fn need(&self) -> Need {
-        self.need
-    }
-
-    /// What a model reads at once.
-    pub(crate) const fn immediate_text(&self) -> Option<&'static str> {
-        self.immediate
-    }
-
-    pub(crate) const fn after_fetch(&self) -> AfterFetch {
-        self.after_fetch
-    }
-
-    pub(crate) const fn arguments(&self) -> ArgumentCheck {
-        self.arguments
-    }
-
-    pub(crate) const fn start(&self) -> Start {
-        self.start
     }
 }
 

@@ -9,7 +9,7 @@
 //! - What a request says is in [`Incoming`]: read once, with the revision and the capabilities of its client, from the
 //!   request itself or from its signed session.
 //! - What the server can do is in [`Endpoint`]: the engine and the settings ([`Endpoint::shared`]), asking whether a
-//!   tool exists, and passing a request on to `rmcp` ([`Endpoint::pass_on`]). [`crate::shared::accept`] accepts a call
+//!   tool exists, and passing a request on to `rmcp` ([`Endpoint::backend`]). [`crate::shared::accept`] accepts a call
 //!   as a task.
 //! - Answers are made with [`crate::shared::reply`]; what all protocol versions show in the same way is in
 //!   [`crate::views`].
@@ -19,18 +19,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Response, StatusCode};
 use longhaul_core::OwnerId;
-use rmcp::ErrorData;
-use rmcp::model::{JsonObject, RequestId};
 use serde_json::{Map, Value};
 
 use crate::Body;
 use crate::backend::Backend;
-use crate::shared::Shared;
 use crate::shared::incoming::{Client, Incoming, Notice};
-use crate::shared::{errors, reply};
+use crate::shared::{Shared, errors, reply};
 
 /// One way of speaking about tasks. A protocol version has no state: everything is in the request and in the store.
 #[async_trait]
@@ -64,7 +60,6 @@ pub(crate) trait ProtocolVersion: Send + Sync {
     fn patch(&self, _call: &Incoming<'_>, _endpoint: &Endpoint, _result: &mut Map<String, Value>) {}
 }
 
-/// The MCP endpoint as protocol versions see it.
 pub(crate) struct Endpoint {
     backend: Arc<dyn Backend>,
     shared: Arc<Shared>,
@@ -86,35 +81,8 @@ impl Endpoint {
         &self.shared
     }
 
-    /// The handler itself, for protocol versions that talk to it without HTTP.
     pub(crate) const fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
-    }
-
-    /// Refuses a tool that does not exist.
-    ///
-    /// # Errors
-    /// `-32602`
-    pub(crate) async fn must_have(&self, tool: &str) -> Result<(), ErrorData> {
-        self.backend.must_have(tool).await
-    }
-
-    /// Refuses arguments that do not match the tool's input schema, before there is a task.
-    ///
-    /// # Errors
-    /// `-32602`, which says what is wrong with them.
-    pub(crate) async fn check_arguments(
-        &self,
-        tool: &str,
-        arguments: &mut Option<JsonObject>,
-    ) -> Result<(), ErrorData> {
-        let checked = self.backend.check_arguments(tool, arguments).await;
-        checked.map_err(|faults| ErrorData::invalid_params(faults, None))
-    }
-
-    /// Passes a request on to `rmcp`.
-    pub(crate) async fn pass_on(&self, request: Request<Bytes>, id: Option<&RequestId>) -> Response<Body> {
-        self.backend.answer(request, id).await
     }
 
     /// The answer of `rmcp`, with what the protocol versions change in it.

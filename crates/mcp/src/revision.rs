@@ -12,7 +12,6 @@ pub(crate) const NEXT: &str = "next";
 /// A revision that `rmcp` does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnRevision {
-    /// The name that its clients use.
     pub(crate) name: &'static str,
     /// The revision as which `rmcp` serves its requests.
     pub(crate) served_as: &'static str,
@@ -26,7 +25,6 @@ pub(crate) fn own_revision(name: &str) -> Option<OwnRevision> {
     OWN.into_iter().find(|own| own.name == name)
 }
 
-/// How clients say what they can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generation {
     /// `2026-07-28` and later: in every request.

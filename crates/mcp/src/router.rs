@@ -17,13 +17,10 @@ use crate::backend::Backend;
 use crate::protocol_version::{Endpoint, ProtocolVersion};
 use crate::protocol_versions::{async_calls, core_tasks, handshake, job_tools, operations, tasks_extension};
 use crate::revision::Generation;
-use crate::shared::Shared;
-use crate::shared::guard::{Panicked, catch};
-use crate::shared::incoming::{Client, Incoming, Notice};
-use crate::shared::message::Message;
-use crate::shared::scope::Scope;
-use crate::shared::session::{self, Session};
-use crate::shared::{asking, caller, errors, reply, retry_after};
+use crate::shared::handler::{Panicked, catch};
+use crate::shared::incoming::{Client, Incoming, Message, Notice};
+use crate::shared::session::{self, Scope, Session};
+use crate::shared::{Shared, asking, caller, errors, reply};
 
 mod access;
 mod batch;
@@ -45,7 +42,6 @@ const PROTOCOL_VERSIONS: &[&dyn ProtocolVersion] = &[
 /// The code that JSON-RPC clients expect for a session that does not exist.
 const SESSION_NOT_FOUND: ErrorCode = ErrorCode(-32_001);
 
-/// The router of one server. Clones are the same router.
 #[derive(Clone)]
 pub(crate) struct Router {
     endpoint: Arc<Endpoint>,
@@ -110,12 +106,10 @@ impl Router {
         Some(self.gate().denies(caller, &messages)?.answer_to_batch(&messages))
     }
 
-    /// Decides what callers may do.
     fn gate(&self) -> Gate<'_> {
         Gate(&self.endpoint)
     }
 
-    /// One message of a batch, as a request of its own.
     fn part_of_batch(&self, batch: &Request<Bytes>, message: Bytes, caller: Principal) -> Answering {
         let refused = |id: Option<&RequestId>, error: &ErrorData| {
             std::future::ready(reply::error_with(StatusCode::BAD_REQUEST, id, error)).boxed()
@@ -175,7 +169,7 @@ impl Router {
                 for protocol_version in PROTOCOL_VERSIONS {
                     protocol_version.on_notification(&notice, &self.endpoint).await;
                 }
-                self.endpoint.pass_on(request, None).await
+                self.endpoint.backend().answer(request, None).await
             }
             Message::Reply { id, outcome } => asking::take(self.endpoint.shared(), owner, id, outcome).await,
         }
@@ -192,7 +186,7 @@ impl Router {
         } else {
             self.dispatch(call).await
         };
-        retry_after::announced(answer, call.client.generation()).await
+        reply::with_retry_after(answer, call.client.generation()).await
     }
 
     async fn dispatch(&self, call: &Incoming<'_>) -> Response<Body> {
@@ -201,7 +195,7 @@ impl Router {
                 return answer;
             }
         }
-        let answer = self.endpoint.pass_on(call.http.clone(), Some(&call.id)).await;
+        let answer = self.endpoint.backend().answer(call.http.clone(), Some(&call.id)).await;
         self.endpoint.patched(call, answer).await
     }
 
@@ -220,7 +214,7 @@ impl Router {
         let Some(last) = last else { return self.attend(request, caller).await };
         for protocol_version in PROTOCOL_VERSIONS {
             if let Some(answer) = protocol_version.resume(last, caller.owner, &self.endpoint).await {
-                return retry_after::announced(answer, Generation::Handshake).await;
+                return reply::with_retry_after(answer, Generation::Handshake).await;
             }
         }
         let error = ErrorData::invalid_request("there is no such stream", None);
@@ -247,10 +241,8 @@ impl Router {
         Some(reply::error_with(StatusCode::SERVICE_UNAVAILABLE, id, &error))
     }
 
-    /// Who sent the message, as far as the request and its session say. A message that begins a session has none.
-    ///
-    /// # Errors
-    /// If the session is not ours, was changed, or has expired.
+    /// Who sent the message, as far as the request and its session say. A message that begins a session has none. Fails
+    /// if the session is not ours, was changed, or has expired.
     fn client(&self, request: &Request<Bytes>, owner: &OwnerId, begins: bool) -> Result<Client, ErrorData> {
         if begins || Generation::of(request.headers()) == Generation::PerRequest {
             return Ok(Client::new(request, None));

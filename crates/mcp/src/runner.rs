@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use longhaul_core::{Ask, ResultKind, WEBHOOK_DELIVERY_TOOL};
 use longhaul_engine::{Attempt, AttemptEnd, Cleaned, Driven, Ended, Round, ToolRunner};
+use pump::Pump;
 use rmcp::model::{
     CallToolResponse, CallToolResult, ClientCapabilities, InitializeRequestParams, InputRequiredResult, InputResponses,
     NumberOrString, ProgressToken, ProtocolVersion,
@@ -14,24 +15,21 @@ use rmcp::service::{RequestContext, RunningService, serve_directly};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use crate::TaskContext;
-use crate::context::Calls;
+use crate::backend::Backend;
+use crate::context::Tools;
 use crate::policy::Cleaners;
-use crate::shared::guard::{Panicked, catch};
-use crate::shared::record::StoredCall;
-use crate::shared::wire::{UnusedService, Wire};
-use crate::shared::{Shared, capabilities, errors, tool_list};
-use calls::CallsOf;
-use pump::Pump;
+use crate::shared::accept::StoredCall;
+use crate::shared::handler::{Panicked, UnusedService, Wire, catch};
+use crate::shared::{Shared, asking, errors, tools};
 
-mod calls;
 mod pump;
 
-/// Runs the tools of `H`.
 pub(crate) struct Runner<H> {
     make_handler: Arc<dyn Fn() -> H + Send + Sync>,
     /// The tools that have policies. When the server started, the handler had them.
     tools: BTreeSet<String>,
     cleaners: Cleaners,
+    backend: Arc<dyn Backend>,
     shared: Arc<Shared>,
 }
 
@@ -43,9 +41,10 @@ impl<H: ServerHandler> Runner<H> {
         make_handler: Arc<dyn Fn() -> H + Send + Sync>,
         tools: BTreeSet<String>,
         cleaners: Cleaners,
+        backend: Arc<dyn Backend>,
         shared: Arc<Shared>,
     ) -> Self {
-        Self { make_handler, tools, cleaners, shared }
+        Self { make_handler, tools, cleaners, backend, shared }
     }
 
     /// Whether the handler does not have the tool of a task: another server has accepted it, with other tools or
@@ -67,7 +66,7 @@ impl<H: ServerHandler> Runner<H> {
             if tools.iter().any(|tool| handler.get_tool(tool).is_some()) {
                 return true;
             }
-            let listed = tool_list::read(&handler).await.unwrap_or_default();
+            let listed = tools::list(&handler).await.unwrap_or_default();
             !listed.is_empty() && !listed.contains_key(&tool)
         };
         // A handler that panics here does so again when it is called, which is reported then.
@@ -84,8 +83,8 @@ impl<H: ServerHandler> Runner<H> {
         let declared = call.meta.client_capabilities().unwrap_or_default();
         let (wire, pipes) = Wire::new();
         let service = serve_directly::<RoleServer, _, _, _, _>(UnusedService, wire, Some(client(declared.clone())));
-        let calls = CallsOf { make_handler: Arc::clone(&self.make_handler), shared: Arc::clone(&self.shared) };
-        let context = context(&service, attempt, &call, &declared, Arc::new(calls));
+        let tools = Tools { backend: Arc::clone(&self.backend), shared: Arc::clone(&self.shared) };
+        let context = context(&service, attempt, &call, &declared, tools);
         let params = call.into_params(&attempt.task().tool, round);
         let make_handler = Arc::clone(&self.make_handler);
         let tool = {
@@ -161,7 +160,7 @@ fn context(
     attempt: &Attempt,
     call: &StoredCall,
     declared: &ClientCapabilities,
-    calls: Arc<dyn Calls>,
+    tools: Tools,
 ) -> RequestContext<RoleServer> {
     let id = NumberOrString::String(attempt.task().id.to_string().into());
     let mut context = RequestContext::new(id.clone(), service.peer().clone());
@@ -169,7 +168,7 @@ fn context(
     context.meta = call.meta_for(ProgressToken(id));
     call.caller.clone().into_iter().for_each(|caller| drop(context.extensions.insert(caller)));
     let (given, caller) = (call.given.clone(), call.caller.clone());
-    context.extensions.insert(TaskContext::task(attempt.clone(), declared.clone(), given, caller, calls));
+    context.extensions.insert(TaskContext::task(attempt.clone(), declared.clone(), given, caller, tools));
     context
 }
 
@@ -210,7 +209,7 @@ fn round(asked: InputRequiredResult, declared: &ClientCapabilities) -> Result<Ro
     let unwritten = |error| errors::internal("a question could not be written", &error);
     let mut asks = Vec::new();
     for (key, request) in asked.input_requests.unwrap_or_default() {
-        capabilities::check(declared, &request)?;
+        asking::check_declared(declared, &request)?;
         asks.push(Ask { key, request: serde_json::to_string(&request).map_err(unwritten)? });
     }
     let carry = serde_json::to_string(&asked.request_state).map_err(unwritten)?;

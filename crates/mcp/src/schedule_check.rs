@@ -14,8 +14,8 @@ use crate::policy::ArgumentCheck;
 use crate::schedule::{Schedule, ScheduleError, ScheduleFault, Times};
 use crate::schedules::arguments_of;
 use crate::schema::Schema;
-use crate::shared::guard::catch;
-use crate::shared::tool_list;
+use crate::shared::handler::catch;
+use crate::shared::tools;
 
 /// Checks that each schedule has times and a name of its own, that its tool becomes a task, and that the tool takes its
 /// arguments. The tools of a handler that names none cannot be checked, and pass.
@@ -74,7 +74,7 @@ async fn with_tools<H: ServerHandler>(
         let mut schema = handler.get_tool(tool).map(|tool| tool.input_schema);
         if schema.is_none() {
             if listed.is_none() {
-                listed = Some(tool_list::read(handler).await.unwrap_or_default());
+                listed = Some(tools::list(handler).await.unwrap_or_default());
             }
             let listed = listed.iter().flatten();
             schema = listed.clone().find(|(name, _)| *name == tool).map(|(_, schema)| Arc::clone(schema));
@@ -91,7 +91,7 @@ async fn with_tools<H: ServerHandler>(
 fn with_tool(schedule: &Schedule, policies: &Policies, schema: Option<Arc<JsonObject>>) -> Result<(), ScheduleFault> {
     let tool = &schedule.tool;
     let policy = policies.get(tool).ok_or_else(|| ScheduleFault::NeverATask { tool: tool.clone() })?;
-    let Some(schema) = schema.filter(|_| policy.arguments() == ArgumentCheck::BySchema) else { return Ok(()) };
+    let Some(schema) = schema.filter(|_| policy.arguments == ArgumentCheck::BySchema) else { return Ok(()) };
     // A schema that cannot be compiled is refused with its tool.
     let Ok(schema) = Schema::compile(&Value::Object((*schema).clone())) else { return Ok(()) };
     let refused = |why| ScheduleFault::Arguments { why };

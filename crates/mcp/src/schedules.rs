@@ -5,25 +5,21 @@
 //! time, so that two who look at once make one task; and a note in a mailbox, which stays for longer than a missed run
 //! is made up for, says that the time was handled, in case the task is gone by then.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_core::ports::Left;
 use longhaul_core::{
-    Identity, MailboxId, OwnerId, Principal, RequestedTerms, Status, Task, TaskFilter, TaskId, TaskKey, Timestamp,
-    limits,
+    Identity, MailboxId, OwnerId, Principal, Status, Task, TaskFilter, TaskId, TaskKey, Timestamp, limits,
 };
 use longhaul_engine::{CollectError, LeaveError, PollError};
 use rmcp::ErrorData;
-use rmcp::model::{CallToolRequestParams, ClientCapabilities, RequestMetaObject};
 use serde_json::Value;
 
 use crate::AnonymousCallers;
 use crate::schedule::{Overlap, Schedule, Times};
-use crate::shared::Shared;
-use crate::shared::accept::{self, NewTask};
 use crate::shared::derived::named_openly;
-use crate::shared::record::StoredCall;
+use crate::shared::{Shared, accept};
 
 /// How late a run may be before it counts as missed: workers are told to look once a minute.
 const LATE_MS_MAX: u64 = 120_000;
@@ -34,7 +30,6 @@ const NOTED_MS: u64 = 2 * 86_400_000;
 /// How many pages of unfinished tasks are read to find one of a schedule.
 const PAGES_MAX: usize = 10;
 
-/// The schedules of one server.
 pub(crate) struct Schedules {
     shared: Arc<Shared>,
     plans: Vec<Plan>,
@@ -52,7 +47,6 @@ struct Plan {
 struct Known {
     /// When the first server had this schedule.
     since: Option<Timestamp>,
-    /// The latest time that was handled.
     handled: Option<Timestamp>,
 }
 
@@ -118,7 +112,6 @@ impl Schedules {
         self.plans.is_empty()
     }
 
-    /// Handles what is due.
     pub(crate) async fn look(&self) -> Looked {
         let mut looked = Looked::default();
         for plan in &self.plans {
@@ -205,19 +198,9 @@ impl Schedules {
     async fn accept(&self, plan: &Plan, time: Timestamp) -> Result<Task, RunError> {
         let Schedule { tool, arguments, .. } = &plan.schedule;
         let policy = self.shared.policies.get(tool).ok_or(RunError::NeverATask)?;
-        let mut meta = RequestMetaObject::default();
-        meta.set_client_capabilities(ClientCapabilities::default());
-        let mut params = CallToolRequestParams::new(tool.clone());
-        params.arguments = arguments.as_object().cloned();
-        let new = NewTask {
-            caller: &Principal::from(plan.owner),
-            tool: tool.clone(),
-            call: StoredCall::new(params, meta, BTreeMap::new()),
-            policy: &policy,
-            requested: RequestedTerms::default(),
-            idempotency: None,
-        };
-        let call = accept::call(&self.shared, new).map_err(RunError::Refused)?;
+        let (owner, arguments) = (Principal::from(plan.owner), arguments.as_object().cloned());
+        let call =
+            accept::own_call(&self.shared, &owner, &policy, (tool, arguments), None).map_err(RunError::Refused)?;
         let accepted = self.shared.engine.accept_as(plan.task(time).id, call).await;
         Ok(accepted.map_err(|error| RunError::Refused(crate::shared::errors::of_accept(error)))?.into_task())
     }

@@ -8,15 +8,15 @@ use longhaul_core::Principal;
 use longhaul_core::ports::StoreError;
 use longhaul_engine::{Engine, ToolRunner};
 use rmcp::ServerHandler;
+use rmcp_backend::RmcpBackend;
 
-use crate::callbacks;
+use crate::backend::Backend;
 use crate::router::Router;
 use crate::runner::Runner;
 use crate::schedule::Schedule;
 use crate::schedules::{Looked, Schedules};
 use crate::shared::Shared;
-use crate::{Body, McpSettings, Policies};
-use rmcp_backend::RmcpBackend;
+use crate::{Body, McpSettings, Policies, callbacks};
 
 mod rmcp_backend;
 
@@ -45,10 +45,15 @@ impl McpServer {
         let cleaners = policies.cleaners().clone();
         let shared = Arc::new(Shared::new(engine, policies, settings));
         let make_handler: Arc<dyn Fn() -> H + Send + Sync> = Arc::new(make_handler);
-        let runner = Arc::new(Runner::new(Arc::clone(&make_handler), tools, cleaners, Arc::clone(&shared)));
-        let backend = Arc::new(RmcpBackend::new(make_handler, Arc::clone(&shared)));
+        let backend: Arc<dyn Backend> = Arc::new(RmcpBackend::new(Arc::clone(&make_handler), Arc::clone(&shared)));
+        let runner = Runner::new(make_handler, tools, cleaners, Arc::clone(&backend), Arc::clone(&shared));
         let schedules = Arc::new(Schedules::new(Arc::clone(&shared), &[]));
-        Self { router: Arc::new(Router::new(backend, Arc::clone(&shared))), runner, shared, schedules }
+        Self {
+            router: Arc::new(Router::new(backend, Arc::clone(&shared))),
+            runner: Arc::new(runner),
+            shared,
+            schedules,
+        }
     }
 
     /// The same server, which makes the calls of these schedules when it is asked to look at them.
@@ -86,9 +91,6 @@ impl McpServer {
 
     /// Reads the keys that sign what clients carry between their requests, and makes them if no instance has. Every
     /// request does so if it has not been done; doing it first makes the first request quicker.
-    ///
-    /// # Errors
-    /// [`StoreError`]
     pub async fn ready(&self) -> Result<(), StoreError> {
         self.shared.signer.ready().await
     }

@@ -86,7 +86,6 @@ impl NeededScopes {
         self.of_methods().into_iter().chain(self.tools.values().flatten().cloned()).collect()
     }
 
-    /// Those that a call of `tool` needs.
     pub(crate) fn of_call(&self, tool: &str) -> impl Iterator<Item = &String> {
         self.call.iter().chain(self.tools.get(tool).into_iter().flatten())
     }
@@ -149,9 +148,6 @@ pub struct ServerSettings {
 
 impl ServerSettings {
     /// The settings that `values` hold. Those that are not read at their place have their defaults.
-    ///
-    /// # Errors
-    /// [`SettingsError`], if a value is not allowed.
     pub fn of(values: &Values) -> Result<Self, SettingsError> {
         Ok(Self { engine: engine(values)?, endpoint: endpoint(values)? })
     }

@@ -11,8 +11,8 @@ use crate::nearest::nearest;
 use crate::policy::ArgumentCheck;
 use crate::schedule::ScheduleError;
 use crate::schema::{Schema, SchemaError};
-use crate::shared::guard::catch;
-use crate::shared::tool_list;
+use crate::shared::handler::catch;
+use crate::shared::tools;
 use crate::{Policies, TaskPolicy};
 
 /// A policy or a scope names a tool that the handler does not have.
@@ -138,7 +138,7 @@ async fn check<H: ServerHandler>(
     let mut schemas: BTreeMap<_, _> =
         named.iter().filter_map(|name| Some(((*name).clone(), handler.get_tool(name)?.input_schema))).collect();
     if schemas.len() < named.len() || policies.has_function() {
-        schemas.extend(tool_list::read(handler).await.unwrap_or_default());
+        schemas.extend(tools::list(handler).await.unwrap_or_default());
         let known: BTreeSet<String> = schemas.keys().cloned().collect();
         let unknown = named.into_iter().find(|tool| !known.contains(*tool)).filter(|_| !known.is_empty());
         if let Some(tool) = unknown {
@@ -151,7 +151,7 @@ async fn check<H: ServerHandler>(
     for (tool, schema) in &schemas {
         let Some(policy) = policies.get(tool) else { continue };
         check_policy(tool, &policy)?;
-        if policy.arguments() == ArgumentCheck::BySchema {
+        if policy.arguments == ArgumentCheck::BySchema {
             let compiled = Schema::compile(&Value::Object((**schema).clone()));
             compiled.map_err(|cause| ToolError::Schema { tool: tool.clone(), cause })?;
         }
@@ -175,7 +175,7 @@ pub async fn outline<H: ServerHandler>(make_handler: impl FnOnce() -> H) -> Outl
         // `rmcp` gives its own name to a handler that has none.
         let name = handler.get_info().server_info.name;
         let name = Some(name).filter(|name| *name != Implementation::from_build_env().name);
-        Outline { name, tools: tool_list::read(&handler).await.unwrap_or_default().into_keys().collect() }
+        Outline { name, tools: tools::list(&handler).await.unwrap_or_default().into_keys().collect() }
     });
     outline.await.unwrap_or_default()
 }

@@ -1,11 +1,8 @@
 //! How tasks look on the wire, for views that more than one module uses: in the Tasks extension, as jobs, and as the
 //! outcome of a plain call.
 
-pub(crate) mod advice;
 pub(crate) mod fields;
 pub(crate) mod filtered;
 pub(crate) mod job;
-pub(crate) mod job_tools;
-pub(crate) mod outcome;
 pub(crate) mod revised;
 pub(crate) mod task;

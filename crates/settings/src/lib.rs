@@ -7,7 +7,6 @@
 mod declare;
 mod kind;
 mod page;
-mod removed;
 mod setting;
 mod stores;
 pub mod table;
@@ -17,7 +16,6 @@ mod values;
 pub use declare::{flag, text};
 pub use kind::{Address, Kind, List, Number, Pairs, Path, ScopeList, Shape, Switch, Text, Url, Words};
 pub use page::page;
-pub use removed::REMOVED;
 pub use setting::{Declared, Place, Preset, Setting};
 pub use stores::{Queue, QueueAt, Store, StoreAt};
-pub use values::{EnvSource, Fault, Flags, SettingsError, Values};
+pub use values::{EnvSource, Fault, Flags, REMOVED, SettingsError, Values};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
-use crate::{Declared, Kind, Place, Preset, Setting, removed};
+use crate::{Declared, Kind, Place, Preset, Setting};
 
 /// Where environment variables come from.
 pub trait EnvSource {
@@ -108,9 +108,6 @@ impl Values {
 
     /// The values in `flags` and `env`; a flag wins. An empty variable counts as absent, since a template cannot always
     /// leave one out. A setting that is [gone](crate::REMOVED) is refused.
-    ///
-    /// # Errors
-    /// [`SettingsError`], with every fault.
     pub fn read(
         place: Place,
         declared: &[&[&'static dyn Declared]],
@@ -128,7 +125,7 @@ impl Values {
                 values.given.insert(setting.name(), given);
             }
         }
-        refused(removed::faults(&values.declared, flags, env).into_iter().chain(values.faults()).collect())?;
+        refused(removed_faults(&values.declared, flags, env).into_iter().chain(values.faults()).collect())?;
         Ok(values)
     }
 
@@ -152,9 +149,6 @@ impl Values {
     }
 
     /// Checks that all given values are allowed, each by itself and together, and that no required value is missing.
-    ///
-    /// # Errors
-    /// [`SettingsError`], with every fault.
     pub fn check(&self) -> Result<(), SettingsError> {
         refused(self.faults().collect())
     }
@@ -236,4 +230,33 @@ const MISSING: &str = "is missing";
 
 fn refusal(setting: &dyn Declared, text: &OsStr, sentence: &str) -> String {
     if setting.shows() { format!("is `{}`; {sentence}", text.display()) } else { format!("cannot be used; {sentence}") }
+}
+
+/// The names of settings that are gone, and what holds in their place.
+pub static REMOVED: [(&str, &str); 9] = [
+    ("first-byte-ms-max", "leave it out: a new connection may be silent for ten seconds"),
+    ("head-ms-max", "leave it out: the head of a connection's first request may take ten seconds"),
+    ("body-ms-max", "leave it out: a body may take twenty seconds, and a second more for each 16 KiB of it"),
+    ("body-bytes-per-s-min", "leave it out: each 16 KiB of a body earn it another second"),
+    ("unread-ms-max", "leave it out: a client may read nothing of an answer for a minute"),
+    ("http2-ping-ms", "leave it out: a client of HTTP/2 is asked every twenty seconds whether it is still there"),
+    (
+        "leg-margin-ms",
+        "leave it out: no step begins in the last five seconds of an attempt, or in its last quarter if shorter",
+    ),
+    ("leg-ms", "use --attempt-ms or LONGHAUL_ATTEMPT_MS"),
+    ("cleaning-ms", "use --cleanup-ms or LONGHAUL_CLEANUP_MS"),
+];
+
+/// A fault for each of them that has a value, unless it is the name of a setting that an application declares.
+fn removed_faults(declared: &[&dyn Declared], flags: &Flags, env: &dyn EnvSource) -> Vec<Fault> {
+    let removed = REMOVED.iter().filter(|(name, _)| declared.iter().all(|setting| setting.name() != *name));
+    let faults = removed.flat_map(|(name, holds)| {
+        let variable = format!("LONGHAUL_{}", name.to_uppercase().replace('-', "_"));
+        let is_set = env.get(&variable).is_some_and(|text| !text.is_empty());
+        let given = [flags.contains_key(name).then(|| format!("--{name}")), is_set.then_some(variable)];
+        let problem = format!("is no setting any more, {holds}");
+        given.into_iter().flatten().map(move |name| Fault { name, problem: problem.clone() })
+    });
+    faults.collect()
 }

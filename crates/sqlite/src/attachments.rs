@@ -34,7 +34,6 @@ pub(crate) fn record(
     Ok(Recorded::First)
 }
 
-/// All entries of a task.
 pub(crate) fn journal(connection: &Connection, key: &TaskKey) -> Result<Vec<Entry>, DatabaseError> {
     let mut statement =
         connection.prepare_cached("SELECT kind, name, value, recording FROM journal WHERE owner = ?1 AND id = ?2")?;

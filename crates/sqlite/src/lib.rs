@@ -26,8 +26,7 @@ mod unfinished;
 mod writer;
 
 pub use database::Database;
-pub use error::DatabaseError;
-pub use open::OpenError;
+pub use error::{DatabaseError, OpenError};
 pub use outbox::SqliteOutbox;
 pub use purge::Purged;
 pub use queue::SqliteQueue;

@@ -9,7 +9,6 @@ use rusqlite::{Connection, Row, params};
 use crate::tasks::{id_in, moment, record_text};
 use crate::{DatabaseError, record};
 
-/// The query for one page.
 pub(crate) const PAGE: &str =
     "SELECT record, id FROM tasks WHERE owner = ?1 AND id < ?2 AND expires_at > ?3 ORDER BY id DESC LIMIT ?4";
 

@@ -17,7 +17,6 @@ const WAIT_MS_MAX: u64 = 1_000;
 /// How long to wait between two tries.
 const PAUSE_MS: u64 = 10;
 
-/// The lock; released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,

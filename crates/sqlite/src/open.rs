@@ -1,13 +1,13 @@
-//! Opening a file: its connections, and the errors.
+//! Opening a file: its connections.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 
 use crate::lock::Lock;
 use crate::schema::migrate;
-use crate::{Settings, permissions};
+use crate::{OpenError, Settings, permissions};
 
 /// The size of a page of a new file, a quarter of what SQLite makes them otherwise: a transaction of ours changes a few
 /// bytes in each of a dozen pages, and each goes to the disk as a whole. A record of usual size fits into one. Files
@@ -17,83 +17,6 @@ const PAGE_BYTES: u32 = 1_024;
 /// Pages in the log after which they are moved into the file: 16 MiB. Each checkpoint waits for the disk twice, however
 /// much it moves, so SQLite's default of a quarter of this would make many small writers wait more often.
 const CHECKPOINT_PAGES: u32 = 16_384;
-
-/// Why a database was not opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// There is no such directory.
-    #[error("the database directory {} does not exist: create it, or choose another path", .0.display())]
-    NoDirectory(PathBuf),
-    /// The file cannot be opened or written.
-    #[error(
-        "the database file cannot be opened for writing: check that it is a file, \
-         and check the permissions of the file and its directory"
-    )]
-    NotWritable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Another server has the database.
-    #[error("another server uses the database {}: stop that server, or choose another file", .0.display())]
-    InUse(PathBuf),
-    /// Other users can read the file, and that cannot be changed.
-    #[error(
-        "other users can read {}, which holds arguments, results and a signing key, and this cannot be changed: \
-         run chmod 600 as its owner, or choose another path", .path.display()
-    )]
-    Readable {
-        /// The database, or a file beside it.
-        path: PathBuf,
-        /// Why it cannot be changed.
-        #[source]
-        cause: std::io::Error,
-    },
-    /// The file that shows who uses the database cannot be opened or locked.
-    #[error(
-        "the database needs the file {} to show that it is in use, and cannot lock it: check its permissions, and that \
-         it is on a local disk", path.display()
-    )]
-    NotLockable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        cause: std::io::Error,
-    },
-    /// Another process has locked the file.
-    #[error("another process has locked the database: stop it, or choose another path")]
-    Locked(#[source] rusqlite::Error),
-    /// The file is not a Longhaul database.
-    #[error("the file is not a Longhaul database and was not changed: choose another path")]
-    Foreign,
-    /// A newer Longhaul wrote the file.
-    #[error(
-        "the database has schema version {version}, and this Longhaul supports versions up to {latest}: \
-         start the newer Longhaul, or choose another path"
-    )]
-    Newer {
-        /// The file's version.
-        version: usize,
-        /// The latest version that this program supports.
-        latest: usize,
-    },
-    /// SQLite reported another error.
-    #[error("the database cannot be opened")]
-    Sqlite(#[source] rusqlite::Error),
-    /// The system could not start a thread for the database.
-    #[error("no thread could be started for the database")]
-    NoThread(#[source] std::io::Error),
-}
-
-impl From<rusqlite::Error> for OpenError {
-    fn from(error: rusqlite::Error) -> Self {
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked(error),
-            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-                Self::NotWritable(error.into())
-            }
-            Some(ErrorCode::NotADatabase) => Self::Foreign,
-            Some(_) | None => Self::Sqlite(error),
-        }
-    }
-}
 
 /// The connection that writes, and the lock that keeps other processes out. It migrates the file to the latest version.
 pub(crate) fn writer(path: &Path, settings: Settings, migrations: &[&str]) -> Result<(Connection, Lock), OpenError> {
@@ -123,7 +46,6 @@ pub(crate) fn in_memory(settings: Settings, migrations: &[&str]) -> Result<Conne
     Ok(connection)
 }
 
-/// A connection that only reads.
 pub(crate) fn reader(path: &Path, settings: Settings) -> Result<Connection, OpenError> {
     let connection = connect(path)?;
     prepare(&connection, settings)?;

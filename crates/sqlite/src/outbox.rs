@@ -14,7 +14,6 @@ use crate::tasks::execute;
 /// The notifications that were left first.
 pub(crate) const FIRST: &str = "SELECT announcement FROM outbox WHERE seq > 0 ORDER BY seq LIMIT ?1";
 
-/// Removes one notification.
 pub(crate) const REMOVE: &str = "DELETE FROM outbox WHERE event = ?1";
 
 /// The notifications in a [`Database`](crate::Database).

@@ -203,7 +203,6 @@ pub(crate) fn send_first(
     write(connection, deliveries, &message, visible_at)
 }
 
-/// Writes the message into the table.
 fn write(
     connection: &Connection,
     deliveries: &Mutex<Deliveries>,

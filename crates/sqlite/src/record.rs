@@ -7,7 +7,6 @@ use longhaul_core::{Task, TaskKey};
 
 use crate::DatabaseError;
 
-/// The record of the task.
 pub(crate) fn text(task: &Task) -> Result<String, DatabaseError> {
     let mut text = serde_json::to_string(task)?;
     let named = named(&task.key());

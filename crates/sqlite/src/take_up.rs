@@ -83,7 +83,6 @@ fn take_up_received(connection: &Connection, now: Timestamp) -> Result<usize, Da
 
 /// A page of tasks that were taken up.
 struct TakenUp {
-    /// How many leases were ended.
     ended: usize,
     /// The last task of the page; `None` if there is none.
     last: Option<TaskKey>,

@@ -14,7 +14,6 @@ pub(crate) const RECOUNT: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_op
 pub(crate) const DISCOUNT: &str = "UPDATE tasks INDEXED BY tasks_open SET counted = 0 \
      WHERE owner = ?1 AND status IN ('working', 'input_required') AND counted = 1 AND expires_at <= ?2";
 
-/// Why a task was not created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NotCreated {
     KeyReused,
@@ -23,15 +22,12 @@ pub(crate) enum NotCreated {
     TooManyNew { new_max: u32, retry_ms: u64 },
 }
 
-/// The outcome of a creation.
 pub(crate) type Creation = Result<Created, NotCreated>;
 
-/// The outcome of an event.
 pub(crate) enum Application {
     Done {
         /// As it was; `None` if the event has changed nothing.
         before: Option<Box<Task>>,
-        /// As it is.
         after: Box<Task>,
     },
     Refused {
@@ -67,13 +63,11 @@ pub(crate) fn key_in(row: &Row<'_>, owner: usize, id: usize) -> rusqlite::Result
     Ok(TaskKey::new(OwnerId::from_bytes(row.get(owner)?), id_in(row, id)?))
 }
 
-/// The task's id in this column of a row.
 pub(crate) fn id_in(row: &Row<'_>, id: usize) -> rusqlite::Result<TaskId> {
     TaskId::from_bytes(row.get(id)?)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(id, rusqlite::types::Type::Blob, error.into()))
 }
 
-/// A stored record.
 pub(crate) fn record_text(row: &Row<'_>) -> rusqlite::Result<String> {
     row.get(0)
 }

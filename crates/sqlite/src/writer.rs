@@ -46,7 +46,6 @@ enum Savepoint {
     Undo,
 }
 
-/// When a call is answered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answered {
     /// When the disk has it.
@@ -55,15 +54,12 @@ enum Answered {
     AtOnce,
 }
 
-/// One call.
 trait Job: Send {
-    /// When it is answered.
     fn answered(&self) -> Answered;
 
     /// Does the work in the open transaction.
     fn run(&mut self, connection: &Connection) -> Savepoint;
 
-    /// Answers the caller.
     fn answer(self: Box<Self>, ending: &Ending);
 }
 

@@ -22,13 +22,11 @@ struct Updates {
     driver: Option<Waker>,
 }
 
-/// What is pending at a moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News {
     number: u64,
     /// A heartbeat is wanted at once.
     pub(crate) flush_requested: bool,
-    /// There is progress that is not on record.
     pub(crate) has_progress: bool,
 }
 
@@ -41,7 +39,6 @@ pub(crate) struct Flush<'a> {
 }
 
 impl Flush<'_> {
-    /// The updates are on record.
     pub(crate) fn written(mut self) {
         self.written = true;
     }
@@ -103,13 +100,11 @@ impl PendingUpdates {
         Flush { updates: self, progress, advance, written: false }
     }
 
-    /// What is pending now.
     pub(crate) fn news(&self) -> News {
         let updates = self.lock();
         News { number: updates.news, flush_requested: updates.flush_requested, has_progress: updates.progress_is_new }
     }
 
-    /// Returns when there are other news than `known`.
     pub(crate) fn news_after(&self, known: News) -> impl Future<Output = ()> {
         std::future::poll_fn(move |context| {
             let mut updates = self.lock();

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::suspension::{Driven, Reason, Suspended, Wait};
 use crate::{Attempt, AttemptEnd, Round};
 
-/// A round as it is recorded in the journal.
 #[derive(Serialize, Deserialize)]
 struct RecordedRound {
     asks: Vec<RecordedAsk>,

@@ -12,7 +12,6 @@ use crate::IamOwner;
 /// The issuer of identities that AWS verified by signature.
 const ISSUER: &str = "aws-iam";
 
-/// Bytes of the name of a user.
 const USER_BYTES_MAX: usize = 256;
 
 /// The one role that says for which user it calls, and the header in which it does.
@@ -32,7 +31,6 @@ struct Signer<'a> {
     id: &'a str,
 }
 
-/// Who signed a request.
 pub(super) fn signed(iam: &ApiGatewayRequestAuthorizerIamDescription, owner: IamOwner) -> Option<Principal> {
     Some(Signer::of(iam)?.alone(owner))
 }

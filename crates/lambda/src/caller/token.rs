@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 
 use super::stated;
 
-/// Bytes of what names an owner.
 const NAME_BYTES_MAX: usize = 512;
 
 /// Bytes of the claims that tools may see: they are stored with each task.

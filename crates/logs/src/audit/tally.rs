@@ -82,7 +82,6 @@ impl Tally {
         self.flush()
     }
 
-    /// What is left.
     pub(super) fn flush(&mut self) -> Vec<Counted> {
         self.ends_at = None;
         std::mem::take(&mut self.lines).into_values().filter_map(|mut line| line.rest()).collect()

@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use longhaul_core::{TaskId, Timestamp};
-use longhaul_engine::{Attempt, CallError, ChildEnd};
+use longhaul_engine::{Attempt, Call, CallError, ChildEnd};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, JsonObject};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Calls, Run, TaskContext};
+use super::TaskContext;
+use crate::VerifiedCaller;
+use crate::backend::Backend;
 use crate::shared::derived::named_openly;
-use crate::shared::errors;
+use crate::shared::{Shared, accept, errors};
 
-/// Why a call was not made.
 enum NotMade {
     Wrong(ErrorData),
     Refused(CallError),
@@ -65,10 +66,10 @@ impl TaskContext {
     /// these arguments, because calls of it do not become tasks, because of a limit of the owner while no other call of
     /// this task runs, or because it would be too deep. The last are not recorded: calling this again tries again.
     pub async fn call(&self, name: &str, tool: &str, arguments: impl Serialize) -> Result<CallToolResult, ErrorData> {
-        let (attempt, calls) = self.caller_of_tools()?;
+        let (attempt, tools) = self.tools()?;
         let arguments = object(tool, arguments)?;
         let prepare = || async {
-            let call = calls.call_of(attempt, tool, arguments, self.caller()).await;
+            let call = tools.call_of(attempt, tool, arguments, self.caller()).await;
             call.map_err(NotMade::Wrong)
         };
         let end = attempt.call(name, id_of(attempt, b"child", name), prepare).await;
@@ -107,11 +108,11 @@ impl TaskContext {
         arguments: impl Serialize,
         at: SystemTime,
     ) -> Result<String, ErrorData> {
-        let (attempt, calls) = self.caller_of_tools()?;
+        let (attempt, tools) = self.tools()?;
         let arguments = object(tool, arguments)?;
         let id = id_of(attempt, b"later", name);
         let prepare = || async {
-            let mut call = calls.call_of(attempt, tool, arguments, self.caller()).await.map_err(NotMade::Wrong)?;
+            let mut call = tools.call_of(attempt, tool, arguments, self.caller()).await.map_err(NotMade::Wrong)?;
             call.not_before = Some(timestamp(at));
             Ok(call)
         };
@@ -119,17 +120,44 @@ impl TaskContext {
         Ok(id.to_string())
     }
 
-    /// What calls other tools.
-    fn caller_of_tools(&self) -> Result<(&Attempt, &Arc<dyn Calls>), ErrorData> {
-        let Run::Task(attempt) = &self.0.run else {
+    fn tools(&self) -> Result<(&Attempt, &Tools), ErrorData> {
+        let Some(attempt) = self.attempt() else {
             let message = "this tool calls other tools, which works in tasks only: its server should name it with \
                            `TaskPolicy::required`";
             return Err(ErrorData::invalid_request(message, None));
         };
-        match &self.0.calls {
-            Some(calls) => Ok((attempt, calls)),
+        match &self.0.tools {
+            Some(tools) => Ok((attempt, tools)),
             None => Err(ErrorData::internal_error("tools cannot be called from here", None)),
         }
+    }
+}
+
+/// The tools of a server, for those that call each other.
+#[derive(Clone)]
+pub(crate) struct Tools {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Tools {
+    /// The call of `tool` with these arguments, by the tool of `attempt`, if it becomes a task and takes the arguments.
+    async fn call_of(
+        &self,
+        attempt: &Attempt,
+        tool: &str,
+        mut arguments: Option<JsonObject>,
+        caller: Option<&VerifiedCaller>,
+    ) -> Result<Call, ErrorData> {
+        let policy = self.shared.policies.get(tool).ok_or_else(|| {
+            let message = format!(
+                "calls of `{tool}` do not become tasks, so that no tool can call it: name it with `Server::task`"
+            );
+            ErrorData::invalid_params(message, None)
+        })?;
+        self.backend.check_arguments(tool, &mut arguments).await?;
+        let caller = VerifiedCaller::principal_of(caller, attempt.task().owner);
+        accept::own_call(&self.shared, &caller, &policy, (tool, arguments), attempt.task().trace.as_ref())
     }
 }
 

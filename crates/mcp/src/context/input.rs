@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Run, TaskContext};
-use crate::shared::{asking, capabilities, errors};
+use crate::shared::{asking, errors};
 
 /// What a client answered to [`TaskContext::request_input`]: the result of the request that it was sent, as JSON. For
 /// an elicitation, for example `{"action": "accept", "content": {…}}`.
@@ -85,11 +85,11 @@ impl TaskContext {
         }
         match &self.0.run {
             Run::Plain(call) => {
-                capabilities::check(&self.0.capabilities, &request).map_err(|error| call.refusal(error))?;
+                asking::check_declared(&self.0.capabilities, &request).map_err(|error| call.refusal(error))?;
                 call.ask(key, request).await
             }
             Run::Task(attempt) => {
-                capabilities::check(&self.0.capabilities, &request)?;
+                asking::check_declared(&self.0.capabilities, &request)?;
                 let request = serde_json::to_string(&request)
                     .map_err(|error| errors::internal("a question could not be written", &error))?;
                 let answer = attempt.ask(key, request).await;

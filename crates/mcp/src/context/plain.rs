@@ -26,7 +26,6 @@ struct Shared {
     variables: Mutex<Map<String, Value>>,
 }
 
-/// What a plain call starts with.
 pub(crate) struct Start {
     pub(crate) clock: Arc<dyn Clock>,
     /// How long the tool may sleep, in milliseconds.
@@ -36,7 +35,6 @@ pub(crate) struct Start {
     pub(crate) peer: Peer<RoleServer>,
     /// The token for progress notifications, if the caller wants any.
     pub(crate) progress_token: Option<ProgressToken>,
-    /// How the caller can be asked.
     pub(crate) rounds: Rounds,
 }
 
@@ -49,11 +47,8 @@ pub(crate) enum Rounds {
     Unknown,
 }
 
-/// How a plain call ended.
 pub(crate) enum PlainEnd<T> {
-    /// Its tool ended.
     Ended(T),
-    /// Its tool has questions.
     Asks(InputRequests),
     /// Its tool did something that a plain call cannot do.
     Broken(ErrorData),

@@ -1,9 +1,14 @@
 //! `tools/call`: whether it becomes a task, and accepting it as one.
+//!
+//! Calls by clients that know no tasks, of tools that may become tasks, are tasks whose end is waited for during a limited
+//! time. After that the caller gets a job id. What the tool asks reaches the client as in a plain call: since `2026-07-28`
+//! the call ends with the questions, and its retry brings the answers; before, the client is asked while the call is open.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use longhaul_core::{RequestedTerms, TaskKey, Timestamp};
+use longhaul_core::{RequestedTerms, TaskId, TaskKey, Timestamp};
+use longhaul_engine::PollError;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -11,19 +16,15 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use super::Durable;
 use super::plain::Verified;
 use super::waiting::{Heard, View, Waiting};
-use crate::backend::must_have;
 use crate::policy::{Need, Start, TaskPolicy};
 use crate::revision::{Generation, InputErrors};
-use crate::shared::accept::NewTask;
+use crate::shared::accept::{self, NewTask, StoredCall};
 use crate::shared::caller::{self, Caller};
-use crate::shared::record::StoredCall;
-use crate::shared::{accept, arguments, errors, start};
-use crate::views::job_tools::JobTool;
-use crate::views::task as view;
+use crate::shared::errors;
+use crate::views::job::JobTool;
+use crate::views::{job as wire, task as view};
 
-/// How a call is answered.
 enum Plan<'a> {
-    /// It is answered by the tool itself.
     Plain,
     /// It becomes a task, and its caller gets a handle, perhaps after a while.
     Task(Cow<'a, TaskPolicy>),
@@ -43,8 +44,13 @@ impl<H: ServerHandler> Durable<H> {
             context.ct = ending.left;
         }
         let caller = Caller::of(&context)?;
-        let plan = self.plan(&request, &caller, start::asked(&context.meta)?).await?;
-        if let Err(faults) = arguments::check(&self.inner, &self.shared, &request.name, &mut request.arguments).await {
+        let plan = self.plan(&request, &caller, accept::later_start(&context.meta)?).await?;
+        if let Err(faults) = self
+            .shared
+            .tools
+            .check_arguments(&self.inner, &self.shared.policies, &request.name, &mut request.arguments)
+            .await
+        {
             return match caller.input_errors {
                 InputErrors::Results => Ok(CallToolResult::error(vec![ContentBlock::text(faults)]).into()),
                 InputErrors::Errors => Err(ErrorData::invalid_params(faults, None)),
@@ -53,8 +59,12 @@ impl<H: ServerHandler> Durable<H> {
         let verified = self.verify_state(&request, &caller)?;
         match plan {
             Plan::Plain => self.call_plainly(request, context, &caller, verified).await,
-            Plan::Task(policy) => self.call_as_task(request, context, &caller, verified, &policy).await,
-            Plan::Job(policy) => self.call_as_job(request, context, &caller, verified, &policy).await,
+            Plan::Task(policy) => {
+                let asks = policy.questions_within_ms() > 0;
+                let view = if asks { View::ResultOrQuestionsOrHandle } else { View::ResultOrHandle };
+                self.call_as_task(request, &context, &caller, verified, (&policy, view)).await
+            }
+            Plan::Job(policy) => self.call_as_task(request, &context, &caller, verified, (&policy, View::Result)).await,
             Plan::AboutJob(tool) => self.manage_job(tool, request, context, &caller, &verified).await,
         }
     }
@@ -68,15 +78,15 @@ impl<H: ServerHandler> Durable<H> {
     ) -> Result<Plan<'_>, ErrorData> {
         let Some(policy) = self.shared.policies.get(&request.name) else {
             if not_before.is_some() {
-                return Err(start::never_a_task(&request.name));
+                return Err(accept::never_a_task(&request.name));
             }
             return Ok(self.job_tool(&request.name).map_or(Plan::Plain, Plan::AboutJob));
         };
-        if policy.need() == Need::Required && !caller.knows_tasks() && caller.generation == Generation::PerRequest {
+        if policy.need == Need::Required && !caller.knows_tasks() && caller.generation == Generation::PerRequest {
             return Err(errors::tasks_not_declared());
         }
-        must_have(&self.inner, &self.shared, &request.name).await?;
-        match policy.start() {
+        self.shared.tools.must_have(&self.inner, &self.shared.policies, &request.name).await?;
+        match policy.start {
             // A tool that asks first must not run now either: it asks when its task has started.
             Start::AfterInput if request.input_responses.is_none() && not_before.is_none() => Ok(Plan::Plain),
             Start::AtOnce | Start::AfterInput if caller.knows_tasks() => Ok(Plan::Task(policy)),
@@ -84,41 +94,44 @@ impl<H: ServerHandler> Durable<H> {
         }
     }
 
-    /// Answers with the result if it is there soon enough for the policy, and with the task's handle otherwise.
+    /// Makes the call a task, or takes the answers that a later round of it brings. Answers with the result if it is
+    /// there soon enough, and otherwise with what `view` says.
     async fn call_as_task(
         &self,
         request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
+        context: &RequestContext<RoleServer>,
         caller: &Caller,
         verified: Verified,
-        policy: &TaskPolicy,
+        (policy, view): (&TaskPolicy, View),
     ) -> Result<CallToolResponse, ErrorData> {
         let Verified { answers, state, binding, job, .. } = verified;
-        let (handle_after_ms, questions_within_ms) = (policy.handle_after_ms(), policy.questions_within_ms());
         let shared = &*self.shared;
+        let longest_ms = shared.settings.inline_wait_ms;
+        let (first_ms, later_ms) = match view {
+            View::Result | View::Status => (longest_ms, longest_ms),
+            View::ResultOrHandle | View::ResultOrQuestionsOrHandle => {
+                (policy.handle_after_ms().max(policy.questions_within_ms()), policy.handle_after_ms())
+            }
+        };
         let (heard, wait_ms) = match job {
             Some(task) => {
                 let key = self.answer_job(TaskKey::new(caller.owner, task), &request).await?;
                 let mut listener = shared.engine.listener();
                 let task = listener.poll(&key).await.map_err(errors::of_poll)?;
-                (Heard { task, listener }, handle_after_ms)
+                (Heard { task, listener }, later_ms)
             }
-            None => {
-                let heard = self.begin(request, &context, caller, (answers, state), policy).await?;
-                (heard, handle_after_ms.max(questions_within_ms))
-            }
+            None => (self.begin(request, context, caller, (answers, state), policy).await?, first_ms),
         };
-        let (task, wait_ms) = (&heard.task, wait_ms.min(shared.settings.inline_wait_ms));
-        if wait_ms == 0 || task.awaited_start().is_some() {
-            return Ok(view::created(task, shared.engine.ports().clock.now()).into());
+        let wait_ms = if heard.task.awaited_start().is_some() { 0 } else { wait_ms.min(longest_ms) };
+        if wait_ms == 0 && view != View::Result {
+            return Ok(view::created(&heard.task, shared.engine.ports().clock.now()).into());
         }
-        let view = if questions_within_ms == 0 { View::ResultOrHandle } else { View::ResultOrQuestionsOrHandle };
-        let (context, binding) = (&context, &binding);
+        let binding = &binding;
         Waiting { shared, context, caller, binding, view, wait_ms }.follow_heard(heard).await
     }
 
     /// Makes the task of a call, and listens to it.
-    pub(super) async fn begin(
+    async fn begin(
         &self,
         mut request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
@@ -144,4 +157,61 @@ impl<H: ServerHandler> Durable<H> {
         let task = listener.accept(accept::call(&self.shared, new)?).await.map_err(errors::of_accept)?;
         Ok(Heard { task, listener })
     }
+
+    /// The job tool of this name, unless the handler has a tool with the same name.
+    pub(super) fn job_tool(&self, name: &str) -> Option<JobTool> {
+        let tool = JobTool::named(name)?;
+        if self.inner.get_tool(name).is_some() || self.shared.policies.is_empty() { None } else { Some(tool) }
+    }
+
+    /// `get_job_status` and `cancel_job`.
+    async fn manage_job(
+        &self,
+        tool: JobTool,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+        caller: &Caller,
+        verified: &Verified,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let argument = |name: &str| request.arguments.as_ref().and_then(|arguments| arguments.get(name));
+        let Some(job_id) = argument("job_id").and_then(|id| id.as_str()) else {
+            return Err(ErrorData::invalid_params("`job_id` is missing or not a string", None));
+        };
+        let Ok(id) = job_id.parse::<TaskId>() else { return Ok(wire::not_found(job_id).into()) };
+        let key = TaskKey::new(caller.owner, id);
+        let longest_ms = self.shared.settings.inline_wait_ms;
+        let wait_ms = match tool {
+            JobTool::Status => {
+                self.shared.polls.admit(&key).await?;
+                wait_ms(argument("wait_s"), longest_ms)
+            }
+            JobTool::Cancel => {
+                match self.shared.engine.cancel(&key).await {
+                    Ok(_) => {}
+                    Err(PollError::NotFound) => return Ok(wire::not_found(job_id).into()),
+                    Err(error @ PollError::Unavailable(_)) => return Err(errors::of_poll(error)),
+                }
+                0
+            }
+        };
+        if verified.job == Some(id) {
+            self.answer_job(key, &request).await?;
+        }
+        let (shared, context, binding) = (&*self.shared, &context, &verified.binding);
+        Waiting { shared, context, caller, binding, view: View::Status, wait_ms }.follow(key).await
+    }
+
+    /// Takes the answers that a later round of the call brings.
+    async fn answer_job(&self, key: TaskKey, request: &CallToolRequestParams) -> Result<TaskKey, ErrorData> {
+        let given = request.input_responses.iter().flatten();
+        let answers: BTreeMap<_, _> = given.map(|(key, answer)| (key.clone(), answer.to_string())).collect();
+        self.shared.engine.answer(&key, &answers).await.map_err(errors::of_answer)?;
+        Ok(key)
+    }
+}
+
+fn wait_ms(requested_s: Option<&serde_json::Value>, longest_ms: u64) -> u64 {
+    let requested = requested_s.and_then(serde_json::Value::as_f64).filter(|seconds| *seconds >= 0.0);
+    let requested = requested.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+    requested.map_or(longest_ms, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(longest_ms))
 }

@@ -1,4 +1,5 @@
-//! A call that is answered by its tool while the caller waits.
+//! A call that is answered by its tool while the caller waits; and the handler's own state of requests with several
+//! rounds. It goes out inside a signed one, so that a handler gets back only what it sent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,16 +15,15 @@ use super::Durable;
 use crate::context::{PlainCall, PlainEnd, PlainStart, Rounds as CanAsk};
 use crate::revision::Generation;
 use crate::shared::caller::{self, Caller};
-use crate::shared::guard::guard;
+use crate::shared::handler::guard;
 use crate::shared::signer::{Binding, Rounds};
-use crate::shared::{capabilities, derived, digest, errors};
+use crate::shared::{asking, derived, errors};
 use crate::{TaskContext, VerifiedCaller};
 
 /// What came back from earlier rounds of a call.
 pub(super) struct Verified {
     /// All answers so far, those of this request included.
     pub(super) answers: BTreeMap<String, Value>,
-    /// The tool's own state.
     pub(super) state: Option<String>,
     /// The call's idempotency key, if an earlier round had one.
     call_key: Option<String>,
@@ -33,9 +33,8 @@ pub(super) struct Verified {
 }
 
 impl<H: ServerHandler> Durable<H> {
-    /// Verifies the state that came back with the call.
     pub(super) fn verify_state(&self, request: &CallToolRequestParams, caller: &Caller) -> Result<Verified, ErrorData> {
-        let digest = digest::of_call(&request.name, request.arguments.as_ref());
+        let digest = derived::digest_of_call(&request.name, request.arguments.as_ref());
         let binding = Binding::new(&caller.owner, "tools/call", digest);
         let rounds = match &request.request_state {
             Some(state) => self.shared.signer.verify_rounds(state, &binding)?,
@@ -145,11 +144,42 @@ impl<H: ServerHandler> Durable<H> {
         }
         Ok(derived::digits(hash.finalize().into()))
     }
+
+    /// What the state of a request for `method` belongs to; `digest` is that of its parameters.
+    pub(super) fn binding(
+        context: &RequestContext<RoleServer>,
+        method: &str,
+        digest: [u8; 32],
+    ) -> Result<Binding, ErrorData> {
+        Ok(Binding::new(&caller::principal(context)?.owner, method, digest))
+    }
+
+    /// The handler's state inside the one that came back. Fails with `-32602` if it was not signed here, or belongs
+    /// elsewhere.
+    pub(super) fn unwrapped(&self, state: Option<String>, binding: &Binding) -> Result<Option<String>, ErrorData> {
+        match state {
+            Some(state) => Ok(self.shared.signer.verify_rounds(&state, binding)?.state),
+            None => Ok(None),
+        }
+    }
+
+    /// The questions, with the handler's state inside a signed one.
+    pub(super) fn wrapped(
+        &self,
+        mut asked: InputRequiredResult,
+        binding: &Binding,
+    ) -> Result<InputRequiredResult, ErrorData> {
+        if let Some(state) = asked.request_state.take() {
+            let rounds = Rounds { state: Some(state), ..Rounds::default() };
+            asked.request_state = Some(self.sign(rounds, binding)?);
+        }
+        Ok(asked)
+    }
 }
 
 fn check_all(caller: &Caller, asked: Option<&InputRequests>) -> Result<(), ErrorData> {
     asked
         .into_iter()
         .flat_map(InputRequests::values)
-        .try_for_each(|request| capabilities::check(&caller.capabilities, request))
+        .try_for_each(|request| asking::check_declared(&caller.capabilities, request))
 }

@@ -14,15 +14,13 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 
 use crate::revision::Generation;
-use crate::shared::Shared;
-use crate::shared::asking;
 use crate::shared::caller::{self, Caller};
 use crate::shared::signer::{Binding, Rounds};
 use crate::shared::streams::Held;
 use crate::shared::task_logs::Following;
 use crate::shared::watch::{Event, Reported, TaskWatch};
-use crate::shared::{capabilities, errors};
-use crate::views::outcome::Outcome;
+use crate::shared::{Shared, asking, errors};
+use crate::views::fields::Outcome;
 use crate::views::{job, task as task_view};
 
 /// Which view of a task the caller gets.
@@ -34,7 +32,6 @@ pub(super) enum View {
     ResultOrHandle,
     /// The same, and what the tool asks meanwhile as the tool itself would have asked it.
     ResultOrQuestionsOrHandle,
-    /// The status of the job.
     Status,
 }
 
@@ -44,7 +41,6 @@ pub(super) struct Heard {
     pub(super) listener: Listener,
 }
 
-/// A caller who waits.
 pub(super) struct Waiting<'a> {
     pub(super) shared: &'a Shared,
     pub(super) context: &'a RequestContext<RoleServer>,
@@ -65,7 +61,6 @@ impl Waiting<'_> {
         }
     }
 
-    /// Does the same for a task that is listened to.
     pub(super) async fn follow_heard(&self, heard: Heard) -> Result<CallToolResponse, ErrorData> {
         let Heard { task, listener } = heard;
         let key = task.key();
@@ -259,7 +254,7 @@ impl Waiting<'_> {
         let read = |ask: &Ask| Ok((ask.key.clone(), serde_json::from_str::<InputRequest>(&ask.request)?));
         let requests = asks.iter().map(read).collect::<Result<InputRequests, _>>();
         let requests = requests.map_err(|error| asking::unreadable(&error))?;
-        let can = requests.values().all(|request| capabilities::check(&self.caller.capabilities, request).is_ok());
+        let can = requests.values().all(|request| asking::check_declared(&self.caller.capabilities, request).is_ok());
         Ok(if can { requests } else { InputRequests::new() })
     }
 

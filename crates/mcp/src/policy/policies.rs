@@ -47,7 +47,6 @@ impl Cleaners {
         self.named.get(tool).or_else(|| self.others.as_ref().map(|(_, cleaner)| cleaner))
     }
 
-    /// The tools that are named.
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
         self.named.keys()
     }
@@ -96,7 +95,6 @@ impl Policies {
         self.named.iter()
     }
 
-    /// Whether this tool is named.
     pub(crate) fn names(&self, tool: &str) -> bool {
         self.named.contains_key(tool)
     }
@@ -125,12 +123,12 @@ impl Policies {
 
     /// Whether clients that know no tasks may get a job.
     pub(crate) fn may_make_jobs(&self) -> bool {
-        self.has_function() || self.named.values().any(|policy| policy.need() == Need::Optional)
+        self.has_function() || self.named.values().any(|policy| policy.need == Need::Optional)
     }
 
     /// How long a result can be kept, in milliseconds, at most; `None` if there are no tasks.
     pub(crate) fn kept_ms_max(&self) -> Option<u64> {
-        let kept_ms = |policy: &TaskPolicy| policy.terms().ttl_ms_max.max(policy.terms().retention_ms);
+        let kept_ms = |policy: &TaskPolicy| policy.terms.ttl_ms_max.max(policy.terms.retention_ms);
         let unknown = self.has_function().then_some(limits::TTL_MS_CEILING);
         self.named.values().map(kept_ms).chain(unknown).max()
     }

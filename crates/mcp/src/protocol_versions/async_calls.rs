@@ -15,24 +15,18 @@ use serde_json::{Map, Value, json};
 use crate::Body;
 use crate::protocol_version::{Endpoint, ProtocolVersion};
 use crate::revision::Generation;
-use crate::shared::Shared;
-use crate::shared::accept::{self, NewTask};
 use crate::shared::incoming::{Incoming, Notice};
-use crate::shared::record::StoredCall;
 use crate::shared::signer::Purpose;
-use crate::shared::{caller, errors, reply};
+use crate::shared::{Shared, accept, errors, reply};
 
 mod get;
-mod resource;
-mod token;
 mod wire;
 
-use token::{Named, named, no_such_call, task};
+use wire::{Named, named, no_such_call, task};
 
 /// The first revision whose tools have annotations.
 const ANNOTATIONS_SINCE: &str = "2025-03-26";
 
-/// The protocol version.
 pub(crate) struct AsyncCalls;
 
 #[async_trait]
@@ -47,7 +41,7 @@ impl ProtocolVersion for AsyncCalls {
             "tools/async/get" => Some(get::answer(call, endpoint).await),
             // The draft says that this is a notification; a client that sends a request gets an answer.
             "tools/async/cancel" => Some(reply::outcome(&call.id, cancel(call, endpoint).await)),
-            "resources/read" => resource::answer(call, endpoint).await,
+            "resources/read" => wire::read_resource(call, endpoint).await,
             _ => None,
         }
     }
@@ -109,24 +103,17 @@ async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, Error
     let malformed = "tools/async/call takes a `name`, `arguments` and `keepAlive`, a whole number of seconds";
     let Called { name, mut arguments, keep_alive } =
         call.params().ok_or_else(|| ErrorData::invalid_params(malformed, None))?;
-    endpoint.must_have(&name).await?;
+    endpoint.backend().must_have(&name).await?;
     let Some(policy) = endpoint.shared().policies.get(&name) else {
         return rejected(call, endpoint, &format!("the tool `{name}` runs synchronously; use tools/call"));
     };
-    endpoint.check_arguments(&name, &mut arguments).await?;
-    let mut meta = call.meta()?;
-    let idempotency = caller::idempotency_of(call.http.headers(), &meta, &name, arguments.as_ref())?;
-    let idempotency = call.scope.bind(idempotency)?;
-    let mut params = CallToolRequestParams::new(name.clone());
+    endpoint.backend().check_arguments(&name, &mut arguments).await?;
+    let mut params = CallToolRequestParams::new(name);
     params.arguments = arguments;
-    meta.set_client_capabilities(call.capabilities()?);
     let requested =
         RequestedTerms { ttl_ms: None, retention_ms: keep_alive.map(|seconds| seconds.saturating_mul(1_000)) };
-    let progress_token = meta.get_progress_token();
-    let stored = StoredCall::new(params, meta, Default::default()).with_progress_token(progress_token);
-    let new = NewTask { caller: call.caller, tool: name, call: stored, policy: &policy, requested, idempotency };
     let shared = endpoint.shared();
-    match shared.engine.accept(accept::call(shared, new)?).await {
+    match shared.engine.accept(accept::call_of(shared, call, &policy, params, requested)?).await {
         Ok(accepted) => Ok(wire::accepted(&accepted.into_task(), shared.engine.ports().clock.now())),
         // What may succeed if it is sent again is not an outcome of the call.
         Err(error @ (AcceptError::Unavailable(_) | AcceptError::TooManyNew { .. })) => Err(errors::of_accept(error)),
@@ -150,7 +137,7 @@ async fn join(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, ErrorD
     let mut task = task(call, endpoint, &token).await?;
     if let Some(seconds) = keep_alive {
         let longest_ms =
-            shared.policies.get(&task.tool).map_or(task.terms.retention_ms, |policy| policy.terms().ttl_ms_max);
+            shared.policies.get(&task.tool).map_or(task.terms.retention_ms, |policy| policy.terms.ttl_ms_max);
         let retention_ms = seconds.saturating_mul(1_000).min(longest_ms);
         task = shared.engine.extend_retention(&task.key(), retention_ms).await.map_err(errors::of_poll)?;
     }

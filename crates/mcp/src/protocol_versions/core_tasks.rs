@@ -3,32 +3,29 @@
 
 use async_trait::async_trait;
 use http::Response;
-use longhaul_core::{OwnerId, Task};
+use longhaul_core::{OwnerId, Task, TaskId};
 use longhaul_engine::Cancelled;
 use rmcp::ErrorData;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::Body;
 use crate::policy::Need;
 use crate::protocol_version::{Endpoint, ProtocolVersion};
 use crate::revision::Generation;
-use crate::shared::Shared;
 use crate::shared::incoming::Incoming;
-use crate::shared::{errors, reply};
+use crate::shared::signer::Purpose;
+use crate::shared::{Shared, errors, reply};
 use crate::views::filtered;
 
 mod call;
-mod list;
-mod lookup;
 mod result;
 mod wire;
 
-use lookup::polled;
-
-/// The revision that has them.
 const REVISION: &str = "2025-11-25";
 
-/// The protocol version.
+const PAGE: usize = 50;
+
 pub(crate) struct CoreTasks;
 
 #[async_trait]
@@ -47,9 +44,7 @@ impl ProtocolVersion for CoreTasks {
                 let page = filtered::page(call, shared).await;
                 Some(reply::outcome(&call.id, page.map(|page| Value::from(page).to_string())))
             }
-            "tasks/list" if filtered::is_for(call, shared) => {
-                Some(reply::outcome(&call.id, list::answer(call, shared).await))
-            }
+            "tasks/list" if filtered::is_for(call, shared) => Some(reply::outcome(&call.id, list(call, shared).await)),
             _ => None,
         }
     }
@@ -98,9 +93,8 @@ fn declare(call: &Incoming<'_>, shared: &Shared, result: &mut Map<String, Value>
     }
 }
 
-/// `execution.taskSupport` of a tool.
 fn support(shared: &Shared, tool: &str) -> &'static str {
-    match shared.policies.get(tool).map(|policy| policy.need()) {
+    match shared.policies.get(tool).map(|policy| policy.need) {
         None => "forbidden",
         Some(Need::Optional) => "optional",
         Some(Need::Required) => "required",
@@ -108,12 +102,12 @@ fn support(shared: &Shared, tool: &str) -> &'static str {
 }
 
 async fn get(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData> {
-    let task = polled(call, shared).await?;
+    let task = wire::polled(call, shared).await?;
     wire::render(&shared.engine, &task).await
 }
 
 async fn cancel(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData> {
-    match shared.engine.cancel_unfinished(&lookup::key(call)?).await.map_err(errors::of_poll)? {
+    match shared.engine.cancel_unfinished(&wire::key(call)?).await.map_err(errors::of_poll)? {
         Cancelled::Now(task) => wire::render(&shared.engine, &task).await,
         Cancelled::Not(task) => Err(ended(&task)),
     }
@@ -122,4 +116,29 @@ async fn cancel(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorDat
 fn ended(task: &Task) -> ErrorData {
     let message = format!("the task cannot be cancelled: it is {} already", wire::status(task));
     ErrorData::invalid_params(message, None)
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ListParams {
+    cursor: Option<String>,
+}
+
+/// One page of the caller's tasks, newest first, from all protocol versions.
+async fn list(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData> {
+    let bad_cursor = || ErrorData::invalid_params("the cursor is not valid; start again without one", None);
+    let params = match call.params {
+        Some(params) => serde_json::from_str::<ListParams>(params.get()).map_err(|_malformed| bad_cursor())?,
+        None => ListParams::default(),
+    };
+    let before: Option<TaskId> = match params.cursor {
+        Some(cursor) => {
+            let opened = shared.signer.verify(Purpose::Cursor, &call.owner, &cursor);
+            Some(opened.ok_or_else(bad_cursor)?)
+        }
+        None => None,
+    };
+    let page = shared.engine.list(&call.owner, before, PAGE).await.map_err(errors::of_poll)?;
+    let next = page.next.map(|next| shared.signer.sign(Purpose::Cursor, &call.owner, &next)).transpose()?;
+    Ok(wire::render_list(&page.tasks, shared.engine.ports().clock.now(), next))
 }

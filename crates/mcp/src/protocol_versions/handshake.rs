@@ -43,7 +43,6 @@ const IMPLEMENTATION_FIELDS: Fields =
 /// The first revision that has all of these fields.
 const ALL_FIELDS_SINCE: &str = "2025-11-25";
 
-/// The protocol version.
 pub(crate) struct Handshake;
 
 #[async_trait]
@@ -116,13 +115,11 @@ impl ProtocolVersion for Handshake {
     }
 }
 
-/// The objects in a list of `parent`.
 fn objects<'a>(parent: &'a mut Map<String, Value>, list: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
     let list = parent.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
     list.filter_map(Value::as_object_mut)
 }
 
-/// Removes the fields that a revision does not have.
 fn remove_unknown(revision: &str, fields: Fields, object: &mut Map<String, Value>) {
     for (field, since) in fields {
         if revision < *since {
@@ -146,17 +143,17 @@ struct Params {
 async fn initialize(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
     // A request that cannot be read is refused by `rmcp`, and begins no session.
     let Some(params) = call.params::<Params>() else {
-        return endpoint.pass_on(call.http.clone(), Some(&call.id)).await;
+        return endpoint.backend().answer(call.http.clone(), Some(&call.id)).await;
     };
     let own = own_revision(&params.protocol_version);
     let mut request = call.http.clone();
     if let Some(own) = own {
         match with_requested_revision(call, own.served_as) {
             Some(body) => *request.body_mut() = body.into(),
-            None => return endpoint.pass_on(request, Some(&call.id)).await,
+            None => return endpoint.backend().answer(request, Some(&call.id)).await,
         }
     }
-    let answer = endpoint.pass_on(request, Some(&call.id)).await;
+    let answer = endpoint.backend().answer(request, Some(&call.id)).await;
     if answer.status() != StatusCode::OK || !reply::is_json(&answer) {
         return answer;
     }
@@ -178,7 +175,6 @@ fn with_requested_revision(call: &Incoming<'_>, revision: &str) -> Option<String
     Some(serde_json::json!({"jsonrpc": "2.0", "id": call.id, "method": "initialize", "params": params}).to_string())
 }
 
-/// The answer with another revision in it.
 async fn with_agreed_revision(answer: Response<Body>, revision: &str) -> Result<Response<Body>, ErrorData> {
     let (parts, body) = answer.into_parts();
     let text = reply::read(body).await;

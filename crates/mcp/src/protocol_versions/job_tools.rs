@@ -10,11 +10,10 @@ use serde_json::{Map, Value};
 use crate::policy::Need;
 use crate::protocol_version::{Endpoint, ProtocolVersion};
 use crate::revision::{Generation, own_revision};
+use crate::shared::Shared;
 use crate::shared::incoming::Incoming;
-use crate::shared::{Shared, access};
-use crate::views::job_tools::JobTool;
+use crate::views::job::JobTool;
 
-/// The protocol version.
 pub(crate) struct JobTools;
 
 #[async_trait]
@@ -32,7 +31,7 @@ impl ProtocolVersion for JobTools {
         }
         if is_last_page && shared.policies.may_make_jobs() {
             // A tool of the server with the same name is not replaced.
-            let may_call = |job_tool: &JobTool| access::has_all(call.caller, job_tool.scopes(shared));
+            let may_call = |job_tool: &JobTool| call.caller.scopes.contain_all(job_tool.scopes(shared));
             let missing: Vec<JobTool> =
                 JobTool::ALL.into_iter().filter(may_call).filter(|job_tool| !has(tools, job_tool.name())).collect();
             for job_tool in missing {
@@ -62,7 +61,7 @@ fn knows_no_tasks(call: &Incoming<'_>) -> bool {
 /// results, so the schema is removed.
 fn announce(shared: &Shared, tool: &mut Map<String, Value>) {
     let policy = tool.get("name").and_then(Value::as_str).and_then(|name| shared.policies.get(name));
-    if policy.is_none_or(|policy| policy.need() != Need::Optional) {
+    if policy.is_none_or(|policy| policy.need != Need::Optional) {
         return;
     }
     tool.remove("outputSchema");

@@ -5,8 +5,10 @@
 //! chose is the task's id.
 
 use async_trait::async_trait;
+use futures::stream::iter;
 use http::Response;
-use longhaul_core::{Task, Timestamp};
+use longhaul_core::ports::Left;
+use longhaul_core::{Ask, MailboxId, Task, Timestamp};
 use rmcp::ErrorData;
 use serde_json::{Map, Value, json};
 
@@ -15,21 +17,21 @@ use crate::policy::{AfterFetch, Need};
 use crate::protocol_version::{Endpoint, ProtocolVersion};
 use crate::revision::{Generation, NEXT};
 use crate::shared::incoming::{Incoming, Notice};
-use crate::shared::{errors, reply};
-use crate::views::outcome::Outcome;
+use crate::shared::{asking, errors, reply, sse};
+use crate::views::fields::{self, Outcome};
 
 mod call;
 mod cancel;
-mod lookup;
-mod questions;
 mod wire;
 
-use lookup::{Named, not_retrieved, operation};
+use wire::{Named, not_retrieved, operation};
 
 /// The first revision that has tasks of its own, and says of each tool whether it supports them.
 const TASKS_SINCE: &str = "2025-11-25";
 
-/// The protocol version.
+/// A question is sent again to a client that has not answered it for this long: it may have been lost.
+const AGAIN_MS: u64 = 60_000;
+
 pub(crate) struct Operations;
 
 #[async_trait]
@@ -64,7 +66,7 @@ impl ProtocolVersion for Operations {
                 fields.insert("invocationMode".to_owned(), "async".into());
             }
         } else {
-            tools.retain(|tool| policy(tool).is_none_or(|policy| policy.need() == Need::Optional));
+            tools.retain(|tool| policy(tool).is_none_or(|policy| policy.need == Need::Optional));
         }
     }
 }
@@ -79,7 +81,7 @@ fn knows_no_tasks(call: &Incoming<'_>) -> bool {
 fn refuse_async_only(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
     let Named { name } = call.params()?;
     let policy = endpoint.shared().policies.get(&name)?;
-    match policy.need() {
+    match policy.need {
         Need::Optional => None,
         Need::Required => {
             let message =
@@ -107,7 +109,7 @@ async fn status(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
         wire::status(engine, &token, &task).await.map_err(errors::of_load)
     };
     match status {
-        Ok(status) => questions::before(call, endpoint, &token, &task, &status).await,
+        Ok(status) => after_questions(call, endpoint, &token, &task, &status).await,
         Err(error) => reply::error(&call.id, &error),
     }
 }
@@ -125,11 +127,70 @@ async fn result(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, Erro
         Some(Outcome::Error(error)) => return Err(errors::for_older(error)),
         Some(Outcome::Result(result)) => result,
     };
-    if shared.policies.get(&task.tool).is_some_and(|policy| policy.after_fetch() == AfterFetch::Forget) {
+    if shared.policies.get(&task.tool).is_some_and(|policy| policy.after_fetch == AfterFetch::Forget) {
         // If this fails, the result expires later.
         if let Err(error) = shared.engine.forget(&task.key()).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "a fetched operation was not forgotten");
         }
     }
     Ok(json!({"result": result, "_operation": {"token": token}}).to_string())
+}
+
+/// The answer with the status, after the progress if the request has a token for that, and after all questions that are
+/// to be asked.
+async fn after_questions(
+    call: &Incoming<'_>,
+    endpoint: &Endpoint,
+    token: &str,
+    task: &Task,
+    status: &str,
+) -> Response<Body> {
+    let mut frames = Vec::new();
+    let token_for_progress = match call.meta() {
+        Ok(meta) => meta.get_progress_token(),
+        Err(error) => return reply::error(&call.id, &error),
+    };
+    if let (Some(token), Some(progress)) = (token_for_progress, wire::progress(task)) {
+        frames.push(sse::event(fields::progress_notification(&token, progress, [])));
+    }
+    for ask in task.state.asks() {
+        let request = match question(endpoint, token, task, ask) {
+            Ok(request) => request,
+            Err(error) => return reply::error(&call.id, &error),
+        };
+        if is_due(endpoint, task, ask).await {
+            frames.push(sse::event(&request));
+        }
+    }
+    if frames.is_empty() {
+        return reply::result(&call.id, status);
+    }
+    frames.push(sse::event(reply::result_text(&call.id, status)));
+    sse::response(iter(frames))
+}
+
+/// Whether no instance has sent this question recently. Clients ask for the status again and again, perhaps on several
+/// instances.
+async fn is_due(endpoint: &Endpoint, task: &Task, ask: &Ask) -> bool {
+    let engine = &endpoint.shared().engine;
+    let ports = engine.ports();
+    let mailbox = MailboxId::of(&[b"operation ask", task.id.as_bytes(), ask.key.as_bytes()]);
+    // This text shows whether an earlier write is our own, whose answer was lost, or another instance's.
+    let own = ports.ids.lease_token().to_string();
+    match engine.leave(&task.owner, &mailbox, &own, ports.clock.now().plus_ms(AGAIN_MS)).await {
+        Ok(Left::First) => true,
+        Ok(Left::Earlier(sent_by)) => sent_by == own,
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "a question may be sent again too soon");
+            // Rather twice than never.
+            true
+        }
+    }
+}
+
+/// The message that asks; it names the operation by its token.
+fn question(endpoint: &Endpoint, token: &str, task: &Task, ask: &Ask) -> Result<String, ErrorData> {
+    let mut asked = asking::question(endpoint.shared(), task, ask)?;
+    asked.params.insert("_operation".to_owned(), json!({"token": token}));
+    Ok(asked.message())
 }

@@ -15,14 +15,11 @@ use crate::views::filtered;
 
 mod envelope;
 mod inspect;
-mod list;
 mod listen;
-mod stream;
 mod tasks;
 
 use tasks::Method;
 
-/// The protocol version.
 pub(crate) struct TasksExtension;
 
 /// Methods of older revisions that `2026-07-28` removed. `rmcp` would serve those that a handler implements.
@@ -52,7 +49,7 @@ async fn answer_modern(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Respo
         "tasks/get" => Some(tasks::answer(Method::Get, call, endpoint).await),
         "tasks/update" => Some(tasks::answer(Method::Update, call, endpoint).await),
         "tasks/cancel" => Some(tasks::answer(Method::Cancel, call, endpoint).await),
-        filtered::METHOD if filtered::is_for(call, endpoint.shared()) => Some(list::answer(call, endpoint).await),
+        filtered::METHOD if filtered::is_for(call, endpoint.shared()) => Some(tasks::list(call, endpoint).await),
         filtered::METHOD => Some(no_such_method(call)),
         inspect::METHOD => Some(tasks::answer(Method::Inspect, call, endpoint).await),
         _ => None,

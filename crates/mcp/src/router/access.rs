@@ -14,10 +14,9 @@ use serde_json::value::RawValue;
 use crate::Body;
 use crate::protocol_version::Endpoint;
 use crate::settings::NeededScopes;
-use crate::shared::body::json;
-use crate::shared::message::Message;
-use crate::shared::{access, reply};
-use crate::views::job_tools::JobTool;
+use crate::shared::incoming::Message;
+use crate::shared::reply::{self, json};
+use crate::views::job::JobTool;
 
 /// How the URIs of resources begin that show tasks.
 const TASK_RESOURCES: &str = "longhaul://tasks/";
@@ -28,7 +27,6 @@ pub(super) struct Denied {
     missing: MissingScopes,
 }
 
-/// Decides for one server.
 pub(super) struct Gate<'a>(pub(super) &'a Endpoint);
 
 impl Gate<'_> {
@@ -54,7 +52,7 @@ impl Gate<'_> {
     }
 
     fn unless_granted(&self, caller: &Principal, needed: BTreeSet<String>) -> Option<Denied> {
-        let missing = access::missing(self.scopes(), caller, &needed)?;
+        let missing = missing(self.scopes(), caller, &needed)?;
         Some(Denied { needed, missing })
     }
 
@@ -226,4 +224,12 @@ impl<'de> Visitor<'de> for AnyMembers {
         }
         Ok(Members(members))
     }
+}
+
+/// What the caller lacks of `needed`; `None` if nothing.
+fn missing(scopes: &NeededScopes, caller: &Principal, needed: &BTreeSet<String>) -> Option<MissingScopes> {
+    let has = |scope: &String| caller.scopes.contain(scope);
+    let missing: BTreeSet<String> = needed.iter().filter(|scope| !has(scope)).cloned().collect();
+    let wanted = || scopes.all().into_iter().filter(has).chain(needed.iter().cloned()).collect();
+    if missing.is_empty() { None } else { Some(MissingScopes { missing, wanted: wanted() }) }
 }

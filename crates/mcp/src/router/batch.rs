@@ -5,12 +5,11 @@
 //! soon as it is there. Nothing is spawned: who drops the answer drops what its messages are doing.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::convert::Infallible;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
-use futures::stream::{FuturesUnordered, unfold};
+use futures::stream::FuturesUnordered;
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use rmcp::ErrorData;
@@ -19,27 +18,23 @@ use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::Body;
-use crate::shared::body::json;
-use crate::shared::{reply, sse};
+use crate::shared::reply::{self, json};
+use crate::shared::sse::{self, Frames};
 
 /// The only revision that has batches.
 pub(super) const REVISION: &str = "2025-03-26";
 
-/// Messages in a batch, at most.
 pub(super) const MESSAGES_MAX: usize = 50;
 
 /// Bytes of an event that has not ended, at most: the longest result, and what is around it.
 const EVENT_BYTES_MAX: usize = 2 * reply::BODY_BYTES_MAX;
 
-/// Whether the body is an array.
 pub(super) fn is_batch(body: &[u8]) -> bool {
     body.trim_ascii_start().first() == Some(&b'[')
 }
 
-/// The messages of a batch, each as its own bytes.
-///
-/// # Errors
-/// `-32700` for a body that is not JSON, `-32600` for an empty batch and one that is too long.
+/// The messages of a batch, each as its own bytes. Fails with `-32700` for a body that is not JSON, `-32600` for an
+/// empty batch and one that is too long.
 pub(super) fn messages(body: &Bytes) -> Result<Vec<Bytes>, ErrorData> {
     let First { messages, are_more } =
         serde_json::from_slice(body).map_err(|error| ErrorData::parse_error(format!("not JSON: {error}"), None))?;
@@ -90,7 +85,6 @@ impl<'de> Visitor<'de> for Messages {
     }
 }
 
-/// What a message of a batch becomes.
 pub(super) struct Answering {
     pub(super) answer: BoxFuture<'static, Response<Body>>,
     pub(super) kind: Kind,
@@ -115,7 +109,7 @@ pub(super) async fn answer(answering: Vec<Answering>) -> Response<Body> {
     while let Some((number, answer)) = pending.next().await {
         if is_stream(&answer) {
             let open = vec![Open::new(answer.into_body())];
-            return stream(Merged { pending, open, queue: texts.into_values().map(sse::event).collect() });
+            return sse::stream(None, Merged { pending, open, queue: texts.into_values().map(sse::event).collect() });
         }
         let text = reply::read(answer.into_body()).await;
         if !text.is_empty() {
@@ -137,7 +131,6 @@ fn is_stream(answer: &Response<Body>) -> bool {
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// All answers of a batch as one stream.
 struct Merged {
     pending: Pending,
     open: Vec<Open>,
@@ -176,14 +169,7 @@ impl Open {
     }
 }
 
-fn stream(merged: Merged) -> Response<Body> {
-    sse::response(unfold(merged, |mut merged| async move {
-        let frame = merged.next().await?;
-        Some((Ok::<_, Infallible>(http_body::Frame::data(frame)), merged))
-    }))
-}
-
-impl Merged {
+impl Frames for Merged {
     /// The next events, of whichever answer has some; `None` when all answers have ended.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
@@ -202,7 +188,9 @@ impl Merged {
             }
         }
     }
+}
 
+impl Merged {
     async fn take(&mut self, answer: Response<Body>) {
         if is_stream(&answer) {
             self.open.push(Open::new(answer.into_body()));

@@ -15,9 +15,9 @@ use rmcp::model::{
 };
 use tokio::task::JoinHandle;
 
+use crate::shared::handler::Pipes;
 use crate::shared::task_logs::TaskLog;
-use crate::shared::wire::Pipes;
-use crate::shared::{asking, capabilities, errors};
+use crate::shared::{asking, errors};
 
 /// Runs a tool and takes what it sends.
 pub(super) struct Pump {
@@ -45,10 +45,8 @@ impl Pump {
         Self { attempt, declared, pipes, log, requests: 0, open: FuturesUnordered::new() }
     }
 
-    /// Runs `tool` to its end. Dropping this stops it at its next await point.
-    ///
-    /// # Errors
-    /// What is known about a tool that died without a result.
+    /// Runs `tool` to its end. Dropping this stops it at its next await point. Fails with what is known about a tool
+    /// that died without a result.
     pub(super) async fn run<T: Send + 'static>(
         mut self,
         tool: impl Future<Output = T> + Send + 'static,
@@ -113,7 +111,7 @@ impl Pump {
             // Not a question, or anything that a later version of `rmcp` may add.
             _ => return Err(ErrorData::invalid_request("a task cannot send this request to its client", None)),
         };
-        capabilities::check(&self.declared, &request)?;
+        asking::check_declared(&self.declared, &request)?;
         let key = format!("peer-{}", self.requests);
         self.requests += 1;
         Ok(Question::Ask { key, request: write(&request)? })

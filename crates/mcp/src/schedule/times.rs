@@ -20,10 +20,7 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// The times of `schedule`.
-    ///
-    /// # Errors
-    /// A line that cannot be read or has no times, and a zone that does not exist.
+    /// The times of `schedule`. Fails for a line that cannot be read or has no times, and a zone that does not exist.
     pub(crate) fn of(schedule: &Schedule) -> Result<Self, ScheduleFault> {
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         let line = schedule.cron.as_str();
@@ -52,7 +49,6 @@ impl Times {
         stamp(&self.cron.find_previous_occurrence(&self.zoned(time)?, false).ok()?)
     }
 
-    /// The first time after `now`.
     pub(crate) fn next(&self, now: Timestamp) -> Option<Timestamp> {
         stamp(&self.cron.find_next_occurrence(&self.zoned(now)?, false).ok()?)
     }

@@ -19,13 +19,12 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tracing::Span;
 
 use crate::Body;
-use crate::backend::{Backend, Conversation, must_have};
+use crate::backend::{Backend, Conversation};
 use crate::durable::Durable;
 use crate::revision::{VERSION_HEADER, own_revision};
-use crate::shared::Shared;
 use crate::shared::caller::RequestSpan;
-use crate::shared::wire::Wire;
-use crate::shared::{arguments, reply};
+use crate::shared::handler::Wire;
+use crate::shared::{Shared, reply};
 
 /// The handlers that `make_handler` makes, each inside a [`Durable`].
 pub(super) struct RmcpBackend<H: ServerHandler> {
@@ -71,11 +70,13 @@ impl<H: ServerHandler> Backend for RmcpBackend<H> {
     }
 
     async fn must_have(&self, tool: &str) -> Result<(), ErrorData> {
-        must_have(&(self.make_handler)(), &self.shared, tool).await
+        self.shared.tools.must_have(&(self.make_handler)(), &self.shared.policies, tool).await
     }
 
-    async fn check_arguments(&self, tool: &str, arguments: &mut Option<JsonObject>) -> Result<(), String> {
-        arguments::check(&(self.make_handler)(), &self.shared, tool, arguments).await
+    async fn check_arguments(&self, tool: &str, arguments: &mut Option<JsonObject>) -> Result<(), ErrorData> {
+        let (handler, shared) = ((self.make_handler)(), &self.shared);
+        let checked = shared.tools.check_arguments(&handler, &shared.policies, tool, arguments).await;
+        checked.map_err(|faults| ErrorData::invalid_params(faults, None))
     }
 
     fn tells_of_changes(&self, resource: Option<&str>) -> bool {

@@ -1,19 +1,22 @@
-//! Requests of the server to clients of older revisions, and their answers. A request's id is signed and says what the
-//! request belongs to: so the answer may reach any instance, and no client can answer for another.
+//! What a client can be asked, requests of the server to clients of older revisions, and their answers. A request's id
+//! is signed and says what the request belongs to: so the answer may reach any instance, and no client can answer for
+//! another.
 
 use http::{Response, StatusCode};
 use longhaul_core::{Ask, MailboxId, OwnerId, Task, TaskId, TaskKey};
 use longhaul_engine::{AnswerError, LeaveError};
-use rmcp::model::{ClientResult, CustomResult, InputRequest, ServerRequest};
+use rmcp::model::{
+    ClientCapabilities, ClientResult, CustomResult, ElicitRequestParams, ElicitationCapability,
+    FormElicitationCapability, InputRequest, ServerRequest, UrlElicitationCapability,
+};
 use rmcp::{ErrorData, Peer, RoleServer, ServiceError};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::Body;
-use crate::shared::Shared;
 use crate::shared::signer::Purpose;
-use crate::shared::{errors, reply};
+use crate::shared::{Shared, errors, reply};
 
 /// In place of an answer: the error with which the client answered.
 const REFUSED: &str = "dev.longhaul/error";
@@ -33,7 +36,6 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
-    /// The id under which the client is asked.
     pub(crate) fn id(&self, shared: &Shared, owner: &OwnerId) -> Result<String, ErrorData> {
         shared.signer.sign(Purpose::Ask, owner, self)
     }
@@ -56,14 +58,12 @@ impl Question {
         Ok(self)
     }
 
-    /// The whole request.
     pub(crate) fn message(&self) -> String {
         let Self { id, method, params } = self;
         json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
     }
 }
 
-/// A question as it is stored with its task.
 #[derive(Deserialize)]
 struct StoredQuestion {
     method: String,
@@ -137,9 +137,7 @@ async fn leave(shared: &Shared, owner: OwnerId, call: TaskId, number: u32, text:
     match shared.engine.leave(&owner, &mailbox(call, number), text, expires_at).await {
         // Of two answers the first one counts.
         Ok(_first_or_not) => Ok(()),
-        Err(LeaveError::TooLarge { bytes, bytes_max }) => {
-            Err(AnswerError::TooLarge { key: number.to_string(), bytes, bytes_max })
-        }
+        Err(LeaveError::TooLarge(bytes)) => Err(AnswerError::TooLarge { key: number.to_string(), bytes }),
         Err(LeaveError::Unavailable(error)) => Err(AnswerError::Unavailable(error)),
     }
 }
@@ -149,10 +147,8 @@ fn mailbox(call: TaskId, number: u32) -> MailboxId {
     MailboxId::of(&[b"answer to a call", call.as_bytes(), &number.to_be_bytes()])
 }
 
-/// Waits until the client has answered a plain call's request, on any instance.
-///
-/// # Errors
-/// The error with which the client answered, or that it did not answer.
+/// Waits until the client has answered a plain call's request, on any instance. Fails with the error with which the
+/// client answered, or that it did not answer.
 pub(crate) async fn answer_to_call(
     shared: &Shared,
     owner: OwnerId,
@@ -204,10 +200,7 @@ pub(crate) fn refusal(error: &ErrorData) -> String {
     json!({REFUSED: error}).to_string()
 }
 
-/// Reads a stored answer.
-///
-/// # Errors
-/// The error with which the client answered, or that the text cannot be read.
+/// Reads a stored answer. Fails with the error with which the client answered, or that the text cannot be read.
 pub(crate) fn read_answer(text: &str) -> Result<Value, ErrorData> {
     let answer = serde_json::from_str(text);
     unless_refused(answer.map_err(|error| errors::internal("a stored answer cannot be read", &error))?)
@@ -220,7 +213,6 @@ pub(crate) fn unless_refused(mut answer: Value) -> Result<Value, ErrorData> {
     Err(error.unwrap_or_else(|_malformed| ErrorData::internal_error("the client could not answer", None)))
 }
 
-/// The answer as `rmcp` takes it.
 pub(crate) fn client_result(answer: Value) -> ClientResult {
     serde_json::from_value(answer.clone()).unwrap_or(ClientResult::CustomResult(CustomResult(answer)))
 }
@@ -242,4 +234,43 @@ pub(crate) fn strip_progress_token(request: &mut Value) {
     if meta_is_empty {
         params.remove("_meta");
     }
+}
+
+/// Whether a client with these capabilities can be asked this. Fails with `-32021`, which names what the client would
+/// have to declare.
+pub(crate) fn check_declared(declared: &ClientCapabilities, request: &InputRequest) -> Result<(), ErrorData> {
+    let needed = needed(request);
+    if covers(declared, &needed) { Ok(()) } else { Err(ErrorData::missing_required_client_capability(needed)) }
+}
+
+fn needed(request: &InputRequest) -> ClientCapabilities {
+    let mut needed = ClientCapabilities::default();
+    match request {
+        InputRequest::Elicitation(request) => {
+            needed.elicitation = Some(match &request.params {
+                ElicitRequestParams::UrlElicitationParams { .. } => {
+                    ElicitationCapability::new().with_url(UrlElicitationCapability::default())
+                }
+                // Forms, and anything that a later version of `rmcp` may add.
+                _ => ElicitationCapability::new().with_form(FormElicitationCapability::default()),
+            });
+        }
+        InputRequest::CreateMessage(_) => needed.sampling = Some(rmcp::model::SamplingCapability::default()),
+        // Roots, and anything that a later version of `rmcp` may add.
+        _ => needed.roots = Some(rmcp::model::RootsCapabilities::default()),
+    }
+    needed
+}
+
+fn covers(declared: &ClientCapabilities, needed: &ClientCapabilities) -> bool {
+    let elicitation = match (&declared.elicitation, &needed.elicitation) {
+        (_, None) => true,
+        (None, Some(_)) => false,
+        (Some(declared), Some(needed)) if needed.url.is_some() => declared.url.is_some(),
+        // An empty object means forms: it dates from before there were other kinds.
+        (Some(declared), Some(_)) => declared.form.is_some() || declared.url.is_none(),
+    };
+    let sampling = needed.sampling.is_none() || declared.sampling.is_some();
+    let roots = needed.roots.is_none() || declared.roots.is_some();
+    elicitation && sampling && roots
 }

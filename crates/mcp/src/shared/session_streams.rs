@@ -36,7 +36,6 @@ struct Subscribed {
     uris: watch::Sender<BTreeSet<String>>,
     /// Ends its stream; `None` if it has none now.
     stream: Option<CancellationToken>,
-    /// When its latest stream ended.
     left_at: Timestamp,
 }
 
@@ -45,7 +44,6 @@ pub(crate) struct Attached {
     streams: SessionStreams,
     clock: Arc<dyn Clock>,
     key: SessionKey,
-    /// What the session has subscribed to.
     pub(crate) uris: watch::Receiver<BTreeSet<String>>,
     /// Cancelled when the session has opened another stream.
     pub(crate) replaced: CancellationToken,
@@ -88,10 +86,8 @@ impl SessionStreams {
         Attached { streams: self.clone(), clock, key, uris, replaced }
     }
 
-    /// Subscribes a session to a resource. Waits for a while until the session has a stream.
-    ///
-    /// # Errors
-    /// It has none, or has subscribed to too much.
+    /// Subscribes a session to a resource. Waits for a while until the session has a stream. Fails if it has none, or
+    /// has subscribed to too much.
     pub(crate) async fn subscribe(&self, key: &SessionKey, uri: &str, clock: &dyn Clock) -> Result<(), ErrorData> {
         if uri.len() > URI_BYTES_MAX {
             return Err(ErrorData::invalid_params(format!("`uri` is longer than {URI_BYTES_MAX} bytes"), None));

@@ -1,9 +1,10 @@
 //! Server-sent events: the form of answers that come in several messages.
 
 use std::convert::Infallible;
+use std::future::Future;
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::stream::{Stream, StreamExt, iter, unfold};
 use http::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http_body::Frame;
@@ -30,10 +31,21 @@ pub(crate) fn priming(id: &str, retry_ms: u64) -> Bytes {
     Bytes::from(format!("id: {id}\nretry: {retry_ms}\ndata: \n\n"))
 }
 
-/// The answer that streams these frames.
-pub(crate) fn response(
-    frames: impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static,
-) -> Response<Body> {
+/// The events of a stream, which its reader asks for one after the other: nothing is spawned, and a client that leaves
+/// drops them.
+pub(crate) trait Frames: Send + 'static {
+    /// The next frame; `None` after the last one.
+    fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
+}
+
+/// The answer that begins with `first`.
+pub(crate) fn stream(first: Option<Bytes>, frames: impl Frames) -> Response<Body> {
+    let rest = unfold(frames, |mut frames| async move { Some((frames.next().await?, frames)) });
+    response(iter(first).chain(rest))
+}
+
+pub(crate) fn response(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
+    let frames = frames.map(|frame| Ok::<_, Infallible>(Frame::data(frame)));
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

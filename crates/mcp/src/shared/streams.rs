@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::Response;
+use longhaul_audit::{Entry, Event, Outcome};
 use longhaul_core::ports::Left;
 use longhaul_core::{MailboxId, OwnerId, Timestamp};
 use longhaul_engine::Engine;
@@ -16,8 +17,8 @@ use rmcp::ErrorData;
 
 use crate::Body;
 use crate::settings::{McpSettings, StreamsCounted};
-use crate::shared::body::holding;
-use crate::shared::{audited, errors};
+use crate::shared::errors;
+use crate::shared::reply::holding;
 
 /// When to come again, if nothing says when a stream ends.
 const RETRY_MS: u64 = 1_000;
@@ -25,7 +26,6 @@ const RETRY_MS: u64 = 1_000;
 /// How many permits are tried in the store. An owner who has taken half of them is refused wrongly once in 250 times.
 const TRIES_MAX: u32 = 8;
 
-/// The streams and waits that are open.
 pub(crate) struct Streams {
     engine: Engine,
     max: Option<u32>,
@@ -37,10 +37,8 @@ pub(crate) struct Streams {
 #[derive(Clone, Default)]
 struct Counts(Arc<Mutex<HashMap<OwnerId, u32>>>);
 
-/// An owner has as many as it may have.
 struct TooMany {
     max: u32,
-    /// When to come again.
     retry_ms: u64,
 }
 
@@ -90,13 +88,11 @@ impl Streams {
         self.counted == StreamsCounted::InProcess
     }
 
-    /// Counts a stream or a wait of the owner that lasts for `longest_ms` at most.
-    ///
-    /// # Errors
-    /// If the owner has too many already.
+    /// Counts a stream or a wait of the owner that lasts for `longest_ms` at most. Fails if the owner has too many
+    /// already.
     pub(crate) async fn open(&self, owner: OwnerId, longest_ms: u64) -> Result<Held, ErrorData> {
         self.permit(owner, longest_ms).await.map_err(|TooMany { max, retry_ms }| {
-            audited::stream_refused(owner);
+            Entry::new(Event::Request, Outcome::Refused).because("too_many_streams").by(owner).log();
             let message = format!(
                 "you have {max} streams, waits and calls open, which is the limit; close some, or poll for results \
                  instead"
@@ -123,10 +119,8 @@ impl Streams {
         }
     }
 
-    /// Takes one of the owner's permits in the store.
-    ///
-    /// # Errors
-    /// If all that it tries are taken: after which time one of them is free.
+    /// Takes one of the owner's permits in the store. Fails if all that it tries are taken, with the time after which
+    /// one of them is free.
     async fn take_permit(&self, owner: OwnerId, max: u32, longest_ms: u64) -> Result<(), u64> {
         let ports = self.engine.ports();
         let mut random = [0; 4];

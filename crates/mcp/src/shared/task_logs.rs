@@ -38,7 +38,6 @@ struct Known {
     levels: VecDeque<(Session, LoggingLevel)>,
 }
 
-/// The hash of a session id.
 type Session = [u8; 32];
 
 fn session(headers: &HeaderMap) -> Option<Session> {
@@ -83,7 +82,6 @@ impl TaskLogs {
     }
 }
 
-/// What one task has logged.
 #[derive(Default)]
 pub(crate) struct TaskLog {
     messages: Mutex<Messages>,
@@ -102,7 +100,6 @@ impl TaskLog {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what the tool logs.
     pub(crate) fn add(&self, message: LoggingMessageNotificationParam) {
         let bytes = serde_json::to_vec(&message).map_or(usize::MAX, |text| text.len());
         if bytes > MESSAGE_BYTES_MAX {

@@ -11,17 +11,13 @@ use serde_json::{Map, Value};
 
 use crate::shared::incoming::Incoming;
 use crate::shared::signer::Purpose;
-use crate::shared::{Shared, derived, errors, scope};
-use crate::views::fields;
-use crate::views::task as view;
+use crate::shared::{Shared, derived, errors, session};
+use crate::views::{fields, task as view};
 
-/// Its name.
 pub(crate) const METHOD: &str = "dev.longhaul/tasks/list";
 
-/// Tasks on one page.
 const PAGE: usize = 50;
 
-/// Bytes of a tool's name.
 const TOOL_BYTES_MAX: usize = 1_024;
 
 /// The parameters. Others are refused: a list whose filter is misspelt would show everything.
@@ -37,13 +33,11 @@ struct Params {
 
 /// Whether this caller may list its tasks: not if anonymous callers share an owner, who would see each other's tasks.
 pub(crate) fn is_for(call: &Incoming<'_>, shared: &Shared) -> bool {
-    !scope::is_shared(shared.settings.anonymous_callers, &call.owner)
+    !session::is_shared(shared.settings.anonymous_callers, &call.owner)
 }
 
 /// One page, newest first. It may have few tasks or none, and a cursor all the same: then many tasks had to be read.
-///
-/// # Errors
-/// `-32602` for other parameters, an unknown status, and a cursor that this list has not given this caller.
+/// Fails with `-32602` for other parameters, an unknown status, and a cursor that this list has not given this caller.
 pub(crate) async fn page(call: &Incoming<'_>, shared: &Shared) -> Result<Map<String, Value>, ErrorData> {
     let params = match call.params {
         Some(_) => call.params::<Params>().ok_or_else(|| invalid("the parameters are status, tool and cursor"))?,
@@ -91,7 +85,6 @@ fn digest(filter: &TaskFilter) -> String {
     derived::digits(derived::hash(&parts.into_iter().flatten().collect::<Vec<_>>()))
 }
 
-/// The place that a cursor names.
 fn opened(call: &Incoming<'_>, shared: &Shared, cursor: &str, digest: &str) -> Result<TaskId, ErrorData> {
     let opened = shared.signer.verify::<(TaskId, String)>(Purpose::Cursor, &call.owner, cursor);
     let of_this_list = opened.filter(|(_, of)| of == digest).map(|(before, _)| before);

@@ -1,15 +1,24 @@
-//! Jobs on the wire: an envelope with `data`, for both programs and models, and a sentence for the model.
+//! Jobs on the wire: an envelope with `data`, for both programs and models, and a sentence for the model; and the tools
+//! with which clients that know no tasks manage their jobs, as a list shows them.
+
+use std::collections::BTreeSet;
 
 use longhaul_core::{ResultKind, State, Task, Timestamp};
-use rmcp::model::{CallToolResult, ContentBlock};
+use rmcp::model::{CallToolResult, ContentBlock, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use crate::views::outcome::{Outcome, text_of};
-use crate::views::{advice, fields};
+use crate::shared::Shared;
+use crate::views::fields::{self, Outcome, text_of};
+
+/// When to ask for a job again, by its age: (younger than, in milliseconds; interval, in seconds).
+const JOB_CADENCE: [(u64, u64); 2] = [(10_000, 1), (60_000, 5)];
+
+/// The same for older jobs.
+const JOB_CADENCE_LAST_S: u64 = 30;
 
 /// A job that has not ended, for a client that called the tool or asked for the job's status.
 pub(crate) fn unfinished(task: &Task, now: Timestamp, wait_ms: u64) -> CallToolResult {
-    let again_s = advice::job_poll_after_s(task, now);
+    let again_s = poll_after_s(task, now);
     let mut job = job(task);
     job.insert("poll_after_s".to_owned(), again_s.into());
     if let Some(progress) = fields::status_message(task) {
@@ -66,7 +75,6 @@ pub(crate) fn ended(task: &Task, outcome: Outcome) -> CallToolResult {
     result
 }
 
-/// The answer if there is no such job.
 pub(crate) fn not_found(job_id: &str) -> CallToolResult {
     let message = format!("There is no job \"{job_id}\", or its result has expired.");
     let envelope = json!({"error": error("not_found", &message, None)});
@@ -123,4 +131,86 @@ fn enveloped(job: Map<String, Value>, sentence: Option<String>) -> CallToolResul
     result.content = vec![ContentBlock::text(envelope.to_string())];
     result.content.extend(sentence.map(ContentBlock::text));
     result
+}
+
+/// When a model should ask for a job again, in seconds. The request for its status waits for the end by itself, so this
+/// is how long to do something else after it waited in vain. Before a later start there is nothing to ask for.
+fn poll_after_s(task: &Task, now: Timestamp) -> u64 {
+    let left_ms = task.awaited_start().map_or(0, |start| start.since_ms(now));
+    cadence_s(now.since_ms(task.due_at())).max(left_ms.div_ceil(1_000))
+}
+
+fn cadence_s(age_ms: u64) -> u64 {
+    JOB_CADENCE.iter().find(|(below_ms, _)| age_ms < *below_ms).map_or(JOB_CADENCE_LAST_S, |(_, poll_s)| *poll_s)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JobTool {
+    /// Reports the status of a job, after waiting a while for its end.
+    Status,
+    Cancel,
+}
+
+impl JobTool {
+    pub(crate) const ALL: [Self; 2] = [Self::Status, Self::Cancel];
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Status => "get_job_status",
+            Self::Cancel => "cancel_job",
+        }
+    }
+
+    pub(crate) const fn scopes(self, shared: &Shared) -> &BTreeSet<String> {
+        match self {
+            Self::Status => &shared.settings.scopes.read,
+            Self::Cancel => &shared.settings.scopes.cancel,
+        }
+    }
+
+    pub(crate) fn tool(self, shared: &Shared) -> Tool {
+        let wait_s = shared.settings.inline_wait_ms / 1_000;
+        let job_id = json!({"type": "string", "description": "The job_id that another tool returned"});
+        let (description, schema, annotations) = match self {
+            Self::Status => (
+                format!(
+                    "Reports the status of a job, by the job_id that another tool returned: queued, running, completed \
+                     with its result, or failed with its error. Waits up to {wait_s} s for the end before it answers."
+                ),
+                rmcp::object!({
+                    "type": "object",
+                    "properties": {
+                        "job_id": job_id,
+                        "wait_s": {
+                            "type": "number", "minimum": 0,
+                            "description": format!("How many seconds to wait for the end; at most {wait_s}"),
+                        },
+                    },
+                    "required": ["job_id"],
+                }),
+                ToolAnnotations::new().read_only(true).open_world(false),
+            ),
+            Self::Cancel => (
+                "Stops a job. A job that has already ended is not changed.".to_owned(),
+                rmcp::object!({"type": "object", "properties": {"job_id": job_id}, "required": ["job_id"]}),
+                ToolAnnotations::new().read_only(false).destructive(true).idempotent(true).open_world(false),
+            ),
+        };
+        Tool::new(self.name(), description, schema).with_annotations(annotations)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cadence_is_every_second_then_every_five_then_every_thirty() {
+        let asked = [0, 9_999, 10_000, 59_999, 60_000, 3_600_000].map(cadence_s);
+        assert_eq!(asked, [1, 1, 5, 5, 30, 30]);
+    }
 }

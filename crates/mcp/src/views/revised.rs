@@ -52,10 +52,8 @@ fn text(text: String) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// Changes a request of the server to what `revision` has.
-///
-/// # Errors
-/// `-32600` for a question that the revision has no form for.
+/// Changes a request of the server to what `revision` has. Fails with `-32600` for a question that the revision has no
+/// form for.
 pub(crate) fn request(revision: &str, method: &str, params: &mut Map<String, Value>) -> Result<(), ErrorData> {
     if method != "elicitation/create" || revision >= MODES_SINCE {
         return Ok(());

@@ -37,11 +37,8 @@ struct View<'a> {
     poll_interval_ms: u64,
 }
 
-/// The additional field of a `DetailedTask`: its name, and its JSON text.
-enum Payload {
-    None,
-    Field(&'static str, String),
-}
+/// The additional field of a `DetailedTask`, if it has one: its name, and its JSON text.
+type Payload = Option<(&'static str, String)>;
 
 /// `CreateTaskResult`: the task without its payload, even if it has ended already.
 pub(crate) fn created(task: &Task, now: Timestamp) -> CreateTaskResult {
@@ -71,7 +68,7 @@ pub(crate) async fn render(engine: &Engine, task: &Task) -> Result<String, Error
 /// The task as [`render`] shows it, without its variables, and without an outcome of more than `bytes_max`.
 pub(crate) async fn render_briefly(engine: &Engine, task: &Task, bytes_max: u64) -> Result<String, ErrorData> {
     let is_long = task.state.outcome().is_some_and(|outcome| outcome.bytes() > bytes_max);
-    let payload = if is_long { Payload::None } else { payload(engine, task).await? };
+    let payload = if is_long { None } else { payload(engine, task).await? };
     write(&view(task, engine.ports().clock.now(), None), payload)
 }
 
@@ -134,7 +131,7 @@ fn view(task: &Task, now: Timestamp, result_type: Option<&'static str>) -> View<
 fn write(view: &View<'_>, payload: Payload) -> Result<String, ErrorData> {
     let mut text =
         serde_json::to_string(view).map_err(|error| errors::internal("the task could not be written", &error))?;
-    if let Payload::Field(name, value) = payload {
+    if let Some((name, value)) = payload {
         text.reserve(value.len() + name.len() + 5);
         text.truncate(text.len().saturating_sub(1));
         let _infallible = write!(text, r#","{name}":{value}}}"#);
@@ -144,13 +141,13 @@ fn write(view: &View<'_>, payload: Payload) -> Result<String, ErrorData> {
 
 async fn payload(engine: &Engine, task: &Task) -> Result<Payload, ErrorData> {
     let payload = match &task.state {
-        State::Queued | State::Running { .. } | State::Sleeping { .. } | State::Cancelled => Payload::None,
-        State::InputRequired { asks, .. } => Payload::Field("inputRequests", requests(asks)?),
+        State::Queued | State::Running { .. } | State::Sleeping { .. } | State::Cancelled => None,
+        State::InputRequired { asks, .. } => Some(("inputRequests", requests(asks)?)),
         State::Completed { result, .. } => {
             let result = engine.load(&task.key(), result).await.map_err(errors::of_load)?;
-            Payload::Field("result", fields::object(result)?)
+            Some(("result", fields::object(result)?))
         }
-        State::Failed { failure } => Payload::Field("error", error(engine, task, failure).await?),
+        State::Failed { failure } => Some(("error", error(engine, task, failure).await?)),
     };
     Ok(payload)
 }

@@ -23,11 +23,9 @@ pub(crate) struct InMemory {
     by_task: HashMap<TaskKey, i64>,
     /// How many messages there have been.
     count: i64,
-    /// How many of them are gone.
     removed: u64,
 }
 
-/// A message that is kept.
 struct Kept {
     message: Message,
     visible_at: Timestamp,
@@ -49,7 +47,6 @@ impl InMemory {
         true
     }
 
-    /// Whether it has a message of this task.
     pub(crate) fn has(&self, task: &TaskKey) -> bool {
         self.by_task.contains_key(task)
     }
@@ -98,7 +95,6 @@ impl InMemory {
         }
     }
 
-    /// Forgets the message.
     pub(crate) fn remove(&mut self, number: i64) {
         let Some(kept) = self.take_out(number) else { return };
         self.removed += 1;

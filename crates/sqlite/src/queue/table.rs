@@ -35,7 +35,6 @@ pub(crate) const FIRST_OF_OWNER: &str = "SELECT seq, turn, receives, owner, id, 
 pub(crate) const DEAD: &str = "SELECT seq, turn, receives, owner, id, trace, attempt, visible_at FROM messages \
      WHERE dead = 1 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2";
 
-/// The owners of the messages in the table.
 pub(crate) struct Table<'a>(pub(crate) &'a Connection);
 
 impl Owners for Table<'_> {
@@ -99,7 +98,6 @@ pub(crate) fn insert_dead(connection: &Connection, waiting: &Waiting, now: Times
     )
 }
 
-/// Moves the message to the dead letters.
 pub(crate) fn move_to_dead_letters(connection: &Connection, seq: i64, now: Timestamp) -> Result<(), DatabaseError> {
     execute(
         connection,

@@ -21,7 +21,6 @@ const OWNERS_SEARCHED_MAX: usize = 64;
 /// How long what is known about the table is relied on. It is wrong after a transaction that could not be committed.
 const TABLE_KNOWN_MS: u64 = 1_000;
 
-/// What a receiver wants.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) max: usize,
@@ -31,7 +30,6 @@ pub(crate) struct Wanted {
     pub(crate) visible_at: Timestamp,
 }
 
-/// What a receiver gets.
 #[derive(Default)]
 pub(crate) struct Taken {
     pub(crate) deliveries: Vec<Delivery>,

@@ -16,11 +16,9 @@ pub(crate) struct Turns {
     in_flight: HashMap<i64, Held>,
     /// The owner of the message that was delivered last.
     last: Option<OwnerId>,
-    /// The highest number of a delivery.
     last_number: i64,
 }
 
-/// A message in flight.
 struct Held {
     turn: i64,
     owner: OwnerId,
@@ -67,7 +65,6 @@ impl Turns {
         self.last_number
     }
 
-    /// A message was delivered.
     pub(crate) fn delivered(&mut self, seq: i64, turn: i64, owner: OwnerId, hidden_until: Timestamp) {
         self.in_flight.insert(seq, Held { turn, owner, hidden_until });
         self.last = Some(owner);

@@ -326,7 +326,7 @@ fn the_table_deletes_what_expired_and_keeps_what_was_lost() {
     let template = template();
     let table = Stack::new(&template, &[]).resource("Tasks").unwrap();
     let attribute = table["TimeToLiveSpecification"]["AttributeName"].as_str().unwrap();
-    let names = file("crates/aws/src/attributes.rs");
+    let names = file("crates/aws/src/item.rs");
     assert!(names.contains(&format!("const TTL: &str = {attribute:?};")), "the code has another name for it");
     assert_eq!(table["TimeToLiveSpecification"]["Enabled"], true);
     assert_eq!(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);

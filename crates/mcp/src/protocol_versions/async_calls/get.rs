@@ -2,60 +2,50 @@
 //! questions of the call; the answer is JSON if nothing is sent before it.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::stream::unfold;
 use http::{Response, StatusCode};
 use longhaul_core::TaskKey;
 use rmcp::ErrorData;
 use rmcp::model::{ProgressToken, RequestId};
 use serde_json::json;
 
-use super::token::{Named, named, no_such_call, task};
-use super::wire;
+use super::wire::{self, Named, named, no_such_call, task};
 use crate::Body;
 use crate::protocol_version::Endpoint;
-use crate::shared::Shared;
-use crate::shared::asking;
-use crate::shared::audited;
-use crate::shared::body::json;
+use crate::shared::accept::StoredCall;
 use crate::shared::incoming::Incoming;
-use crate::shared::record::StoredCall;
+use crate::shared::reply::{self, json};
+use crate::shared::sse::{self, Frames};
 use crate::shared::streams::Held;
 use crate::shared::watch::{Event, Reported, TaskWatch};
-use crate::shared::{errors, reply, sse};
-use crate::views::fields;
-use crate::views::outcome::Outcome;
+use crate::shared::{Shared, asking, errors, polls};
+use crate::views::fields::{self, Outcome};
 use crate::views::revised;
 
-/// Answers the request.
 pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
     let mut waiting = match Waiting::begin(call, endpoint).await {
         Ok(waiting) => waiting,
         Err(outcome) => return reply::outcome(&call.id, outcome),
     };
-    match waiting.next().await {
+    match waiting.next_outgoing().await {
         None => reply::error(&call.id, &no_such_call()),
         Some(Outgoing::Last(text)) => json(StatusCode::OK, text),
-        Some(Outgoing::Before(text)) => waiting.stream(sse::event(&text)),
-        Some(Outgoing::Nothing) => waiting.stream(Bytes::from_static(sse::KEEP_ALIVE)),
+        Some(Outgoing::Before(text)) => sse::stream(Some(sse::event(&text)), waiting),
+        Some(Outgoing::Nothing) => sse::stream(Some(Bytes::from_static(sse::KEEP_ALIVE)), waiting),
     }
 }
 
 /// What goes to the client.
 enum Outgoing {
-    /// Something before the result.
     Before(String),
     /// A sign that the server is still working.
     Nothing,
-    /// The result.
     Last(String),
 }
 
-/// A client that waits for a result.
 struct Waiting {
     shared: Arc<Shared>,
     id: RequestId,
@@ -64,7 +54,6 @@ struct Waiting {
     revision: String,
     watch: TaskWatch,
     queue: VecDeque<Outgoing>,
-    /// Counts the wait.
     _held: Option<Held>,
 }
 
@@ -101,7 +90,7 @@ impl Waiting {
     }
 
     /// What is sent next; `None` after the end.
-    async fn next(&mut self) -> Option<Outgoing> {
+    async fn next_outgoing(&mut self) -> Option<Outgoing> {
         loop {
             if let Some(outgoing) = self.queue.pop_front() {
                 self.watch.sent();
@@ -155,20 +144,14 @@ impl Waiting {
         }));
         self.watch.stop();
     }
+}
 
-    /// The rest as a stream that begins with `first`.
-    fn stream(self, first: Bytes) -> Response<Body> {
-        let frames = unfold((self, Some(first)), |(mut waiting, first)| async move {
-            let frame = match first {
-                Some(first) => first,
-                None => match waiting.next().await? {
-                    Outgoing::Before(text) | Outgoing::Last(text) => sse::event(&text),
-                    Outgoing::Nothing => Bytes::from_static(sse::KEEP_ALIVE),
-                },
-            };
-            Some((Ok::<_, Infallible>(http_body::Frame::data(frame)), (waiting, None)))
-        });
-        sse::response(frames)
+impl Frames for Waiting {
+    async fn next(&mut self) -> Option<Bytes> {
+        Some(match self.next_outgoing().await? {
+            Outgoing::Before(text) | Outgoing::Last(text) => sse::event(&text),
+            Outgoing::Nothing => Bytes::from_static(sse::KEEP_ALIVE),
+        })
     }
 }
 
@@ -180,7 +163,7 @@ fn ms(seconds: f64) -> u64 {
 }
 
 fn too_many(key: &TaskKey, after_ms: u64) -> ErrorData {
-    audited::poll_refused(key);
+    polls::note_refusal(key);
     let message = "too many requests for a result that does not exist yet; wait for it with `timeout`";
     ErrorData::invalid_request(message, Some(json!({"retryAfterMs": after_ms})))
 }

@@ -1,7 +1,5 @@
 //! `tools/call` with `params.task`.
 
-use std::collections::BTreeMap;
-
 use http::Response;
 use longhaul_core::RequestedTerms;
 use rmcp::ErrorData;
@@ -12,10 +10,8 @@ use serde_json::Value;
 use super::wire;
 use crate::policy::Need;
 use crate::protocol_version::Endpoint;
-use crate::shared::accept::{self, NewTask};
 use crate::shared::incoming::Incoming;
-use crate::shared::record::StoredCall;
-use crate::shared::{caller, reply};
+use crate::shared::{accept, errors, reply};
 use crate::{Body, TaskPolicy};
 
 #[derive(Deserialize)]
@@ -25,7 +21,6 @@ struct Params {
     task: Option<Value>,
 }
 
-/// What the client requests for its task.
 #[derive(Deserialize)]
 struct TaskMetadata {
     ttl: Option<f64>,
@@ -36,11 +31,12 @@ pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<R
     let Params { name, task } = call.params()?;
     let policy = endpoint.shared().policies.get(&name);
     let outcome = match (task, policy) {
-        (None, Some(ref policy)) if policy.need() == Need::Required => {
+        (None, Some(ref policy)) if policy.need == Need::Required => {
             Err(wrong_support(format!("`{name}` runs only as a task; call it with `task`")))
         }
         (None, _) => return None,
         (Some(_), None) => endpoint
+            .backend()
             .must_have(&name)
             .await
             .and_then(|()| Err(wrong_support(format!("`{name}` does not run as a task; call it without `task`")))),
@@ -57,20 +53,18 @@ async fn create(
     task: Value,
 ) -> Result<String, ErrorData> {
     let requested = requested(task)?;
-    endpoint.must_have(tool).await?;
+    endpoint.backend().must_have(tool).await?;
     let mut params: CallToolRequestParams =
         call.params().ok_or_else(|| ErrorData::invalid_params("the params of tools/call are malformed", None))?;
-    endpoint.check_arguments(tool, &mut params.arguments).await?;
-    let mut meta = call.meta()?;
-    let progress_token = meta.get_progress_token();
-    let idempotency = caller::idempotency_of(call.http.headers(), &meta, &params.name, params.arguments.as_ref())?;
-    let idempotency = call.scope.bind(idempotency)?;
-    meta.set_client_capabilities(call.capabilities()?);
-    let stored = StoredCall::new(params, meta, BTreeMap::new()).with_progress_token(progress_token);
-    let new = NewTask { caller: call.caller, tool: tool.to_owned(), call: stored, policy, requested, idempotency };
+    endpoint.backend().check_arguments(tool, &mut params.arguments).await?;
     let shared = endpoint.shared();
-    let task = accept::accept(shared, new).await?.into_task();
-    Ok(wire::render_created(&task, shared.engine.ports().clock.now(), policy.immediate_text()))
+    let task = shared
+        .engine
+        .accept(accept::call_of(shared, call, policy, params, requested)?)
+        .await
+        .map_err(errors::of_accept)?
+        .into_task();
+    Ok(wire::render_created(&task, shared.engine.ports().clock.now(), policy.immediate))
 }
 
 /// The requested terms. Fractions of a millisecond are cut off.

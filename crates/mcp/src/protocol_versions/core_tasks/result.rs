@@ -6,11 +6,9 @@
 //! stream.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::stream::unfold;
 use http::{Response, StatusCode};
 use longhaul_core::{OwnerId, Progress, Task, TaskId, TaskKey};
 use longhaul_engine::{Listener, LoadError};
@@ -18,30 +16,26 @@ use rmcp::ErrorData;
 use rmcp::model::{ProgressToken, RequestId};
 use serde::{Deserialize, Serialize};
 
-use super::lookup::listened;
-use super::wire;
+use super::wire::{self, listened};
 use crate::Body;
-use crate::shared::Shared;
-use crate::shared::asking;
+use crate::shared::accept::StoredCall;
 use crate::shared::incoming::Incoming;
-use crate::shared::record::StoredCall;
 use crate::shared::signer::Purpose;
+use crate::shared::sse::{self, Frames};
 use crate::shared::streams::Held;
 use crate::shared::watch::{Event, Reported, TaskWatch};
-use crate::shared::{errors, reply, sse};
+use crate::shared::{Shared, asking, errors, reply};
 
 /// The position of a stream, and what was reported to its client. An event's id contains it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Position {
     #[serde(rename = "t")]
     task: TaskId,
-    /// The request that the stream answers.
     #[serde(rename = "r")]
     request: RequestId,
     /// Distinguishes the streams of one request.
     #[serde(rename = "s")]
     stream: u64,
-    /// The event's number.
     #[serde(rename = "n")]
     number: u64,
     /// The token for progress notifications, if the client wants any.
@@ -51,7 +45,6 @@ struct Position {
     reported: Reported,
 }
 
-/// A stream while it is open.
 struct Open {
     shared: Arc<Shared>,
     owner: OwnerId,
@@ -59,11 +52,9 @@ struct Open {
     watch: TaskWatch,
     /// Frames that wait to be sent.
     queue: VecDeque<Bytes>,
-    /// Counts the stream.
     _held: Held,
 }
 
-/// Answers `tasks/result`.
 pub(super) async fn answer(call: &Incoming<'_>, shared: &Arc<Shared>) -> Response<Body> {
     let (listener, task) = match listened(call, shared).await {
         Ok(listened) => listened,
@@ -108,6 +99,19 @@ fn random(shared: &Shared) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
+impl Frames for Open {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.queue.pop_front() {
+                self.watch.sent();
+                return Some(frame);
+            }
+            let event = self.watch.next().await?;
+            self.render(&event).await;
+        }
+    }
+}
+
 impl Open {
     fn new(
         shared: &Arc<Shared>,
@@ -122,26 +126,9 @@ impl Open {
         Self { shared: Arc::clone(shared), owner, position, watch, queue: VecDeque::new(), _held: held }
     }
 
-    /// Driven by the reader of the answer; nothing outlives it.
     fn stream(mut self) -> Response<Body> {
         self.send_position();
-        let frames = unfold(self, |mut open| async move {
-            let frame = open.next().await?;
-            Some((Ok::<_, Infallible>(http_body::Frame::data(frame)), open))
-        });
-        sse::response(frames)
-    }
-
-    /// The next frame; `None` after the last one.
-    async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            if let Some(frame) = self.queue.pop_front() {
-                self.watch.sent();
-                return Some(frame);
-            }
-            let event = self.watch.next().await?;
-            self.render(&event).await;
-        }
+        sse::stream(None, self)
     }
 
     async fn render(&mut self, event: &Event) {

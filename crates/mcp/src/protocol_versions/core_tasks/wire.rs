@@ -1,7 +1,9 @@
-//! How a task looks in MCP `2025-11-25`.
+//! MCP `2025-11-25` on the wire: the task that a request names, and how a task looks.
 
-use longhaul_core::{Progress, ResultKind, State, Task, Timestamp};
-use longhaul_engine::{Engine, LoadError};
+use std::collections::BTreeMap;
+
+use longhaul_core::{Progress, ResultKind, State, Task, TaskKey, Timestamp, limits};
+use longhaul_engine::{Engine, Listener, LoadError};
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, ProgressToken};
 use serde::{Deserialize, Serialize};
@@ -9,7 +11,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::shared::asking::RELATED_TASK;
-use crate::shared::errors;
+use crate::shared::incoming::Incoming;
+use crate::shared::{Shared, errors};
 use crate::views::fields::{self, VARIABLES, rfc3339};
 
 /// A text that the host may show its model while the task runs.
@@ -45,7 +48,6 @@ pub(super) fn status(task: &Task) -> &'static str {
     }
 }
 
-/// The task as its record shows it.
 pub(super) fn view(task: &Task, now: Timestamp) -> View {
     let status_message = match &task.state {
         State::Completed { kind: ResultKind::ToolError, .. } => Some("the tool reported an error".to_owned()),
@@ -97,7 +99,7 @@ struct Block {
 fn words(result: &str) -> Result<Option<String>, ErrorData> {
     let result: Content = serde_json::from_str(result).map_err(|error| errors::unreadable_result(&error))?;
     let text = result.content.into_iter().find_map(|block| block.text);
-    Ok(text.map(|text| longhaul_core::limits::cut(&text, WORDS_BYTES_MAX)))
+    Ok(text.map(|text| limits::cut(&text, WORDS_BYTES_MAX)))
 }
 
 /// `CreateTaskResult`.
@@ -149,7 +151,7 @@ pub(super) async fn outcome(engine: &Engine, task: &Task) -> Result<Option<Resul
 /// The result as the tool returned it, with the id of the task in `_meta`, and without what this revision does not
 /// know. Its fields are copied unparsed, however large they are.
 fn related(result: &str, task: &Task) -> Result<String, serde_json::Error> {
-    let mut fields: std::collections::BTreeMap<String, Box<RawValue>> = serde_json::from_str(result)?;
+    let mut fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(result)?;
     fields.remove("resultType");
     let meta = fields.get("_meta").map(|meta| serde_json::from_str::<Value>(meta.get())).transpose()?;
     let mut meta = meta.filter(Value::is_object).unwrap_or_else(|| json!({}));
@@ -158,4 +160,32 @@ fn related(result: &str, task: &Task) -> Result<String, serde_json::Error> {
     }
     fields.insert("_meta".to_owned(), serde_json::value::to_raw_value(&meta)?);
     serde_json::to_string(&fields)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskParams {
+    task_id: String,
+}
+
+/// The task that the request polls, unless it does so too early.
+pub(super) async fn polled(call: &Incoming<'_>, shared: &Shared) -> Result<Task, ErrorData> {
+    shared.polls.poll(&key(call)?).await.map_err(|error| error.or(errors::of_poll))
+}
+
+/// The same task, and a listener that listened to it before it was read.
+pub(super) async fn listened(call: &Incoming<'_>, shared: &Shared) -> Result<(Listener, Task), ErrorData> {
+    let (key, mut listener) = (key(call)?, shared.engine.listener());
+    shared.polls.admit(&key).await?;
+    let task = listener.poll(&key).await.map_err(errors::of_poll)?;
+    shared.polls.told(&task);
+    Ok((listener, task))
+}
+
+/// The task that the request names, as the caller would own it.
+pub(super) fn key(call: &Incoming<'_>) -> Result<TaskKey, ErrorData> {
+    let TaskParams { task_id } =
+        call.params().ok_or_else(|| ErrorData::invalid_params("`taskId` must be a string", None))?;
+    let id = task_id.parse().map_err(|_no_task_id| errors::task_not_found())?;
+    Ok(TaskKey::new(call.owner, id))
 }

@@ -1,13 +1,12 @@
 //! A plain call of a revision in which servers send requests to their clients while a call is open. The answer to the
 //! call is JSON if nothing comes before it, and otherwise a stream that ends with it.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
-use futures::stream::{FuturesUnordered, unfold};
+use futures::stream::FuturesUnordered;
 use http::{Response, StatusCode};
 use longhaul_core::{OwnerId, TaskId};
 use rmcp::ErrorData;
@@ -20,16 +19,15 @@ use crate::Body;
 use crate::backend::Conversation;
 use crate::protocol_version::Endpoint;
 use crate::revision::own_revision;
-use crate::shared::Shared;
 use crate::shared::asking::{self, Asked};
-use crate::shared::body::json;
 use crate::shared::caller::RequestSpan;
 use crate::shared::cancelling::{self, Ending};
 use crate::shared::incoming::Incoming;
-use crate::shared::{errors, reply, sse};
+use crate::shared::reply::{self, json};
+use crate::shared::sse::{self, Frames};
+use crate::shared::{Shared, errors};
 use crate::views::revised;
 
-/// Answers `tools/call`.
 pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
     let message = match serde_json::from_slice::<ClientJsonRpcMessage>(call.http.body()) {
         Ok(message) => message,
@@ -43,10 +41,10 @@ pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response
         Err(error) => return reply::error(&call.id, &error),
     };
     // If the client leaves before, this is dropped with the connection, and the tool with it.
-    match open.next().await {
+    match open.next_outgoing().await {
         None => reply::error(&call.id, &ErrorData::internal_error("the call ended without an answer", None)),
         Some(Outgoing::Last(text)) => json(StatusCode::OK, text),
-        Some(Outgoing::Before(text)) => open.stream(text),
+        Some(Outgoing::Before(text)) => sse::stream(Some(sse::event(&text)), open),
         // A stream without messages: it is the only kind of body that need not have an answer in it.
         Some(Outgoing::Cancelled) => sse::response(futures::stream::empty()),
     }
@@ -54,9 +52,7 @@ pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response
 
 /// What goes to the client.
 enum Outgoing {
-    /// Something before the answer.
     Before(String),
-    /// The answer.
     Last(String),
     /// Nothing: the client has cancelled the call, and gets no answer.
     Cancelled,
@@ -66,7 +62,6 @@ enum Outgoing {
 struct Open {
     shared: Arc<Shared>,
     owner: OwnerId,
-    /// The id of the call itself.
     id: RequestId,
     /// Names the call in the ids of its requests.
     name: TaskId,
@@ -112,7 +107,7 @@ impl Open {
     }
 
     /// What is sent next; `None` after the end.
-    async fn next(&mut self) -> Option<Outgoing> {
+    async fn next_outgoing(&mut self) -> Option<Outgoing> {
         loop {
             tokio::select! {
                 biased;
@@ -191,21 +186,10 @@ impl Open {
         // If the tool is gone, `next` is about to see that.
         drop(self.conversation.pipes.to_tool.send(answer));
     }
+}
 
-    /// The rest of the call as a stream that begins with `first`. Nothing is spawned here: a client that leaves drops
-    /// the stream, and with it the tool.
-    fn stream(self, first: String) -> Response<Body> {
-        let frames = unfold((self, Some(first)), |(mut open, first)| async move {
-            let frame = match first {
-                Some(text) => sse::event(&text),
-                None => open.frame().await?,
-            };
-            Some((Ok::<_, Infallible>(http_body::Frame::data(frame)), (open, None)))
-        });
-        sse::response(frames)
-    }
-
-    async fn frame(&mut self) -> Option<Bytes> {
+impl Frames for Open {
+    async fn next(&mut self) -> Option<Bytes> {
         if self.over {
             return None;
         }
@@ -213,7 +197,7 @@ impl Open {
         let quiet_ms = self.shared.settings.keep_alive_ms;
         tokio::select! {
             biased;
-            outgoing = self.next() => match outgoing? {
+            outgoing = self.next_outgoing() => match outgoing? {
                 Outgoing::Before(text) => Some(sse::event(&text)),
                 Outgoing::Last(text) => {
                     self.over = true;
@@ -226,7 +210,6 @@ impl Open {
     }
 }
 
-/// A message as the client's revision has it.
 fn text(revision: &str, message: &ServerJsonRpcMessage) -> Result<String, serde_json::Error> {
     if !matches!(message, ServerJsonRpcMessage::Response(_)) || revised::has_all_results(revision) {
         return serde_json::to_string(message);
@@ -238,7 +221,6 @@ fn text(revision: &str, message: &ServerJsonRpcMessage) -> Result<String, serde_
     Ok(message.to_string())
 }
 
-/// The client as its handshake described it.
 fn client(call: &Incoming<'_>) -> Result<InitializeRequestParams, ErrorData> {
     let mut client = InitializeRequestParams::default();
     let served_as = own_revision(call.client.revision()).map(|own| own.served_as);

@@ -2,12 +2,10 @@
 //! the handler does for a subscription of `2026-07-28` is done for the resources of the session.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use futures::stream::unfold;
 use http::{Response, StatusCode};
 use longhaul_core::OwnerId;
 use rmcp::ErrorData;
@@ -22,7 +20,7 @@ use crate::backend::{Backend, Conversation};
 use crate::protocol_version::Endpoint;
 use crate::shared::incoming::{Client, Incoming};
 use crate::shared::session_streams::{Attached, SessionKey};
-use crate::shared::sse::{self, event};
+use crate::shared::sse::{self, Frames, event};
 use crate::shared::{Shared, errors, reply};
 
 /// Whether sessions can be told of changes: by one process that has their streams.
@@ -74,7 +72,7 @@ async fn refused_by_handler(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<
     struct Refusal {
         error: ErrorData,
     }
-    let (parts, body) = endpoint.pass_on(call.http.clone(), Some(&call.id)).await.into_parts();
+    let (parts, body) = endpoint.backend().answer(call.http.clone(), Some(&call.id)).await.into_parts();
     let text = reply::read(body).await;
     let Refusal { error } = serde_json::from_slice(&text).ok()?;
     (error.code != ErrorCode::METHOD_NOT_FOUND).then(|| Response::from_parts(parts, reply::body(text)))
@@ -98,11 +96,7 @@ pub(super) async fn open(client: &Client, owner: OwnerId, endpoint: &Endpoint) -
     let mut stream =
         Stream { backend: Arc::clone(endpoint.backend()), shared, attached, listening: None, frames, ends };
     stream.listen();
-    let frames = unfold(stream, |mut stream| async move {
-        let frame = stream.next().await?;
-        Some((Ok::<_, Infallible>(http_body::Frame::data(frame)), stream))
-    });
-    Some(held.until_end_of(sse::response(frames)))
+    Some(held.until_end_of(sse::stream(None, stream)))
 }
 
 fn updated(uri: &str) -> Bytes {
@@ -131,7 +125,9 @@ impl Stream {
             listening(&uris).map(|(message, client)| self.backend.converse(message, client))
         };
     }
+}
 
+impl Frames for Stream {
     /// The next frame; `None` after the last one. The client opens the stream again.
     async fn next(&mut self) -> Option<Bytes> {
         loop {

@@ -8,16 +8,14 @@ use rmcp::model::{CallToolRequestParams, JsonObject, RequestMetaObject};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::lookup::{Named, find_by_id, key_of_token};
-use super::{cancel, wire};
+use super::cancel;
+use super::wire::{self, Named, find_by_id, key_of_token};
 use crate::protocol_version::Endpoint;
-use crate::shared::accept::{self, NewTask};
+use crate::shared::accept::{self, NewTask, StoredCall};
 use crate::shared::incoming::Incoming;
-use crate::shared::record::StoredCall;
 use crate::shared::{caller, derived, errors, reply};
 use crate::{Body, TaskPolicy};
 
-/// The longest token, in bytes.
 const TOKEN_BYTES_MAX: usize = 256;
 
 #[derive(Deserialize)]
@@ -70,9 +68,9 @@ async fn start(
     mut params: CallToolRequestParams,
     wanted: Wanted,
 ) -> Result<String, ErrorData> {
-    endpoint.must_have(&params.name).await?;
+    endpoint.backend().must_have(&params.name).await?;
     let tool = params.name.to_string();
-    endpoint.check_arguments(&tool, &mut params.arguments).await?;
+    endpoint.backend().check_arguments(&tool, &mut params.arguments).await?;
     let requested =
         RequestedTerms { ttl_ms: None, retention_ms: wanted.keep_alive.as_ref().map(retention_ms).transpose()? };
     let ports = endpoint.shared().engine.ports();
@@ -89,7 +87,7 @@ async fn start(
     let task = accept_as(endpoint, key.id, new).await?;
     let token = wanted.token.unwrap_or_else(|| task.id.to_string());
     cancel::note(call, endpoint, task.id).await;
-    Ok(wire::accepted(&token, &task, policy.immediate_text(), ports.clock.now()).to_string())
+    Ok(wire::accepted(&token, &task, policy.immediate, ports.clock.now()).to_string())
 }
 
 async fn accept_as(endpoint: &Endpoint, id: TaskId, new: NewTask<'_>) -> Result<longhaul_core::Task, ErrorData> {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::protocol_version::Endpoint;
 use crate::shared::incoming::{Client, Incoming, Notice};
-use crate::shared::scope::Scope;
+use crate::shared::session::Scope;
 use crate::shared::{Shared, reply};
 
 /// A request can be found by its id for at least this long.

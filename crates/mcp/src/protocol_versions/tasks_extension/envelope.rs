@@ -68,10 +68,8 @@ pub(super) fn check_body(request: &Request<Bytes>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The `_meta` of a request whose parameters are otherwise malformed.
-///
-/// # Errors
-/// `-32600` where the parameters are not an object, or their `_meta` is not one.
+/// The `_meta` of a request whose parameters are otherwise malformed. Fails with `-32600` where the parameters are not
+/// an object, or their `_meta` is not one.
 pub(super) fn meta_of(params: &RawValue) -> Result<RequestMetaObject, Refusal> {
     let read = serde_json::from_str::<Params>(params.get());
     read.map(|params| params.meta.unwrap_or_default()).map_err(|_malformed| {
@@ -81,10 +79,8 @@ pub(super) fn meta_of(params: &RawValue) -> Result<RequestMetaObject, Refusal> {
 }
 
 /// Compares the headers with the body, and the revision with those that the server supports. `task_id` is what the body
-/// says; the client may leave out the header `Mcp-Name`.
-///
-/// # Errors
-/// `-32020` if headers and body differ, `-32602` if `_meta` is not complete, `-32022` for other revisions.
+/// says; the client may leave out the header `Mcp-Name`. Fails with `-32020` if headers and body differ, `-32602` if
+/// `_meta` is not complete, `-32022` for other revisions.
 pub(super) fn check(
     call: &Incoming<'_>,
     meta: &RequestMetaObject,
@@ -123,10 +119,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Refuses a client that did not declare the Tasks extension.
-///
-/// # Errors
-/// `-32021`
+/// Refuses a client that did not declare the Tasks extension. Fails with `-32021`.
 pub(super) fn check_capability(meta: &RequestMetaObject) -> Result<(), Refusal> {
     let declared = meta.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks());
     if declared { Ok(()) } else { Err(Refusal::bad_request(errors::tasks_not_declared())) }

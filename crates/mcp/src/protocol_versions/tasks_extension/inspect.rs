@@ -12,7 +12,6 @@ use crate::shared::{Shared, errors};
 use crate::views::fields::rfc3339;
 use crate::views::task as view;
 
-/// Its name.
 pub(super) const METHOD: &str = "dev.longhaul/tasks/inspect";
 
 /// Bytes of a value that is shown without being asked for.
@@ -34,12 +33,10 @@ pub(super) struct Params {
     whole: Option<Whole>,
 }
 
-/// The name of a value.
 #[derive(Deserialize)]
 struct Whole {
     /// The kind of the entry, or `arguments`.
     kind: String,
-    /// The name of the entry.
     #[serde(default)]
     name: String,
 }
@@ -51,7 +48,6 @@ struct Called<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// What is on record of the task.
 pub(super) async fn inspect(shared: &Shared, key: &TaskKey, params: &Params) -> Result<String, ErrorData> {
     let task = shared.polls.poll(key).await.map_err(|error| error.or(errors::of_poll))?;
     let engine = &shared.engine;

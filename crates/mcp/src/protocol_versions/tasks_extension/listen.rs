@@ -1,21 +1,25 @@
-//! `subscriptions/listen` with `taskIds`: opening a stream that reports changes of tasks.
+//! `subscriptions/listen` with `taskIds`: a stream of server-sent events that reports changes of tasks.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::Response;
 use longhaul_core::{OwnerId, Task, TaskKey};
 use longhaul_engine::{Listener, PollError};
 use rmcp::ErrorData;
+use rmcp::model::RequestId;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::envelope::{self, Refusal};
-use super::stream;
 use crate::Body;
 use crate::protocol_version::Endpoint;
-use crate::shared::Shared;
 use crate::shared::incoming::Incoming;
-use crate::shared::{errors, reply};
+use crate::shared::sse::{self, Frames, event};
+use crate::shared::watch::{Event, Reported, TaskWatch};
+use crate::shared::{Shared, errors, reply};
+use crate::views::task as view;
 
 #[derive(Deserialize)]
 struct Params {
@@ -43,7 +47,7 @@ pub(super) async fn open(call: &Incoming<'_>, endpoint: &Endpoint, task_ids: Vec
     let shared = endpoint.shared();
     let mut listener = shared.engine.listener();
     match known(shared, call.owner, &mut listener, &task_ids).await {
-        Ok(tasks) => stream::of_tasks(Arc::clone(shared), call.id.clone(), listener, tasks),
+        Ok(tasks) => stream_of(Arc::clone(shared), call.id.clone(), listener, tasks),
         Err(error) => reply::error(&call.id, &error),
     }
 }
@@ -72,4 +76,61 @@ async fn known(
         }
     }
     Ok(tasks)
+}
+
+struct Subscription {
+    shared: Arc<Shared>,
+    id: RequestId,
+    watch: TaskWatch,
+    /// Frames that wait to be sent.
+    queue: VecDeque<Bytes>,
+}
+
+/// The stream about `tasks`, to which `listener` listens: first their ids, then the state of each, then each change,
+/// until all have ended or the longest wait is over.
+fn stream_of(shared: Arc<Shared>, id: RequestId, listener: Listener, tasks: Vec<Task>) -> Response<Body> {
+    let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
+    let queue = VecDeque::from([event(view::acknowledged(&ids, &id))]);
+    let (settings, tasks) = (&shared.settings, tasks.into_iter().map(|task| (task, Reported::default())));
+    let watch = TaskWatch::new(listener, settings, &shared.closing, settings.listen_ms_max, tasks);
+    sse::stream(None, Subscription { shared, id, watch, queue })
+}
+
+impl Frames for Subscription {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.queue.pop_front() {
+                self.watch.sent();
+                return Some(frame);
+            }
+            let event = self.watch.next().await?;
+            let frame = self.render(&event).await;
+            self.queue.extend(frame);
+        }
+    }
+}
+
+impl Subscription {
+    /// One message shows the whole task, so a single one reports everything that a look found changed.
+    async fn render(&mut self, update: &Event) -> Option<Bytes> {
+        match update {
+            Event::Changed(task) => match view::render_notification(&self.shared.engine, task, &self.id).await {
+                Ok(message) => Some(event(&message)),
+                Err(error) => {
+                    let cause = &error as &dyn std::error::Error;
+                    tracing::warn!(task_id = %task.id, error = cause, "a task could not be shown to a subscriber");
+                    self.watch.put_back(update);
+                    None
+                }
+            },
+            Event::KeepAlive => Some(Bytes::from_static(sse::KEEP_ALIVE)),
+            Event::Close(_) => Some(event(view::closed(&self.id))),
+            Event::Gone(_)
+            | Event::Status(_)
+            | Event::Progress(..)
+            | Event::Question(..)
+            | Event::Ended(_)
+            | Event::Left => None,
+        }
+    }
 }

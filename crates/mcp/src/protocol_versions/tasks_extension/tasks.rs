@@ -1,6 +1,6 @@
-//! `tasks/get`, `tasks/update`, `tasks/cancel` and `dev.longhaul/tasks/inspect`: the parameters are read once, and the
-//! answer comes straight from the engine. What `rmcp` checks of a request is checked here in the same order, with the
-//! same errors.
+//! `tasks/get`, `tasks/update`, `tasks/cancel`, `dev.longhaul/tasks/inspect` and `dev.longhaul/tasks/list`: the
+//! parameters are read once, and the answer comes straight from the engine. What `rmcp` checks of a request is checked
+//! here in the same order, with the same errors.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ use longhaul_engine::Engine;
 use rmcp::ErrorData;
 use rmcp::model::RequestMetaObject;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::envelope::{self, Refusal};
@@ -18,12 +19,11 @@ use crate::Body;
 use crate::protocol_version::Endpoint;
 use crate::shared::incoming::Incoming;
 use crate::shared::{Shared, errors, reply};
-use crate::views::task as view;
+use crate::views::{filtered, task as view};
 
 /// The result of `tasks/update` and `tasks/cancel`.
 const ACKNOWLEDGED: &str = r#"{"resultType":"complete"}"#;
 
-/// What is to be done with a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Get,
@@ -52,7 +52,6 @@ enum Wanted {
     Inspect(String, inspect::Params),
 }
 
-/// Answers the request.
 pub(super) async fn answer(method: Method, call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
     let wanted = match check(method, call, endpoint) {
         Ok(wanted) => wanted,
@@ -104,7 +103,6 @@ fn key(call: &Incoming<'_>, task_id: &str) -> Result<TaskKey, ErrorData> {
     Ok(TaskKey::new(call.owner, id))
 }
 
-/// The request, if it passes all checks.
 fn check(method: Method, call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Wanted, Refusal> {
     envelope::check_body(call.http)?;
     let params: Params<'_> = match call.params {
@@ -137,4 +135,24 @@ fn check(method: Method, call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Wan
 fn answers(input_responses: Option<&RawValue>) -> Option<BTreeMap<String, String>> {
     let answers: BTreeMap<String, &RawValue> = serde_json::from_str(input_responses?.get()).ok()?;
     Some(answers.into_iter().map(|(key, answer)| (key, answer.get().to_owned())).collect())
+}
+
+pub(super) async fn list(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
+    match check_list(call, endpoint) {
+        Ok(()) => reply::outcome(&call.id, page(call, endpoint.shared()).await),
+        Err(Refusal { status, error }) => reply::error_with(status, Some(&call.id), &error),
+    }
+}
+
+async fn page(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData> {
+    let mut page = filtered::page(call, shared).await?;
+    page.insert("resultType".to_owned(), "complete".into());
+    Ok(Value::from(page).to_string())
+}
+
+fn check_list(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<(), Refusal> {
+    envelope::check_body(call.http)?;
+    let meta = call.params.map(envelope::meta_of).transpose()?.unwrap_or_default();
+    envelope::check(call, &meta, None, &endpoint.backend().revisions())?;
+    envelope::check_capability(&meta)
 }

@@ -1,13 +1,39 @@
-//! The connection between a running tool and the server: typed messages in memory, no JSON.
+//! Calls into the author's code: a panic there becomes an error here, and a running tool is connected with the server
+//! by typed messages in memory, no JSON.
 
+use std::any::Any;
 use std::convert::Infallible;
 use std::future::{Future, ready};
+use std::panic::AssertUnwindSafe;
 
+use futures::FutureExt;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use rmcp::{RoleServer, ServerHandler};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+pub(crate) struct Panicked(pub(crate) String);
+
+/// Runs `call`; a panic inside is caught and returned as an error.
+pub(crate) async fn catch<T>(call: impl Future<Output = T>) -> Result<T, Panicked> {
+    // Nothing of the call outlives the panic: its future is dropped, and the state that handlers share is their own
+    // responsibility.
+    AssertUnwindSafe(call).catch_unwind().await.map_err(|panic| Panicked(words(&*panic)))
+}
+
+/// Runs a handler's method. Without this, a panic would leave the request without any answer.
+pub(crate) async fn guard<T>(call: impl Future<Output = Result<T, ErrorData>>) -> Result<T, ErrorData> {
+    catch(call).await.unwrap_or_else(|Panicked(words)| {
+        tracing::error!(panic = words, "the handler panicked");
+        Err(ErrorData::internal_error("the server's handler panicked", None))
+    })
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}
 
 /// The service behind a tool's peer. `rmcp` makes no peer without one, and nothing is ever sent to it.
 pub(crate) struct UnusedService;

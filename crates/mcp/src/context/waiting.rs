@@ -1,25 +1,75 @@
-//! Callbacks: a tool hands out a token, and waits for whoever has it.
+//! Waiting for what comes from elsewhere: a tool looks again and again until it is there, or hands out a token and
+//! waits for whoever has it.
 
 use std::future::Future;
 use std::time::Duration;
 
 use longhaul_core::{FailureKind, Timestamp};
-use longhaul_engine::Attempt;
+use longhaul_engine::{Attempt, Every};
 use rmcp::ErrorData;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{Run, TaskContext, read, write};
-use crate::shared::callback_token::CallbackToken;
-
-/// What is on record of a hand-out.
-#[derive(Serialize, Deserialize)]
-struct HandedOut {
-    at: Timestamp,
-    until: Timestamp,
-}
+use crate::callbacks::CallbackToken;
 
 impl TaskContext {
+    /// Looks at something until it is there, and returns what was found: for a job that runs elsewhere, a file that
+    /// will come, a state that will be reached. `look` returns `None` to be called again after a pause. Between two
+    /// looks the task sleeps: nothing runs, and nothing is paid.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use std::time::Duration;
+    /// # use longhaul::{Every, TaskContext};
+    /// # use rmcp::ErrorData;
+    /// # async fn start(_key: &str) -> Result<String, ErrorData> { Ok("job-17".to_owned()) }
+    /// # async fn report_of(_job: &str) -> Result<Option<String>, ErrorData> { Ok(None) }
+    /// async fn report(task: TaskContext) -> Result<String, ErrorData> {
+    ///     let key = task.idempotency_key();
+    ///     let job = task.try_step("start", || start(&key)).await?;
+    ///     let every = Every::growing(Duration::from_secs(1), Duration::from_secs(300));
+    ///     task.poll_until("report", every, || report_of(&job)).await
+    /// }
+    /// ```
+    ///
+    /// The interval is a [`Duration`](std::time::Duration), or [`Every::growing`]. Only what was found is recorded, as
+    /// a [step](Self::try_step) of this name: a week of looks takes no more of the task's journal than one. An interval
+    /// that grows takes one entry more, a timer that says when it began, so that a crash does not begin it again.
+    ///
+    /// A look may be repeated at any time, so it should change nothing. Each attempt that comes here looks at once,
+    /// also if it began for another reason, such as an answer to a question that is asked concurrently. The tool runs
+    /// from its first line for every look after a long pause; put what comes before into steps. In a race
+    /// ([`select!`](futures::select)) that another branch wins, the looks end.
+    ///
+    /// In a plain call, the looks and the pauses between them are limited as [`sleep`](Self::sleep) is.
+    ///
+    /// # Errors
+    /// Those of `look`. They are not recorded: calling this again looks again.
+    pub async fn poll_until<T, E, F, Fut>(&self, name: &str, interval: impl Into<Every>, mut look: F) -> Result<T, E>
+    where
+        T: Serialize + DeserializeOwned,
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<Option<T>, E>>,
+    {
+        let every = interval.into();
+        let attempt = match &self.0.run {
+            Run::Task(attempt) => attempt,
+            Run::Plain(call) => return call.poll_until(every, look).await,
+        };
+        let look = || {
+            let looked = look();
+            async {
+                match looked.await? {
+                    Some(value) => Ok(Some(write(attempt, name, value).await)),
+                    None => Ok(None),
+                }
+            }
+        };
+        let text = attempt.poll_until(name, every, look).await?;
+        Ok(read(attempt, name, &text).await)
+    }
+
     /// Hands out a token, and waits until somebody who has it sends a value: `POST /callbacks/TOKEN` with JSON.
     /// Meanwhile nothing runs, for days if need be. `None` if nobody has after `wait`.
     ///
@@ -83,7 +133,12 @@ impl TaskContext {
     }
 }
 
-/// What a callback brought.
+#[derive(Serialize, Deserialize)]
+struct HandedOut {
+    at: Timestamp,
+    until: Timestamp,
+}
+
 async fn read_value<T: DeserializeOwned>(attempt: &Attempt, name: &str, text: &str) -> T {
     match serde_json::from_str(text) {
         Ok(value) => value,
