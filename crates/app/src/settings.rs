@@ -40,9 +40,6 @@ pub enum ToolSet {
 impl Settings {
     /// The settings that `values` hold, for tools with this environment. A Lambda function has no local files, so it
     /// has no data directory.
-    ///
-    /// # Errors
-    /// [`SettingsError`]
     pub fn of(values: &Values, env: ToolEnv) -> Result<Self, SettingsError> {
         let tools = if values.get(&DIAGNOSTICS)? { ToolSet::WithDiagnostics } else { ToolSet::Product };
         Ok(Self { data_dir: values.find(&DATA_DIR)?, tools, env })

@@ -205,9 +205,6 @@ impl How {
     }
 
     /// When the call starts, if that is not now.
-    ///
-    /// # Errors
-    /// If that is further away than a calendar goes.
     pub(crate) fn start(&self) -> Result<Option<Timestamp>, String> {
         match (self.at, self.after) {
             (Some(at), _) => Ok(Some(at)),

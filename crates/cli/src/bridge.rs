@@ -4,7 +4,6 @@
 mod exchange;
 mod message;
 mod output;
-mod session;
 mod tools;
 
 use std::collections::HashMap;
@@ -19,9 +18,8 @@ use tokio::io::AsyncRead;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::exit::{Exit, Stop};
-use message::{Kind, Message};
+use message::{Kind, Message, Session};
 use output::Output;
-use session::Session;
 use tools::Tools;
 
 /// The longest message that a client may write, in bytes.

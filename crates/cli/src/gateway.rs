@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use clap::Parser;
 use longhaul::local::{self, CommandLine, Options, ServeError};
 use longhaul::settings::{ProcessEnv, table};
-use longhaul_gateway::{Config, Gateway, Lock, StartError, settings};
+use longhaul_gateway::{Config, ConfigError, Gateway, Lock, StartError, settings};
 
-mod iam_policy;
 mod lock;
 
 const ABOUT: &str = "Puts MCP servers, unchanged, behind a gateway that makes their tools durable.
@@ -20,8 +20,7 @@ Name the servers in a file with --config FILE, or one of them by the command tha
     longhaul gateway -- npx -y @modelcontextprotocol/server-everything
 
 A server sees PATH, HOME and LANG of this environment, and the variables that its `env` in the file names; the one \
-after `--` those \
-     of --tool-env and --secret.";
+after `--` those of --tool-env and --secret.";
 
 /// Runs until it is asked to stop.
 pub(crate) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
@@ -29,7 +28,7 @@ pub(crate) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
         return lock::run(args);
     }
     if args.first().is_some_and(|first| first == "iam-policy") {
-        return iam_policy::run(args);
+        return iam_policy(args);
     }
     if args.first().is_some_and(|first| first == "rights") {
         return Ok(refuse("`rights` is now `iam-policy`: run longhaul gateway iam-policy …"));
@@ -45,7 +44,11 @@ pub(crate) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
         return Ok(ServeError::from(error).report());
     }
     let lock = options.values().find(&settings::LOCK)?.map(|file| read_lock(&file)).transpose();
-    match (config(&options, command)?, lock) {
+    let command: Option<Vec<String>> = command.into_iter().map(|arg| arg.into_string().ok()).collect();
+    let Some(command) = command else { return Ok(refuse("the command after `--` is not UTF-8")) };
+    let file = options.values().find(&settings::CONFIG)?;
+    let named = if command.is_empty() { BTreeMap::new() } else { named(&options)? };
+    match (config(file.as_deref(), &command, named), lock) {
         (Ok(config), Ok(lock)) => serve(config, lock, options),
         (Err(why), _) | (_, Err(why)) => Ok(refuse(&why)),
     }
@@ -59,28 +62,22 @@ fn split(args: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
     (flags, parts.next().unwrap_or_default().to_vec())
 }
 
-/// The servers, or what to write to name them.
-fn config(options: &Options, command: Vec<OsString>) -> anyhow::Result<Result<Config, String>> {
-    let command: Option<Vec<String>> = command.into_iter().map(|arg| arg.into_string().ok()).collect();
-    let Some(command) = command else {
-        return Ok(Err("the command after `--` is not UTF-8".to_owned()));
-    };
-    Ok(match (options.values().find(&settings::CONFIG)?, command.split_first()) {
+/// The servers, or what to write to name them. A command sees the variables `named`.
+fn config(file: Option<&Path>, command: &[String], named: BTreeMap<String, String>) -> Result<Config, String> {
+    match (file, command.split_first()) {
         (None, None) => {
             Err("name the servers with `--config FILE`, or one by the command that starts it, after `--`".to_owned())
         }
         (Some(_), Some(_)) => Err("there is both `--config` and a command after `--`: leave out one".to_owned()),
-        (Some(file), None) => from_file(&file),
-        (None, Some((program, args))) => {
-            Ok(Config::command(program, args.iter().cloned(), named(options)?, &ProcessEnv))
-        }
-    })
+        (Some(file), None) => read_config(file, |text| Config::from_json(text, &ProcessEnv)),
+        (None, Some((program, args))) => Ok(Config::command(program, args.iter().cloned(), named, &ProcessEnv)),
+    }
 }
 
-fn from_file(file: &Path) -> Result<Config, String> {
+fn read_config<T>(file: &Path, read: impl FnOnce(&str) -> Result<T, ConfigError>) -> Result<T, String> {
     let shown = file.display();
     let text = std::fs::read_to_string(file).map_err(|error| format!("{shown} cannot be read: {error}"))?;
-    Config::from_json(&text, &ProcessEnv).map_err(|error| format!("{shown} cannot be used:\n{error}"))
+    read(&text).map_err(|error| format!("{shown} cannot be used:\n{error}"))
 }
 
 fn read_lock(file: &Path) -> Result<Lock, String> {
@@ -135,4 +132,41 @@ async fn start(config: Config, lock: Option<Lock>) -> Result<Gateway, StartError
 fn refuse(why: &str) -> ExitCode {
     eprintln!("error: {why}");
     ExitCode::from(2)
+}
+
+/// Prints the IAM policy that the outside jobs of a configuration need: the actions on the resources that it names, and
+/// nothing else. Nothing is asked of AWS.
+#[derive(Parser)]
+#[command(name = "longhaul gateway iam-policy", next_line_help = true)]
+struct IamPolicy {
+    /// The file that names the jobs.
+    #[arg(long, value_name = "FILE", env = "LONGHAUL_CONFIG")]
+    config: PathBuf,
+}
+
+/// `longhaul gateway iam-policy`. The first of `args` is the verb.
+#[expect(clippy::print_stdout, reason = "this is the output of the program for its user")]
+fn iam_policy(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let IamPolicy { config } = match parse(args) {
+        Ok(arguments) => arguments,
+        Err(code) => return Ok(code),
+    };
+    let policy = read_config(&config, |text| Config::iam_policy(text, &ProcessEnv));
+    match policy {
+        Ok(policy) => {
+            println!("{}", serde_json::to_string_pretty(&policy).context("the policy cannot be written")?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(why) => Ok(refuse(&why)),
+    }
+}
+
+/// The arguments of a verb; how the program ends if they are wrong, or ask for help.
+fn parse<T: Parser>(args: Vec<OsString>) -> Result<T, ExitCode> {
+    T::try_parse_from(args).map_err(|error| {
+        // Nobody may read it any more.
+        drop(error.print());
+        // 2 for mistakes, 0 for help.
+        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    })
 }

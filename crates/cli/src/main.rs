@@ -7,12 +7,10 @@ mod arguments;
 mod bridge;
 mod clock;
 mod credentials;
-mod demo;
 mod exit;
 mod follow;
 mod form;
 mod gateway;
-mod inspected;
 mod out;
 mod record;
 mod render;
@@ -25,6 +23,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
+use longhaul::local::CommandLine;
+use longhaul_app::{Settings, settings};
 
 use args::Cli;
 
@@ -40,7 +40,7 @@ fn run() -> anyhow::Result<ExitCode> {
     // The servers read flags of their own, and a command may follow.
     let mut args = std::env::args_os().skip(1);
     match args.next().as_deref().and_then(OsStr::to_str) {
-        Some("demo") => return Ok(demo::run()),
+        Some("demo") => return Ok(demo()),
         Some("gateway") => return gateway::run(args.collect()),
         _ => {}
     }
@@ -57,4 +57,13 @@ fn run() -> anyhow::Result<ExitCode> {
             stop.exit.into()
         }
     })
+}
+
+/// `longhaul demo`: a server with the demonstration tools, until it is asked to stop.
+fn demo() -> ExitCode {
+    CommandLine::new("longhaul demo")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Serves demonstration tools from one process with an embedded database.")
+        .settings(&settings::ALL)
+        .main_with(|options| Ok(longhaul_app::server(Settings::of(options.values(), options.tool_env()?)?)?))
 }

@@ -3,6 +3,7 @@
 
 use std::io::{IsTerminal, Write, stderr, stdin, stdout};
 
+use longhaul_client::text;
 use serde_json::Value;
 
 /// How much a result may have that is written to a terminal, in bytes.
@@ -36,39 +37,10 @@ pub(crate) fn say(text: &str) {
 
 /// The text without what a terminal would obey, in one line.
 pub(crate) fn line(text: &str) -> String {
-    harmless(text, &[])
+    text::line(text, usize::MAX)
 }
 
 /// The same with its line breaks.
 pub(crate) fn block(text: &str) -> String {
-    harmless(text, &['\n', '\t'])
-}
-
-fn harmless(text: &str, kept: &[char]) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            _ if kept.contains(&character) => shown.push(character),
-            '\n' | '\r' | '\t' => shown.push(' '),
-            _ if character.is_control() || turns_text(character) => shown.extend(character.escape_unicode()),
-            _ => shown.push(character),
-        }
-    }
-    shown
-}
-
-/// Whether a character changes the direction in which others are shown, or is not seen at all.
-const fn turns_text(character: char) -> bool {
-    matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_terminal_would_obey_is_written_out() {
-        assert_eq!(line("a\u{1b}[2Jb\nc\u{9b}d\u{7f}"), "a\\u{1b}[2Jb c\\u{9b}d\\u{7f}");
-        assert_eq!(block("a\n\tb\r\u{202e}c"), "a\n\tb \\u{202e}c");
-    }
+    text::block(text, usize::MAX)
 }

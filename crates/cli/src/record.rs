@@ -93,7 +93,6 @@ impl Record {
         lines.filter_map(|line| serde_json::from_str(&line).ok()).collect()
     }
 
-    /// The task of this id on a server.
     pub(crate) fn find(&self, server: &str, id: &str) -> Option<Entry> {
         self.all().into_iter().rev().find(|entry| entry.server == server && entry.id == id)
     }

@@ -13,19 +13,16 @@ use crate::exit::{Exit, Stop};
 use crate::record::{Entry, Record};
 use crate::server::{connect, target, without_credentials};
 
-mod answer;
 mod call;
 mod console;
 mod ends;
 mod tasks;
-mod tools;
 
-/// Does it.
 pub(crate) async fn run(cli: Cli) -> Result<Exit, Stop> {
     let global = &cli.global;
     match cli.verb {
-        Verb::Tools { name } => tools::run(global, name.as_deref()).await,
-        Verb::Call { tool, given, how } => call::run(global, &tool, &given, &how).await,
+        Verb::Tools { name } => call::tools(global, name.as_deref()).await,
+        Verb::Call { tool, given, how } => call::call(global, &tool, &given, &how).await,
         Verb::Again { id, how } => call::again(global, &id, &how).await,
         Verb::Tasks { status, tool, watch } => {
             let filter = TaskFilter { statuses: status, tool };
@@ -35,8 +32,8 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Stop> {
         Verb::Show { id, journal: true } => tasks::inspect(global, &id).await,
         Verb::Watch { ids, wait } => ends::watch(global, &ids, wait).await,
         Verb::Result { id, output } => ends::result(global, &id, output.as_deref()).await,
-        Verb::Answer { id, decline: true, question, .. } => answer::refuse(global, &id, question.as_deref()).await,
-        Verb::Answer { id, given, question, .. } => answer::give(global, &id, &given, question.as_deref()).await,
+        Verb::Answer { id, decline: true, question, .. } => ends::refuse(global, &id, question.as_deref()).await,
+        Verb::Answer { id, given, question, .. } => ends::give(global, &id, &given, question.as_deref()).await,
         Verb::Cancel { ids } => ends::cancel(global, &ids).await,
         Verb::Console(flags) => console::run(global, flags).await,
         Verb::Login { how } => {

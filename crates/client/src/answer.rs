@@ -1,106 +1,121 @@
-//! The messages in an answer over HTTP: one as JSON, or several as a stream of events.
+//! What a server answers over HTTP: one message as JSON, or several as a stream of events.
 
+use std::fmt;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures::stream::{BoxStream, StreamExt};
 use reqwest::Response;
-use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
 use sse_stream::{Sse, SseStream};
 
 use crate::error::{Error, Refusal, with_causes};
 
-/// No answer is read beyond so many bytes.
-const BYTES_MAX: usize = 256 << 20;
+/// What names a session.
+pub(crate) const SESSION: &str = "mcp-session-id";
 
-/// What a server sends in an answer.
-pub(crate) enum Message {
-    /// How the request ended.
-    End(Result<Value, Refusal>),
-    /// A request of the server's own.
-    Request { id: Value, method: String, params: Value },
-    /// What it says by the way.
-    Notification { method: String, params: Value },
+/// What a server answers.
+#[derive(Debug)]
+pub struct Reply {
+    /// The session that it has begun with this answer.
+    pub session: Option<HeaderValue>,
+    /// What it says.
+    pub content: Content,
+    /// The type of its body.
+    pub(crate) kind: String,
 }
 
-/// An answer that is being read.
-pub(crate) enum Answer {
-    Json(Option<Response>),
+/// What an answer has.
+#[derive(Debug)]
+pub enum Content {
+    /// No message, as the answer to a notification.
+    Nothing,
+    /// One message as text; an error too, whatever the status that it came with.
+    Message(String),
+    /// Messages as they come.
     Events(Events),
 }
 
-type Events = BoxStream<'static, Result<Sse, sse_stream::Error>>;
+/// A message in an answer.
+#[derive(Debug)]
+pub enum Message {
+    /// How the request ended.
+    End(Result<Value, Refusal>),
+    /// A request of the server's own.
+    Request {
+        /// What its answer has to repeat.
+        id: Value,
+        /// What the server wants.
+        method: String,
+        /// The details.
+        params: Value,
+    },
+    /// What the server says by the way.
+    Notification {
+        /// What it is about.
+        method: String,
+        /// What it says.
+        params: Value,
+    },
+}
 
-impl Answer {
+impl Content {
+    /// The next message as text; `None` after the last one.
+    ///
     /// # Errors
-    /// If it is of a type that no answer has.
-    pub(crate) fn new(response: Response) -> Result<Self, Error> {
-        if is_json(&response) {
-            return Ok(Self::Json(Some(response)));
+    /// If the connection was lost.
+    pub async fn next(&mut self) -> Result<Option<String>, Error> {
+        match self {
+            Self::Nothing => Ok(None),
+            Self::Message(text) => Ok(Some(std::mem::take(text)).filter(|text| !text.is_empty())),
+            Self::Events(events) => {
+                while let Some(event) = events.next().await? {
+                    if event.data.is_some() {
+                        return Ok(event.data);
+                    }
+                }
+                Ok(None)
+            }
         }
-        if !is_events(&response) {
-            return Err(Error::Unexpected(format!("an answer of the type `{}`", kind(&response))));
-        }
-        let mut left = BYTES_MAX;
-        let bytes = response.bytes_stream().map(move |chunk| {
-            let chunk = chunk.map_err(|error| io::Error::other(error.without_url()))?;
-            left = left.checked_sub(chunk.len()).ok_or_else(|| io::Error::other("the answer is too long"))?;
-            Ok::<_, io::Error>(chunk)
-        });
-        Ok(Self::Events(SseStream::from_bytes_stream(bytes).boxed()))
+    }
+}
+
+impl Reply {
+    pub(crate) async fn of(response: Response, bytes_max: usize) -> Result<Self, Error> {
+        let (session, kind) = (response.headers().get(SESSION).cloned(), kind(&response).to_owned());
+        let content = if kind.starts_with("text/event-stream") {
+            Content::Events(Events::of(response, bytes_max))
+        } else if is_json(&response) {
+            let body = read(response, bytes_max).await?;
+            if body.is_empty() { Content::Nothing } else { Content::Message(text(body)?) }
+        } else {
+            Content::Nothing
+        };
+        Ok(Self { session, content, kind })
     }
 
     /// The next message; `None` after the last one.
-    pub(crate) async fn next(&mut self) -> Result<Option<Message>, Error> {
-        match self {
-            Self::Json(response) => {
-                let Some(response) = response.take() else { return Ok(None) };
-                let body = read(response).await?;
-                let message = serde_json::from_slice(&body).map_err(|error| Error::Unexpected(error.to_string()))?;
-                Ok(understood(message))
+    ///
+    /// # Errors
+    /// If the connection was lost, or there is no message at all.
+    pub async fn next(&mut self) -> Result<Option<Message>, Error> {
+        if matches!(self.content, Content::Nothing) {
+            return Err(Error::Unexpected(format!("an answer of the type `{}`", self.kind)));
+        }
+        while let Some(text) = self.content.next().await? {
+            match serde_json::from_str(&text).map(understood) {
+                Ok(Some(message)) => return Ok(Some(message)),
+                Err(error) if matches!(self.content, Content::Message(_)) => {
+                    return Err(Error::Unexpected(error.to_string()));
+                }
+                Ok(None) | Err(_) => {}
             }
-            Self::Events(events) => next_of(events).await,
         }
+        Ok(None)
     }
-}
-
-/// The next event that has a message.
-async fn next_of(events: &mut Events) -> Result<Option<Message>, Error> {
-    while let Some(event) = events.next().await {
-        let event = event.map_err(|error| Error::Lost(with_causes(&error)))?;
-        let message = event.data.and_then(|data| serde_json::from_str(&data).ok());
-        if let Some(message) = message.and_then(understood) {
-            return Ok(Some(message));
-        }
-    }
-    Ok(None)
-}
-
-const JSON: &str = "application/json";
-
-fn kind(response: &Response) -> &str {
-    response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default()
-}
-
-pub(crate) fn is_json(response: &Response) -> bool {
-    kind(response).starts_with(JSON)
-}
-
-pub(crate) fn is_events(response: &Response) -> bool {
-    kind(response).starts_with("text/event-stream")
-}
-
-/// A whole body.
-pub(crate) async fn read(response: Response) -> Result<Vec<u8>, Error> {
-    let (mut body, mut chunks) = (Vec::new(), response.bytes_stream());
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| Error::Lost(with_causes(&error.without_url())))?;
-        if body.len() + chunk.len() > BYTES_MAX {
-            return Err(Error::Unexpected("the answer is too long".to_owned()));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
 }
 
 fn understood(mut message: Value) -> Option<Message> {
@@ -116,4 +131,77 @@ fn understood(mut message: Value) -> Option<Message> {
         Some(id) => Message::Request { id: id.clone(), method, params },
         None => Message::Notification { method, params },
     })
+}
+
+/// An event of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// The message, if it has one.
+    pub data: Option<String>,
+    /// From where the stream can be read again.
+    pub id: Option<String>,
+    /// How long to wait before that.
+    pub retry: Option<Duration>,
+}
+
+/// A stream of events.
+pub struct Events {
+    stream: BoxStream<'static, Result<Sse, sse_stream::Error>>,
+    /// Bytes since the last event.
+    length: Arc<AtomicUsize>,
+}
+
+impl Events {
+    fn of(response: Response, event_bytes_max: usize) -> Self {
+        let length = Arc::new(AtomicUsize::new(0));
+        let so_far = Arc::clone(&length);
+        let bytes = response.bytes_stream().map(move |chunk| {
+            let chunk = chunk.map_err(|error| io::Error::other(error.without_url()))?;
+            if so_far.fetch_add(chunk.len(), Ordering::Relaxed) > event_bytes_max {
+                return Err(io::Error::other("an event is too long"));
+            }
+            Ok::<_, io::Error>(chunk)
+        });
+        Self { stream: SseStream::from_bytes_stream(bytes).boxed(), length }
+    }
+
+    /// The next event; `None` after the last one.
+    pub async fn next(&mut self) -> Result<Option<Event>, Error> {
+        let Some(event) = self.stream.next().await else { return Ok(None) };
+        self.length.store(0, Ordering::Relaxed);
+        let event = event.map_err(|error| Error::Lost(with_causes(&error)))?;
+        let data = event.data.filter(|data| !data.is_empty());
+        Ok(Some(Event { data, id: event.id, retry: event.retry.map(Duration::from_millis) }))
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").finish_non_exhaustive()
+    }
+}
+
+fn kind(response: &Response) -> &str {
+    response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default()
+}
+
+pub(crate) fn is_json(response: &Response) -> bool {
+    kind(response).starts_with("application/json")
+}
+
+/// A whole body.
+pub(crate) async fn read(response: Response, bytes_max: usize) -> Result<Vec<u8>, Error> {
+    let (mut body, mut chunks) = (Vec::new(), response.bytes_stream());
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| Error::Lost(with_causes(&error.without_url())))?;
+        if body.len() + chunk.len() > bytes_max {
+            return Err(Error::Unexpected("the answer is too long".to_owned()));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+pub(crate) fn text(body: Vec<u8>) -> Result<String, Error> {
+    String::from_utf8(body).map_err(|error| Error::Unexpected(error.to_string()))
 }

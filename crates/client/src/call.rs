@@ -5,14 +5,12 @@ use std::time::Duration;
 use reqwest::header::HeaderMap;
 use serde_json::{Map, Value, json};
 
-use crate::answer::{Answer, Message};
+use crate::answer::Message;
 use crate::client::Client;
-use crate::connect::Lifecycle;
+use crate::connect::{self, Lifecycle};
 use crate::error::Error;
-use crate::param_headers::ToolHeaders;
-use crate::per_request;
 use crate::task::{Progress, Question, Task, questions};
-use crate::tool::{TaskSupport, Tool};
+use crate::tool::{TaskSupport, Tool, ToolHeaders};
 
 /// How often a server may ask before it answers a call.
 const ROUNDS_MAX: usize = 50;
@@ -134,8 +132,7 @@ impl Client {
         listener: &mut impl Listener,
     ) -> Result<Round, Error> {
         let params = self.params_of(call, more);
-        let sent = self.send_with(METHOD, &params, |client| client.headers_of(call)).await?;
-        let mut answer = Answer::new(sent)?;
+        let mut answer = self.send_with(METHOD, &params, |client| client.headers_of(call)).await?;
         let mut unanswered = None;
         while let Some(message) = answer.next().await? {
             match message {
@@ -182,7 +179,7 @@ impl Client {
             meta["dev.longhaul/notBefore"] = start.to_string().into();
         }
         if matches!(self.lifecycle, Lifecycle::PerRequest) {
-            return per_request::with_meta(params.into(), meta);
+            return connect::with_meta(params.into(), meta);
         }
         let support = call.listed.as_ref().map_or(TaskSupport::Forbidden, Tool::task_support);
         if self.makes_tasks() && support != TaskSupport::Forbidden {
@@ -202,10 +199,6 @@ impl Client {
     }
 }
 
-/// The answers to all that a result asks.
-///
-/// # Errors
-/// The first question that nobody answers.
 async fn answers(result: &Value, listener: &mut impl Listener) -> Result<Map<String, Value>, Question> {
     let mut answers = Map::new();
     for question in questions(result.get("inputRequests")) {

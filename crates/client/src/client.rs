@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use reqwest::Response;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
-use crate::answer::{Answer, Message};
-use crate::connect::{Lifecycle, Session, discover};
+use crate::answer::{Message, Reply};
+use crate::connect::{self, Lifecycle, REVISION, Session, discover};
 use crate::error::Error;
-use crate::per_request;
 use crate::target::Target;
 use crate::task::{Question, Status, Task};
 use crate::tool::Tool;
-use crate::wire::{Wire, in_time, result};
+use crate::wire::{Raw, in_time, result};
 
 /// At most so many pages of a list are read.
 const PAGES_MAX: u32 = 100;
@@ -29,7 +27,7 @@ const LATER_STARTS: &str = "/extensions/dev.longhaul~1laterStarts";
 
 /// A client of one server.
 pub struct Client {
-    pub(crate) wire: Wire,
+    pub(crate) wire: Raw,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) capabilities: Value,
 }
@@ -41,7 +39,7 @@ impl Client {
     /// # Errors
     /// If the server cannot be reached, or lets nobody in.
     pub async fn connect(target: Target, session: Option<&str>) -> Result<Self, Error> {
-        let wire = Wire::new(target)?;
+        let wire = Raw::new(target)?;
         if let Some(session) = session.and_then(Session::resume) {
             return Ok(Self { wire, lifecycle: Lifecycle::Handshake(session), capabilities: json!({"tasks": {}}) });
         }
@@ -51,7 +49,7 @@ impl Client {
         Self::with_handshake(wire).await
     }
 
-    pub(crate) async fn with_handshake(wire: Wire) -> Result<Self, Error> {
+    pub(crate) async fn with_handshake(wire: Raw) -> Result<Self, Error> {
         let (session, info) = Session::begin(&wire).await?;
         Ok(Self { wire, lifecycle: Lifecycle::Handshake(session), capabilities: info["capabilities"].clone() })
     }
@@ -60,7 +58,7 @@ impl Client {
     #[must_use]
     pub fn revision(&self) -> &str {
         match &self.lifecycle {
-            Lifecycle::PerRequest => per_request::REVISION,
+            Lifecycle::PerRequest => REVISION,
             Lifecycle::Handshake(session) => &session.revision,
         }
     }
@@ -97,9 +95,6 @@ impl Client {
     }
 
     /// All tools of the server.
-    ///
-    /// # Errors
-    /// What the server answers, or why there is no answer.
     pub async fn tools(&self) -> Result<Vec<Tool>, Error> {
         Ok(self.pages("tools/list", json!({}), "tools", usize::MAX, Tool::read).await?.0)
     }
@@ -127,9 +122,6 @@ impl Client {
     }
 
     /// A look at a task, with what it asks, or how it ended.
-    ///
-    /// # Errors
-    /// What the server answers, or why there is no answer.
     pub async fn task(&self, id: &str) -> Result<Task, Error> {
         let shown = self.result("tasks/get", json!({"taskId": id}), Some(id)).await?;
         let mut task =
@@ -157,7 +149,7 @@ impl Client {
 
     /// What a task of revision `2025-11-25` asks: it is sent to whoever waits for the result.
     async fn question(&self, params: &Value, id: &str) -> Result<Option<Question>, Error> {
-        let mut answer = Answer::new(self.send("tasks/result", params.clone(), Some(id)).await?)?;
+        let mut answer = self.send("tasks/result", params.clone(), Some(id)).await?;
         while let Some(message) = answer.next().await? {
             match message {
                 Message::Request { id, method, params } => {
@@ -171,9 +163,6 @@ impl Client {
     }
 
     /// Answers a question of a task, with the result that its method has.
-    ///
-    /// # Errors
-    /// What the server answers, or why there is no answer.
     pub async fn answer(&self, id: &str, question: &Question, answer: Value) -> Result<(), Error> {
         match &self.lifecycle {
             Lifecycle::PerRequest => {
@@ -190,22 +179,17 @@ impl Client {
         answer["jsonrpc"] = "2.0".into();
         answer["id"] = id;
         let headers = self.headers("", None);
-        in_time(self.wire.post(&answer, headers)).await.map(drop)
+        in_time(self.wire.send(&answer, headers)).await.map(drop)
     }
 
     /// Asks the server to cancel a task, which may end otherwise all the same.
-    ///
-    /// # Errors
-    /// What the server answers, or why there is no answer.
     pub async fn cancel(&self, id: &str) -> Result<(), Error> {
         self.result("tasks/cancel", json!({"taskId": id}), Some(id)).await.map(drop)
     }
 
     /// Ends the session, if there is one. A task that is shown to its session only cannot be found afterwards.
     pub async fn close(self) {
-        if let Lifecycle::Handshake(session) = &self.lifecycle
-            && session.id().is_some()
-        {
+        if let Lifecycle::Handshake(session) = &self.lifecycle {
             self.wire.end_session(session.headers()).await;
         }
     }
@@ -214,9 +198,9 @@ impl Client {
         result(self.send(method, params, name)).await
     }
 
-    async fn send(&self, method: &'static str, params: Value, name: Option<&str>) -> Result<Response, Error> {
+    async fn send(&self, method: &'static str, params: Value, name: Option<&str>) -> Result<Reply, Error> {
         let params = match &self.lifecycle {
-            Lifecycle::PerRequest => per_request::with_meta(params, Value::Null),
+            Lifecycle::PerRequest => connect::with_meta(params, Value::Null),
             Lifecycle::Handshake(_) => params,
         };
         self.send_with(method, &params, |client| client.headers(method, name)).await
@@ -228,7 +212,7 @@ impl Client {
         method: &str,
         params: &Value,
         headers: impl Fn(&Self) -> HeaderMap,
-    ) -> Result<Response, Error> {
+    ) -> Result<Reply, Error> {
         let sent = self.wire.request(method, params, headers(self)).await;
         let (Err(Error::SessionGone), Lifecycle::Handshake(session)) = (&sent, &self.lifecycle) else { return sent };
         let (other, _info) = Session::begin(&self.wire).await?;
@@ -238,7 +222,7 @@ impl Client {
 
     pub(crate) fn headers(&self, method: &'static str, name: Option<&str>) -> HeaderMap {
         match &self.lifecycle {
-            Lifecycle::PerRequest => per_request::headers(method, name),
+            Lifecycle::PerRequest => connect::headers(method, name),
             Lifecycle::Handshake(session) => session.headers(),
         }
     }

@@ -1,13 +1,15 @@
-//! How a connection begins: by `server/discover`, or by `initialize` with servers that do not know that.
+//! How a connection begins, by `server/discover`, or by `initialize` with servers that do not know that; and what
+//! requests have then.
 
 use std::sync::{Mutex, PoisonError};
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
+use crate::answer::SESSION;
 use crate::error::Error;
-use crate::per_request;
-use crate::wire::{SESSION, Wire, in_time, result};
+use crate::tool::encoded;
+use crate::wire::{Raw, in_time, result};
 
 /// How a server is spoken to.
 pub(crate) enum Lifecycle {
@@ -27,23 +29,29 @@ pub(crate) struct Session {
 /// The newest revision with a handshake.
 const NEWEST: &str = "2025-11-25";
 
-pub(crate) fn client_info() -> Value {
+/// The revision in which every request says everything itself.
+pub(crate) const REVISION: &str = "2026-07-28";
+
+/// The Tasks extension.
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+fn client_info() -> Value {
     json!({"name": "longhaul", "version": env!("CARGO_PKG_VERSION")})
 }
 
 /// The questions that this client can pass on.
-pub(crate) fn elicitation() -> Value {
+fn elicitation() -> Value {
     json!({"form": {}, "url": {}})
 }
 
 /// What `server/discover` says; `None` if the server wants a handshake.
-pub(crate) async fn discover(wire: &Wire) -> Result<Option<Value>, Error> {
+pub(crate) async fn discover(wire: &Raw) -> Result<Option<Value>, Error> {
     const METHOD: &str = "server/discover";
-    let params = per_request::with_meta(json!({}), Value::Null);
-    match result(wire.request(METHOD, &params, per_request::headers(METHOD, None))).await {
+    let params = with_meta(json!({}), Value::Null);
+    match result(wire.request(METHOD, &params, headers(METHOD, None))).await {
         Ok(found) => {
             let versions = found["supportedVersions"].as_array();
-            let knows = versions.is_some_and(|all| all.iter().any(|one| one == per_request::REVISION));
+            let knows = versions.is_some_and(|all| all.iter().any(|one| one == REVISION));
             Ok(Some(found).filter(|_| knows))
         }
         Err(Error::Refused(_) | Error::Unexpected(_) | Error::SessionGone) => Ok(None),
@@ -59,18 +67,18 @@ impl Session {
     }
 
     /// A new session, and what the server says about itself.
-    pub(crate) async fn begin(wire: &Wire) -> Result<(Self, Value), Error> {
+    pub(crate) async fn begin(wire: &Raw) -> Result<(Self, Value), Error> {
         let capabilities = json!({"elicitation": elicitation()});
         let params = json!({"protocolVersion": NEWEST, "capabilities": capabilities, "clientInfo": client_info()});
         let response = in_time(wire.request("initialize", &params, HeaderMap::new())).await?;
-        let id = response.headers().get(SESSION).cloned();
+        let id = response.session.clone();
         let info = result(async { Ok(response) }).await?;
         let Some(revision) = info["protocolVersion"].as_str() else {
             return Err(Error::Unexpected("`initialize` is answered without a `protocolVersion`".to_owned()));
         };
         let session = Self { revision: revision.to_owned(), id: Mutex::new(id) };
         let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        in_time(wire.post(&begun, session.headers())).await?;
+        in_time(wire.send(&begun, session.headers())).await?;
         Ok((session, info))
     }
 
@@ -94,4 +102,31 @@ impl Session {
         headers.extend(self.id().map(|id| (HeaderName::from_static(SESSION), id)));
         headers
     }
+}
+
+/// The parameters of a request, with what says who sends it and what that can do.
+pub(crate) fn with_meta(mut params: Value, meta: Value) -> Value {
+    let mut all = json!({
+        "io.modelcontextprotocol/protocolVersion": REVISION,
+        "io.modelcontextprotocol/clientInfo": client_info(),
+        "io.modelcontextprotocol/clientCapabilities": {
+            "elicitation": elicitation(), "extensions": {TASKS: {}}
+        },
+    });
+    if let (Some(all), Value::Object(meta)) = (all.as_object_mut(), meta) {
+        all.extend(meta);
+    }
+    if let Some(params) = params.as_object_mut() {
+        params.insert("_meta".to_owned(), all);
+    }
+    params
+}
+
+/// The headers of a request.
+pub(crate) fn headers(method: &'static str, name: Option<&str>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert("mcp-protocol-version", HeaderValue::from_static(REVISION));
+    headers.insert("mcp-method", HeaderValue::from_static(method));
+    headers.extend(name.map(|name| (HeaderName::from_static("mcp-name"), encoded(name))));
+    headers
 }

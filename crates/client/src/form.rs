@@ -1,10 +1,7 @@
 //! Forms: what a question is about, which fields a schema has, and whether a value fits one.
 
-mod limits;
-
 use serde_json::{Map, Value, json};
 
-pub use crate::schema::{resolved, type_of, typed};
 use crate::task::Question;
 
 /// So many values are named when none of them was given.
@@ -156,18 +153,12 @@ fn choices(schema: &Value) -> Option<Vec<Choice>> {
 
 impl Field {
     /// A text as the field's value.
-    ///
-    /// # Errors
-    /// What is expected.
     pub fn read(&self, text: &str) -> Result<Value, String> {
         let value = typed(text, &self.schema).map_err(|expected| format!("it must be {expected}"))?;
         self.check(&value).map(|()| value)
     }
 
     /// Whether a value fits.
-    ///
-    /// # Errors
-    /// What is expected.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         match &self.kind {
             _ if value.is_null() && self.is_nullable => Ok(()),
@@ -175,11 +166,11 @@ impl Field {
             Kind::Some(choices) => {
                 let chosen = value.as_array().ok_or("it must be a JSON array")?;
                 chosen.iter().try_for_each(|one| among(choices, one))?;
-                limits::check(&self.schema, value)
+                check_limits(&self.schema, value)
             }
             Kind::Switch if !value.is_boolean() => Err("it must be true or false".to_owned()),
             Kind::Switch => Ok(()),
-            Kind::Text => limits::check(&self.schema, value),
+            Kind::Text => check_limits(&self.schema, value),
         }
     }
 }
@@ -195,9 +186,6 @@ fn among(choices: &[Choice], value: &Value) -> Result<(), String> {
 }
 
 /// Whether all values fit, and none is missing.
-///
-/// # Errors
-/// What does not fit, by its name.
 pub fn check(content: &Map<String, Value>, schema: &Value) -> Result<(), String> {
     for field in fields(schema) {
         match content.get(&field.name) {
@@ -207,6 +195,108 @@ pub fn check(content: &Map<String, Value>, schema: &Value) -> Result<(), String>
         }
     }
     Ok(())
+}
+
+/// The schema behind a reference, and behind a choice between something and nothing.
+#[must_use]
+pub fn resolved<'s>(mut schema: &'s Value, root: &'s Value) -> &'s Value {
+    // References may go round.
+    for _ in 0..8 {
+        let choices = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array());
+        // Those with values are a choice of the user's, which is left as it is.
+        let choices = choices.filter(|all| all.iter().all(|one| one.get("const").is_none()));
+        let choice = choices.and_then(|all| all.iter().find(|one| one["type"] != "null"));
+        let reference = schema["$ref"].as_str().and_then(|reference| root.pointer(reference.strip_prefix('#')?));
+        match reference.or(choice.filter(|_| schema["type"].is_null())) {
+            Some(next) => schema = next,
+            None => break,
+        }
+    }
+    schema
+}
+
+/// The type that a schema wants; nothing if it does not say one.
+#[must_use]
+pub fn type_of(schema: &Value) -> Option<&str> {
+    let listed = || schema["type"].as_array()?.iter().filter_map(Value::as_str).find(|name| *name != "null");
+    schema["type"].as_str().or_else(listed)
+}
+
+/// A text as the value that its schema wants.
+pub fn typed(text: &str, schema: &Value) -> Result<Value, &'static str> {
+    let json = |fits: fn(&Value) -> bool| serde_json::from_str(text).ok().filter(fits);
+    match type_of(schema) {
+        Some("integer") => json(|value| value.is_i64() || value.is_u64()).ok_or("a whole number"),
+        Some("number") => json(Value::is_number).ok_or("a number"),
+        Some("boolean") => json(Value::is_boolean).ok_or("true or false"),
+        Some("array") => json(Value::is_array).ok_or("a JSON array, such as '[\"a\", \"b\"]'"),
+        Some("object") => json(Value::is_object).ok_or("a JSON object, such as '{\"a\": 1}'"),
+        _ => Ok(text.into()),
+    }
+}
+
+/// Whether a value has the schema's type, keeps its limits, and has its format.
+fn check_limits(schema: &Value, value: &Value) -> Result<(), String> {
+    let fits = match type_of(schema) {
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("number") => value.is_number(),
+        Some("string") => value.is_string(),
+        Some("boolean") => value.is_boolean(),
+        Some("array") => value.is_array(),
+        Some("object") => value.is_object(),
+        _ => true,
+    };
+    if !fits {
+        return Err(format!("it must be of the type {}", type_of(schema).unwrap_or_default()));
+    }
+    between(schema, value)?;
+    match (schema["format"].as_str(), value.as_str()) {
+        (Some(format), Some(text)) => has_format(text, format),
+        _ => Ok(()),
+    }
+}
+
+fn between(schema: &Value, value: &Value) -> Result<(), String> {
+    let limit = |name: &str| schema[name].as_f64();
+    let size = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    let (least, most, size, unit) = match value {
+        Value::String(text) => (limit("minLength"), limit("maxLength"), size(text.chars().count()), " characters"),
+        Value::Array(all) => (limit("minItems"), limit("maxItems"), size(all.len()), " values"),
+        Value::Number(number) => (limit("minimum"), limit("maximum"), number.as_f64().unwrap_or_default(), ""),
+        Value::Null | Value::Bool(_) | Value::Object(_) => return Ok(()),
+    };
+    let of = |limit: f64| if limit == 1.0 { unit.trim_end_matches('s') } else { unit };
+    match (least, most) {
+        (Some(least), _) if size < least => Err(format!("it must be at least {least}{}", of(least))),
+        (_, Some(most)) if size > most => Err(format!("it must be at most {most}{}", of(most))),
+        _ => Ok(()),
+    }
+}
+
+/// The formats that questions may have. Others are the server's to check.
+fn has_format(text: &str, format: &str) -> Result<(), String> {
+    let (fits, expected) = match format {
+        "email" => (is_email(text), "an e-mail address, such as ada@example.com"),
+        "uri" => (url::Url::parse(text).is_ok(), "an address, such as https://example.com"),
+        "date" => (is_date(text), "a date, such as 2026-11-23"),
+        "date-time" => (is_moment(text), "a moment, such as 2026-11-23T08:00:00Z"),
+        _ => return Ok(()),
+    };
+    if fits { Ok(()) } else { Err(format!("it must be {expected}")) }
+}
+
+fn is_email(text: &str) -> bool {
+    let parts = text.rsplit_once('@');
+    parts.is_some_and(|(name, host)| !name.is_empty() && !host.is_empty()) && !text.contains(char::is_whitespace)
+}
+
+/// `jiff` also reads moments as dates, and other spellings.
+fn is_date(text: &str) -> bool {
+    text.len() == "2026-11-23".len() && text.parse::<jiff::civil::Date>().is_ok()
+}
+
+fn is_moment(text: &str) -> bool {
+    text.get(..10).is_some_and(is_date) && text.parse::<jiff::Timestamp>().is_ok()
 }
 
 #[cfg(test)]
@@ -285,5 +375,41 @@ mod tests {
         let address = about("elicitation/create", json!({"mode": "url", "url": "https://example.com"}));
         assert!(matches!(address.about(), About::Address("https://example.com")));
         assert!(matches!(about("sampling/createMessage", json!({})).about(), About::Other));
+    }
+
+    #[test]
+    fn formats_are_checked() {
+        for (format, good, bad) in [
+            ("email", &["ada@example.com", "a@b@c"][..], &["", "ada", "@", "a@", "@b", "a b@c"][..]),
+            ("uri", &["https://example.com/?a=b#c", "urn:isbn:1"], &["", "example.com", "/a", "https://"]),
+            (
+                "date",
+                &["2026-11-23", "2024-02-29"],
+                &["", "2026-02-29", "2026-13-01", "23.11.2026", "2026-11-23T01:02:03"],
+            ),
+            (
+                "date-time",
+                &["2026-11-23T08:00:00Z", "2026-11-23T08:00:00.5+01:00"],
+                &["", "2026-11-23", "2026-11-23T08:00:00", "2026-11-23T25:00:00Z"],
+            ),
+            ("unknown", &["", "x"], &[]),
+        ] {
+            let fits = |text: &str| check_limits(&json!({"type": "string", "format": format}), &json!(text)).is_ok();
+            for text in good {
+                assert!(fits(text), "{format} {text:?}");
+            }
+            for text in bad {
+                assert!(!fits(text), "{format} {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn arrays_have_their_number_of_values() {
+        let schema = json!({"type": "array", "minItems": 1, "maxItems": 2});
+        assert_eq!(check_limits(&schema, &json!([])), Err("it must be at least 1 value".to_owned()));
+        assert_eq!(check_limits(&schema, &json!([1, 2])), Ok(()));
+        assert_eq!(check_limits(&schema, &json!([1, 2, 3])), Err("it must be at most 2 values".to_owned()));
+        assert_eq!(check_limits(&schema, &json!({})), Err("it must be of the type array".to_owned()));
     }
 }

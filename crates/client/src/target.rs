@@ -1,12 +1,14 @@
-//! Where a server is.
+//! Where a server is, and what shows it who calls.
 
 use std::fmt;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use reqwest::header::HeaderMap;
+use reqwest::{Request, StatusCode};
 use url::Url;
 
-use crate::credentials::Credentials;
+use crate::error::Error;
 
 /// A server, and what is sent to it with every request.
 #[derive(Clone)]
@@ -32,4 +34,28 @@ impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Target").field("host", &self.url.host_str()).finish_non_exhaustive()
     }
+}
+
+/// A refusal of a server that wants to know who calls, or to know it better.
+#[derive(Debug)]
+pub struct Challenge<'a> {
+    /// 401 or 403.
+    pub status: StatusCode,
+    /// The header `WWW-Authenticate`, as it came.
+    pub text: Option<&'a str>,
+    /// The headers of the refused request, with the credentials that were not enough.
+    pub sent: &'a HeaderMap,
+}
+
+/// What shows a server who calls: a signature, or a token. It is asked for each request of its own.
+pub trait Credentials: Send + Sync {
+    /// Adds to a request, which is complete otherwise, what shows who sends it.
+    ///
+    /// The future fails if there is nothing that could be added.
+    fn add<'a>(&'a self, request: &'a mut Request) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Whether a refused request is worth to be sent once more with what [`add`](Self::add) adds now.
+    ///
+    /// The future fails if the user has to do something first.
+    fn renew<'a>(&'a self, challenge: &'a Challenge<'a>) -> BoxFuture<'a, Result<bool, Error>>;
 }

@@ -1,4 +1,4 @@
-//! Messages to a server, and what it answers, in any revision.
+//! Messages to a server of any revision, and whether it takes them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,10 +7,9 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER, WWW_AUTHENTI
 use reqwest::{Method, Request, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::answer::{self, Answer, Message};
-use crate::credentials::{Challenge, Credentials};
+use crate::answer::{Content, Events, Message, Reply, SESSION, is_json, read, text};
 use crate::error::{Error, Refusal, with_causes};
-use crate::target::Target;
+use crate::target::{Challenge, Credentials, Target};
 
 /// How long a connection may take to be made.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -22,17 +21,29 @@ const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// is lost.
 const IDLE_MAX: Duration = Duration::from_secs(4);
 
-/// The way to a server.
-pub(crate) struct Wire {
+/// No answer, and no event of a stream, is read beyond so many bytes, unless less is wanted.
+const BYTES_MAX: usize = 256 << 20;
+
+/// A 404 with one of these is not about the session.
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+const INVALID_PARAMS: i64 = -32602;
+
+/// A way to a server for messages that pass through as they are. What belongs into headers is the caller's to say.
+#[derive(Debug)]
+pub struct Raw {
     http: reqwest::Client,
     target: Target,
     last_id: AtomicU64,
+    bytes_max: usize,
 }
 
-impl Wire {
-    /// Redirects are not followed: they could lead to another host, which would get the headers. Nothing is sent twice
-    /// without this crate's doing.
-    pub(crate) fn new(target: Target) -> Result<Self, Error> {
+impl Raw {
+    /// A way to a server. Connects to nothing yet.
+    ///
+    /// Redirects are not followed: they could lead to another host, which would get the headers. A request that was
+    /// written in part is never written again: `hyper` moves one to a new connection only if the old one was closed
+    /// before anything of it was written, and `reqwest` is told to repeat none.
+    pub fn new(target: Target) -> Result<Self, Error> {
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_MAX)
             .pool_idle_timeout(IDLE_MAX)
@@ -40,62 +51,105 @@ impl Wire {
             .retry(reqwest::retry::never())
             .build()
             .map_err(|error| Error::Unexpected(with_causes(&error)))?;
-        Ok(Self { http, target, last_id: AtomicU64::new(0) })
+        Ok(Self { http, target, last_id: AtomicU64::new(0), bytes_max: BYTES_MAX })
+    }
+
+    /// The same, which reads no answer and no event beyond so many bytes.
+    #[must_use]
+    pub fn reading_at_most(self, bytes_max: usize) -> Self {
+        Self { bytes_max, ..self }
+    }
+
+    /// The HTTP client that requests are made with.
+    #[must_use]
+    pub const fn http(&self) -> &reqwest::Client {
+        &self.http
     }
 
     /// Another way to the same server, over the same connections.
     pub(crate) fn again(&self) -> Self {
-        Self { http: self.http.clone(), target: self.target.clone(), last_id: AtomicU64::new(0) }
+        let (http, target) = (self.http.clone(), self.target.clone());
+        Self { http, target, last_id: AtomicU64::new(0), bytes_max: self.bytes_max }
     }
 
     /// Sends a request.
-    pub(crate) async fn request(&self, method: &str, params: &Value, headers: HeaderMap) -> Result<Response, Error> {
+    pub(crate) async fn request(&self, method: &str, params: &Value, headers: HeaderMap) -> Result<Reply, Error> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        self.post(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}), headers).await
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}), headers).await
     }
 
-    /// Sends a message.
-    pub(crate) async fn post(&self, message: &Value, headers: HeaderMap) -> Result<Response, Error> {
+    /// Sends a message, which the server must not refuse.
+    pub(crate) async fn send(&self, message: &Value, headers: HeaderMap) -> Result<Reply, Error> {
         let within = Within::of(&headers);
         let response = self.post_text(message.to_string(), headers).await?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
+        if response.status().is_success() {
+            return Reply::of(response, self.bytes_max).await;
         }
-        Err(refused(status, response, within).await.0)
+        Err(self.refused(response, within).await.0)
     }
 
-    /// Sends a message as it was written, whatever the server answers.
-    pub(crate) async fn post_text(&self, message: String, headers: HeaderMap) -> Result<Response, Error> {
+    /// Sends a message. How long the answer may take is the caller's to say.
+    ///
+    /// # Errors
+    /// If it was not answered, or by a status and no message.
+    pub async fn post(&self, message: String, headers: HeaderMap) -> Result<Reply, Error> {
+        let within = Within::of(&headers);
+        let response = self.post_text(message, headers).await?;
+        self.reply(response, within).await
+    }
+
+    async fn post_text(&self, message: String, headers: HeaderMap) -> Result<Response, Error> {
         let request = self.request_of(Method::POST, headers).header(CONTENT_TYPE, "application/json");
-        self.send(request.header(ACCEPT, "application/json, text/event-stream").body(message)).await
+        self.execute(request.header(ACCEPT, "application/json, text/event-stream").body(message)).await
     }
 
-    /// Ends a session. A server that does not hear of it ends it later.
-    pub(crate) async fn end_session(&self, headers: HeaderMap) {
-        let request = self.send(self.request_of(Method::DELETE, headers));
-        drop(tokio::time::timeout(Duration::from_secs(2), request).await);
+    /// Asks for the stream of what the server says of itself, or for the rest of another one, which the header
+    /// `Last-Event-ID` names.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the server has none; otherwise if it was not answered, or by a status.
+    pub async fn listen(&self, headers: HeaderMap) -> Result<Events, Error> {
+        let within = Within::of(&headers);
+        let request = self.request_of(Method::GET, headers).header(ACCEPT, "text/event-stream");
+        let response = self.execute(request).await?;
+        if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+            return Err(Error::Unsupported("the server has no stream of its own".to_owned()));
+        }
+        match self.reply(response, within).await?.content {
+            Content::Events(events) => Ok(events),
+            Content::Nothing | Content::Message(_) => {
+                Err(Error::Unexpected("what should be a stream is none".to_owned()))
+            }
+        }
     }
 
-    pub(crate) fn request_of(&self, method: Method, headers: HeaderMap) -> RequestBuilder {
+    /// Ends a session, if the headers name one. A server that does not hear of it ends it later.
+    pub async fn end_session(&self, headers: HeaderMap) {
+        if headers.contains_key(SESSION) {
+            let request = self.execute(self.request_of(Method::DELETE, headers));
+            drop(tokio::time::timeout(Duration::from_secs(2), request).await);
+        }
+    }
+
+    fn request_of(&self, method: Method, headers: HeaderMap) -> RequestBuilder {
         let request = self.http.request(method, self.target.url.clone());
         request.headers(self.target.headers.clone()).headers(headers)
     }
 
     /// Sends a request with credentials; a second time with other ones if the server refuses those.
-    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, Error> {
+    async fn execute(&self, request: RequestBuilder) -> Result<Response, Error> {
         let request = request.build().map_err(|error| Error::Unexpected(with_causes(&error.without_url())))?;
         match &self.target.credentials {
-            Some(credentials) => self.send_with(request, &**credentials).await,
-            None => self.execute(request).await,
+            Some(credentials) => self.execute_with(request, &**credentials).await,
+            None => self.execute_once(request).await,
         }
     }
 
-    async fn send_with(&self, mut request: Request, credentials: &dyn Credentials) -> Result<Response, Error> {
+    async fn execute_with(&self, mut request: Request, credentials: &dyn Credentials) -> Result<Response, Error> {
         let again = request.try_clone();
         credentials.add(&mut request).await?;
         let sent = request.headers().clone();
-        let response = self.execute(request).await?;
+        let response = self.execute_once(request).await?;
         let status = response.status();
         if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             return Ok(response);
@@ -105,81 +159,90 @@ impl Wire {
         match again {
             Some(mut again) if is_renewed => {
                 credentials.add(&mut again).await?;
-                self.execute(again).await
+                self.execute_once(again).await
             }
             _ => Ok(response),
         }
     }
 
-    async fn execute(&self, request: Request) -> Result<Response, Error> {
+    async fn execute_once(&self, request: Request) -> Result<Response, Error> {
         self.http.execute(request).await.map_err(|error| {
             let error = error.without_url();
             if error.is_connect() { Error::Unreachable(with_causes(&error)) } else { Error::Lost(with_causes(&error)) }
         })
     }
+
+    /// What a response says. A refusal that is a message is an answer too.
+    async fn reply(&self, response: Response, within: Within) -> Result<Reply, Error> {
+        if response.status().is_success() {
+            return Reply::of(response, self.bytes_max).await;
+        }
+        let session = response.headers().get(SESSION).cloned();
+        match self.refused(response, within).await {
+            (Error::Refused(_), body) => {
+                Ok(Reply { session, content: Content::Message(text(body)?), kind: String::new() })
+            }
+            (error, _body) => Err(error),
+        }
+    }
+
+    /// What a status and its body say, with the body.
+    async fn refused(&self, response: Response, within: Within) -> (Error, Vec<u8>) {
+        let status = response.status();
+        let after = header(&response, RETRY_AFTER.as_str()).and_then(|after| after.parse().ok());
+        let challenge = header(&response, WWW_AUTHENTICATE.as_str());
+        let body = match is_json(&response) {
+            true => read(response, self.bytes_max).await.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        let said: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let refusal = said.get("error").filter(|error| error.is_object()).map(Refusal::of);
+        let is_about_request =
+            refusal.as_ref().is_some_and(|refusal| matches!(refusal.code, METHOD_NOT_FOUND | INVALID_PARAMS));
+        let error = match status {
+            StatusCode::NOT_FOUND if within == Within::Session && !is_about_request => Error::SessionGone,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                // What stands before a server, such as what checks signatures, has words of its own.
+                let own = || said["message"].as_str().or_else(|| said["Message"].as_str()).map(str::to_owned);
+                let why = refusal.map(|refusal| refusal.message).or(challenge).or_else(own);
+                let why = why.map(|why| format!(", {why}")).unwrap_or_default();
+                Error::NotSignedIn(format!("status {status}{why}"))
+            }
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                Error::Busy { status: status.as_u16(), after: after.map(Duration::from_secs) }
+            }
+            status => match refusal {
+                Some(refusal) => Error::Refused(refusal),
+                None if status.is_server_error() => Error::Lost(format!("status {status}")),
+                None => Error::Unexpected(format!("status {status}")),
+            },
+        };
+        (error, body)
+    }
 }
 
 /// Where a request belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Within {
+enum Within {
     Session,
     Nothing,
 }
 
 impl Within {
     /// As its headers say.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+    fn of(headers: &HeaderMap) -> Self {
         if headers.contains_key(SESSION) { Self::Session } else { Self::Nothing }
     }
 }
-
-/// What a status and its body say, with the body.
-pub(crate) async fn refused(status: StatusCode, response: Response, within: Within) -> (Error, Vec<u8>) {
-    let after = header(&response, RETRY_AFTER.as_str()).and_then(|after| after.parse().ok()).map(Duration::from_secs);
-    let challenge = header(&response, WWW_AUTHENTICATE.as_str());
-    let body = if answer::is_json(&response) { answer::read(response).await.unwrap_or_default() } else { Vec::new() };
-    let said: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let refusal = said.get("error").filter(|error| error.is_object()).map(Refusal::of);
-    let is_about_request =
-        refusal.as_ref().is_some_and(|refusal| matches!(refusal.code, METHOD_NOT_FOUND | INVALID_PARAMS));
-    let error = match status {
-        StatusCode::NOT_FOUND if within == Within::Session && !is_about_request => Error::SessionGone,
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            let why = refusal.map(|refusal| refusal.message).or(challenge).or_else(|| message_of_gateway(&said));
-            Error::NotSignedIn(why.map_or_else(|| format!("status {status}"), |why| format!("status {status}, {why}")))
-        }
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-            Error::Busy { status: status.as_u16(), after }
-        }
-        status => match refusal {
-            Some(refusal) => Error::Refused(refusal),
-            None if status.is_server_error() => Error::Lost(format!("status {status}")),
-            None => Error::Unexpected(format!("status {status}")),
-        },
-    };
-    (error, body)
-}
-
-/// What the services say that stand before a server, such as those that check signatures.
-fn message_of_gateway(body: &Value) -> Option<String> {
-    body["message"].as_str().or_else(|| body["Message"].as_str()).map(str::to_owned)
-}
-
-/// What names a session.
-pub(crate) const SESSION: &str = "mcp-session-id";
-
-/// A 404 with one of these is not about the session.
-const METHOD_NOT_FOUND: i64 = -32601;
-const INVALID_PARAMS: i64 = -32602;
 
 fn header(response: &Response, name: &str) -> Option<String> {
     response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
 }
 
 /// The result of a request that needs no work and asks nothing.
-pub(crate) async fn result(sent: impl Future<Output = Result<Response, Error>>) -> Result<Value, Error> {
+pub(crate) async fn result(sent: impl Future<Output = Result<Reply, Error>>) -> Result<Value, Error> {
     let read = async {
-        let mut answer = Answer::new(sent.await?)?;
+        let mut answer = sent.await?;
         while let Some(message) = answer.next().await? {
             if let Message::End(end) = message {
                 return end.map_err(Error::Refused);

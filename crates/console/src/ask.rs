@@ -11,7 +11,6 @@ use crate::source::Source;
 /// A longer query is not read, in bytes.
 const QUERY_BYTES_MAX: usize = 8 << 10;
 
-/// A request for a page.
 #[derive(Clone)]
 pub(crate) struct PageRequest {
     shared: Arc<Shared>,

@@ -17,7 +17,7 @@ use crate::pages::{self, Done};
 use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::source::Source;
-use crate::{assets, clock, live};
+use crate::{clock, live};
 
 /// A body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -33,8 +33,7 @@ const SAFE: [(&str, &str); 7] = [
     (
         "content-security-policy",
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action \
-         'self'; \
-         frame-ancestors 'none'; base-uri 'none'",
+         'self'; frame-ancestors 'none'; base-uri 'none'",
     ),
     // With `no-referrer`, browsers would say nothing of where our own forms come from either.
     ("referrer-policy", "same-origin"),
@@ -171,8 +170,8 @@ impl Console {
         if let Err(problem) = guard.check_host(&head.headers) {
             return text(StatusCode::FORBIDDEN, problem.sentence());
         }
-        if let (Some(asset), &Method::GET | &Method::HEAD) = (assets::find(ask.name()), &head.method) {
-            return of_type(asset.kind, asset.text);
+        if let (Some((kind, text)), &Method::GET | &Method::HEAD) = (asset(ask.name()), &head.method) {
+            return of_type(kind, text);
         }
         let is_let_in = guard.lets_in(&head.headers);
         match head.method {
@@ -256,4 +255,17 @@ fn of_type(kind: &'static str, text: impl Into<Bytes>) -> Response<Body> {
 
 fn whole(text: impl Into<Bytes>) -> Body {
     Full::new(text.into()).boxed_unsync()
+}
+
+/// A file that pages load, with its type.
+fn asset(name: &str) -> Option<(&'static str, &'static str)> {
+    match name {
+        "console.css" => Some((
+            "text/css; charset=utf-8",
+            concat!(include_str!("assets/console.css"), include_str!("assets/forms.css")),
+        )),
+        "console.js" => Some(("text/javascript; charset=utf-8", include_str!("assets/console.js"))),
+        "icon.svg" => Some(("image/svg+xml", include_str!("assets/icon.svg"))),
+        _ => None,
+    }
 }

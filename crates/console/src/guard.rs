@@ -1,6 +1,5 @@
 //! Which requests are let in, and which may act.
 
-use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -31,10 +30,7 @@ const FORWARDED: [HeaderName; 2] = [http::header::FORWARDED, HeaderName::from_st
 pub(crate) fn random() -> std::io::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
-    Ok(bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
-        let _infallible = write!(text, "{byte:02x}");
-        text
-    }))
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
 /// What lets requests in.
@@ -135,8 +131,7 @@ impl Guard {
         }
         Err(Problem::forbidden(
             "Nothing was done: this form is not one of this console, or the console was restarted since. Go back, \
-             reload \
-             the page, and try again.",
+             reload the page, and try again.",
         ))
     }
 

@@ -10,7 +10,6 @@
 #![expect(clippy::indexing_slicing, reason = "only values of `serde_json` are indexed: what is not there is null")]
 
 mod ask;
-mod assets;
 mod clock;
 mod console;
 mod form;
@@ -22,7 +21,6 @@ mod posted;
 mod problem;
 mod serve;
 mod source;
-mod text;
 mod timeline;
 
 pub use console::{Act, Acts, Body, Console, Setup};

@@ -1,16 +1,15 @@
 //! Pages: what all of them have, and their parts, some of which follow what happens.
 
 use http::StatusCode;
+use longhaul_client::text::{count, line};
 use maud::{DOCTYPE, Markup, html};
 
 use crate::ask::{PageRequest, link};
 use crate::pages::NAV;
-use crate::text::{count, line};
 
 /// When a page is loaded again that could not be shown, in seconds.
 const AGAIN_S: u32 = 5;
 
-/// A page.
 pub(crate) struct Page {
     title: String,
     status: StatusCode,

@@ -1,11 +1,11 @@
 //! What a page says in place of what was asked for.
 
 use http::StatusCode;
+use longhaul_client::text::block;
 use longhaul_client::{Error, with_causes};
 use maud::html;
 
 use crate::page::Page;
-use crate::text::block;
 
 /// A reason is cut after so many characters.
 const WHY_MAX: usize = 2_000;
@@ -33,7 +33,6 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "Not found", sentence)
     }
 
-    /// What it says.
     pub(crate) fn sentence(&self) -> &str {
         &self.sentence
     }

@@ -109,7 +109,6 @@ impl Filter {
     }
 }
 
-/// When a task was created.
 pub(crate) fn created_ms(task: &Task) -> Option<i64> {
     moment_of(task, "createdAt")
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use longhaul_gateway::{Config, Lock};
-use longhaul_push::{Reach, SecretSource};
+use longhaul_push::Reach;
 
 /// A variable that configurations may name, and what it holds. The value is a secret: no error shows it.
 const VARIABLE: (&str, &str) = ("TOKEN", "a-secret-value-a-secret-value");
@@ -13,13 +13,9 @@ const VARIABLE: (&str, &str) = ("TOKEN", "a-secret-value-a-secret-value");
 const ERROR_FACTOR: usize = 200;
 const ERROR_BYTES: usize = 4_000;
 
-/// A source of secrets, all of which are the variable, or none.
-struct Secrets;
-
-impl SecretSource for Secrets {
-    fn secret(&self, source: &str) -> Result<String, String> {
-        if source.starts_with("env:") { Ok(VARIABLE.1.to_owned()) } else { Err("cannot be read".to_owned()) }
-    }
+/// Secrets, all of which are the variable, or none.
+fn secret(source: &str) -> Result<String, String> {
+    if source.starts_with("env:") { Ok(VARIABLE.1.to_owned()) } else { Err("cannot be read".to_owned()) }
 }
 
 /// Reads the input as each of them.
@@ -37,7 +33,7 @@ pub(crate) fn run(input: &[u8]) {
         Err(error) => judge(text, &error.to_string()),
     }
     for reach in [Reach::Public, Reach::ThisMachineToo] {
-        if let Err(error) = longhaul_push::read(text, &Secrets, reach) {
+        if let Err(error) = longhaul_push::read(text, &secret, reach) {
             judge(text, &error.to_string());
         }
     }

@@ -7,27 +7,23 @@ use longhaul::{SystemClock, TaskContext};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ClientCapabilities, ErrorCode};
 use rmcp::service::{Peer, RequestContext, RoleServer, ServiceError};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Repeatable, ToolRoute};
-use crate::following::{Following, STARTED};
 use crate::limits;
-use crate::polls::{RequestError, completed};
+use crate::polls::{Following, STARTED, recorded};
 use crate::upstream::client::Client;
 use crate::upstream::session::{Began, Session};
-use crate::upstream::tasks::Started;
-use crate::upstream::{ConnectError, Lifecycle, Retry, Upstream};
+use crate::upstream::tasks::{Started, completed};
+use crate::upstream::{ConnectError, Lifecycle, RequestError, Retry, Upstream, failed};
 
 mod conversation;
-mod held;
 
 /// A call, as one attempt of its task sees it.
 pub(crate) struct Call<'g> {
     upstream: &'g Upstream,
     route: &'g ToolRoute,
     task: TaskContext,
-    /// The caller.
     peer: Peer<RoleServer>,
     /// What the caller can be asked.
     declared: ClientCapabilities,
@@ -214,7 +210,7 @@ impl<'g> Call<'g> {
                 Ok(Ok(Sent::Answer(answer)))
             }
             Err(ServiceError::McpError(error)) if !declares_tasks && requires_task(&error) => {
-                self.upstream.require_task(self.tool());
+                self.upstream.task_tools().require(self.tool());
                 drop(connection);
                 Box::pin(self.try_once()).await
             }
@@ -285,12 +281,6 @@ fn older_lifecycle_of(context: &RequestContext<RoleServer>) -> Option<Lifecycle>
     (lifecycle == Lifecycle::Handshake).then_some(lifecycle)
 }
 
-/// What an earlier attempt has recorded as this step.
-pub(crate) async fn recorded<T: Serialize + DeserializeOwned>(task: &TaskContext, step: &str) -> Option<T> {
-    // Nothing is recorded here: a try that fails records nothing.
-    if task.attempt() > 1 { task.try_step(step, async || Err::<T, ()>(())).await.ok() } else { None }
-}
-
 /// Whether a server refuses to make the call if it may not make a task of it.
 fn requires_task(error: &ErrorData) -> bool {
     let required = error.data.as_ref().and_then(|data| data.pointer("/requiredCapabilities/extensions"));
@@ -298,19 +288,13 @@ fn requires_task(error: &ErrorData) -> bool {
         && required.is_some_and(|required| required.get(rmcp::model::TASKS_EXTENSION_ID).is_some())
 }
 
-pub(crate) fn failed(why: &str) -> ErrorData {
-    ErrorData::internal_error(why.to_owned(), None)
-}
-
 /// A further attempt would not be longer, so the call is not made again even if it may be.
 fn too_long(server: &str, ran: Duration) -> ErrorData {
     let seconds = ran.as_secs();
     failed(&format!(
         "`{server}` did not answer in {seconds} seconds, after which this worker has to end: the call was ended and is \
-         not \
-         repeated. Give workers more time (at most 15 minutes on Lambda), run the server behind a URL as one that has \
-         tasks \
-         itself, or fold its tools that start, poll and stop into one"
+         not repeated. Give workers more time (at most 15 minutes on Lambda), run the server behind a URL as one that \
+         has tasks itself, or fold its tools that start, poll and stop into one"
     ))
 }
 

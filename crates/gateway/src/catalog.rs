@@ -12,7 +12,7 @@ use rmcp::service::{ClientCacheConfig, Peer, RoleClient, ServiceError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use crate::config::{Durable, Fold, Pattern, Repeat, Server, Terms};
+use crate::config::{Durable, Fold, Repeat, Server, Terms};
 use crate::limits;
 use crate::start_error::Problem;
 use crate::upstream::task_tools::Known;
@@ -21,7 +21,6 @@ mod folds;
 
 use folds::Shown;
 
-/// What one server has.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Listed {
@@ -189,7 +188,6 @@ impl Repeatable {
     }
 }
 
-/// What all servers have.
 #[derive(Default)]
 pub(crate) struct Catalog {
     pub(crate) tools: BTreeMap<String, ToolRoute>,
@@ -218,7 +216,11 @@ impl Catalog {
             let (tools, _reported) = folds::shown(&listed.tools, server);
             let unmatched = server.tools.iter().map(|(pattern, _)| pattern);
             let unmatched = unmatched.filter(|pattern| !tools.iter().any(|shown| pattern.matches(&shown.name)));
-            problems.extend(unmatched.map(|pattern| no_such_tool(server, pattern, &tools)));
+            problems.extend(unmatched.map(|pattern| Problem::NoSuchTool {
+                server: server.name.clone(),
+                pattern: pattern.as_str().to_owned(),
+                tools: tools.iter().map(|shown| shown.name.clone()).collect(),
+            }));
         }
         problems.extend(catalog.too_many());
         if problems.is_empty() { Ok(catalog) } else { Err(problems) }
@@ -282,8 +284,8 @@ impl Catalog {
         let route = Route { server, name: tool.name.to_string() };
         let callers = Callers::of(terms.durable, &route.name, says);
         let name = format!("{prefix}{name}");
-        if let Some(problem) = too_long(&name, &of.name) {
-            return Some(problem);
+        if name.len() > limits::NAME_BYTES_MAX {
+            return Some(Problem::NameTooLong { name, server: of.name.clone() });
         }
         if self.reserved.contains(&name) {
             let (first, second) = (name.clone(), of.name.clone());
@@ -291,9 +293,8 @@ impl Catalog {
         }
         let before = kept.get(&name).copied();
         let other = before.filter(|before| before.route.server != server).or_else(|| self.tools.get(&name));
-        if let Some(other) = other {
-            let first = servers.get(other.route.server).map(|server| server.name.clone()).unwrap_or_default();
-            return Some(Problem::Clash { kind: "tool", name, first, second: of.name.clone() });
+        if let Some(other) = other.and_then(|other| servers.get(other.route.server)) {
+            return Some(clash("tool", name, other, of));
         }
         let repeatable = Repeatable::of(&tool, terms.repeat.unwrap_or(Repeat::Hints));
         tool.name = name.clone().into();
@@ -320,9 +321,8 @@ impl Catalog {
         let route = Route { server, name: prompt.name };
         let name = format!("{prefix}{}", route.name);
         let other = kept.filter(|kept| kept.server != server).or_else(|| self.prompt(&name));
-        if let Some(other) = other {
-            let first = servers.get(other.server).map(|server| server.name.clone()).unwrap_or_default();
-            return Some(Problem::Clash { kind: "prompt", name, first, second: of.name.clone() });
+        if let Some(other) = other.and_then(|other| servers.get(other.server)) {
+            return Some(clash("prompt", name, other, of));
         }
         prompt.name = name;
         self.prompts.push((prompt, route));
@@ -360,15 +360,6 @@ fn prefix_of(server: &Server, servers: usize) -> String {
     }
 }
 
-fn too_long(name: &str, server: &str) -> Option<Problem> {
-    (name.len() > limits::NAME_BYTES_MAX)
-        .then(|| Problem::NameTooLong { name: name.to_owned(), server: server.to_owned() })
-}
-
-fn no_such_tool(server: &Server, pattern: &Pattern, tools: &[Shown]) -> Problem {
-    Problem::NoSuchTool {
-        server: server.name.clone(),
-        pattern: pattern.as_str().to_owned(),
-        tools: tools.iter().map(|shown| shown.name.clone()).collect(),
-    }
+fn clash(kind: &'static str, name: String, first: &Server, second: &Server) -> Problem {
+    Problem::Clash { kind, name, first: first.name.clone(), second: second.name.clone() }
 }

@@ -11,24 +11,19 @@ use crate::upstream::process::Launch;
 use crate::upstream::{Keeping, Lifecycle, Target};
 
 mod comments;
-mod expand;
 mod fold;
 #[cfg(feature = "lambda")]
 pub(crate) mod in_function;
-mod life;
 mod outside;
-mod pattern;
 mod read;
 mod reader;
 mod terms;
 
 pub(crate) use fold::{Fold, Pointer};
 pub(crate) use outside::{Kind, OutsideJob};
-pub(crate) use pattern::Pattern;
-pub(crate) use read::is_of_names;
-pub(crate) use reader::unknown;
+pub(crate) use reader::{is_of_names, unknown};
 pub use terms::Repeat;
-pub(crate) use terms::{Durable, Terms};
+pub(crate) use terms::{Durable, Pattern, Terms};
 
 /// The variables of its own environment that the gateway passes to every server.
 const PASSED_ON: [&str; 3] = ["HOME", "LANG", "PATH"];
@@ -145,18 +140,12 @@ impl Config {
     /// let error = Config::from_json(r#"{"mcpServers": {"git": {"comand": "uvx"}}}"#, &ProcessEnv).unwrap_err();
     /// assert!(error.to_string().starts_with("/mcpServers/git: it has neither `command` nor `url`"), "{error}");
     /// ```
-    ///
-    /// # Errors
-    /// [`ConfigError`], which names every mistake.
     pub fn from_json(text: &str, env: &dyn EnvSource) -> Result<Self, ConfigError> {
         read::config(text, env, reader::NotSet::Mistake)
     }
 
     /// What the outside jobs of such a configuration need from AWS: the document of an IAM policy. Variables that are
     /// not set are no mistake where they do not matter for it.
-    ///
-    /// # Errors
-    /// [`ConfigError`], which names every mistake.
     pub fn iam_policy(text: &str, env: &dyn EnvSource) -> Result<serde_json::Value, ConfigError> {
         let config = read::config(text, env, reader::NotSet::Elsewhere)?;
         let (mut rights, mut faults) = (Vec::new(), Vec::new());

@@ -7,10 +7,10 @@ use rmcp::ErrorData;
 use rmcp::model::{CallToolResponse, CallToolResult, JsonObject};
 use serde_json::Value;
 
-use crate::call::{Call, failed, recorded};
+use crate::call::Call;
 use crate::config::{Fold, Pointer};
-use crate::polls::{self, RequestError};
-use crate::upstream::Upstream;
+use crate::polls::{self, in_words, recorded};
+use crate::upstream::{RequestError, Upstream, failed};
 
 /// The step that records the id of the job.
 pub(crate) const JOB: &str = "job";
@@ -26,7 +26,6 @@ pub(crate) struct FoldedCall<'g> {
 type End = Result<CallToolResult, ErrorData>;
 
 impl<'g> FoldedCall<'g> {
-    /// The folded call that begins with `start`.
     pub(crate) fn new(upstream: &'g Upstream, fold: &'g Arc<Fold>, start: &Call<'g>) -> Self {
         Self { upstream, fold, task: start.task().clone() }
     }
@@ -61,14 +60,9 @@ impl<'g> FoldedCall<'g> {
 
     /// Polls once. An end is returned as the error, so that it is not recorded twice: it is the result of the task.
     async fn poll(&self, id: &Value) -> Result<Option<Never>, End> {
-        match self.see(id).await {
-            Ok(None) => Ok(None),
-            Ok(Some(result)) => Err(Ok(result)),
-            Err(RequestError::Lost(why)) => {
-                polls::poll_again(self.upstream, &why);
-                Ok(None)
-            }
-            Err(RequestError::Refused(error)) => Err(Err(error)),
+        match polls::unless_lost(self.upstream, self.see(id).await).map_err(Err)?.flatten() {
+            None => Ok(None),
+            Some(result) => Err(Ok(result)),
         }
     }
 
@@ -130,11 +124,6 @@ fn find(result: &CallToolResult, pointer: &Pointer) -> Option<Value> {
         let mut parsed = texts.filter_map(|text| serde_json::from_str::<Value>(&text.text).ok());
         parsed.find_map(|value| pointer.find(&value).cloned())
     })
-}
-
-/// A state or message as a text.
-fn in_words(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]

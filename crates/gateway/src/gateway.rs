@@ -3,26 +3,28 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use futures::future::join_all;
 use longhaul::ports::Clock;
-use longhaul::{Server, SystemClock};
+use longhaul::{EndedTask, Server, SystemClock};
 use rmcp::model::{
     Implementation, JsonObject, PromptsCapability, ResourcesCapability, ServerCapabilities, ServerConfig,
     ToolsCapability,
 };
-use tokio::task::JoinSet;
+use serde_json::Value;
 
 use crate::catalog::{Catalog, Listed};
-use crate::cleanup::with_cleanup;
-use crate::config::{self, Config, ResourceUpdates};
+use crate::config::{self, Config, Fold, ResourceUpdates};
+use crate::folded::{JOB, arguments};
 use crate::handler::{Handler, Shared};
-use crate::limits;
 use crate::lists::{Lists, Renewal, list};
 use crate::lock::Lock;
 use crate::outside::OutsideTools;
 use crate::policy::with_policies;
 use crate::start_error::{Problem, StartError};
 use crate::upstream::process::Groups;
-use crate::upstream::{Lifecycle, Upstream};
+use crate::upstream::tasks::Started;
+use crate::upstream::{Lifecycle, RequestError, Upstream};
+use crate::{limits, polls};
 
 /// Servers whose tools have become durable.
 pub struct Gateway {
@@ -59,9 +61,7 @@ impl Gateway {
                 None => problems.push(Problem::NotLocked(upstream.name().to_owned())),
             }
         }
-        if !problems.is_empty() {
-            return Err(StartError(problems));
-        }
+        StartError::unless_none(problems)?;
         let outside = OutsideTools::of(&config.jobs).await?;
         Self::of(config, upstreams, listed, outside, (Renewal::Pinned, groups)).await
     }
@@ -76,10 +76,7 @@ impl Gateway {
         let telling = telling(&listed, &config.servers);
         let info = info(&listed, &telling);
         let mut catalog = Catalog::of(&listed, &config.servers, outside.names()).map_err(StartError)?;
-        let problems = with_policies(&mut catalog).await;
-        if !problems.is_empty() {
-            return Err(StartError(problems));
-        }
+        StartError::unless_none(with_policies(&mut catalog).await)?;
         let lists = Arc::new(Lists::new(config.servers, listed, catalog, renewal));
         let shared = Arc::new(Shared { upstreams, lists, outside, telling, info });
         let (handler, policies) = (Handler(Arc::clone(&shared)), Arc::clone(&shared));
@@ -142,21 +139,14 @@ async fn stop(upstreams: &[Arc<Upstream>], groups: &Groups) {
 
 /// The lists of all servers, read at the same time.
 async fn list_all(upstreams: &[Arc<Upstream>]) -> Result<Vec<Listed>, StartError> {
-    let mut reading = JoinSet::new();
-    for (index, upstream) in upstreams.iter().enumerate() {
-        let upstream = Arc::clone(upstream);
-        reading.spawn(async move { (index, list(&upstream).await) });
-    }
-    let mut read = reading.join_all().await;
-    read.sort_by_key(|(index, _)| *index);
     let (mut listed, mut problems) = (Vec::new(), Vec::new());
-    for (_, list) in read {
+    for list in join_all(upstreams.iter().map(|upstream| list(upstream))).await {
         match list {
             Ok(list) => listed.push(list),
             Err(why) => problems.push(Problem::Server(why)),
         }
     }
-    if problems.is_empty() { Ok(listed) } else { Err(StartError(problems)) }
+    StartError::unless_none(problems).map(|()| listed)
 }
 
 /// The servers that tell of changes of their resources, by their numbers.
@@ -191,4 +181,45 @@ fn info(listed: &[Listed], telling: &BTreeSet<usize>) -> ServerConfig {
     let instructions: Vec<&str> = listed.iter().filter_map(|listed| listed.info.instructions.as_deref()).collect();
     info.instructions = (!instructions.is_empty()).then(|| instructions.join("\n\n"));
     info
+}
+
+/// The server, which cleans up after its tools: also after those that its servers begin to have later.
+pub(crate) fn with_cleanup(server: Server, shared: &Arc<Shared>) -> Server {
+    let (covering, cleanup) = (Arc::clone(shared), Arc::clone(shared));
+    server.clean_up_where(
+        move |tool| {
+            let leaves = |(upstream, fold): (&Upstream, Option<Arc<Fold>>)| leaves_something(upstream, fold.as_deref());
+            covering.outside.find(tool).is_some() || covering.durable(tool).is_some_and(leaves)
+        },
+        move |ended: EndedTask| {
+            let shared = Arc::clone(&cleanup);
+            async move {
+                if let Some(outside) = shared.outside.find(ended.tool()) {
+                    return outside.clean_up(&ended).await;
+                }
+                let gone = || format!("no server has the tool `{}` any more", ended.tool());
+                let (upstream, fold) = shared.durable(ended.tool()).ok_or_else(gone)?;
+                clean_up(upstream, fold.as_deref(), &ended).await
+            }
+        },
+    )
+}
+
+/// Nothing is left of a process, unless a fold says so.
+fn leaves_something(upstream: &Upstream, fold: Option<&Fold>) -> bool {
+    !upstream.is_process() || fold.is_some_and(|fold| fold.stop.is_some())
+}
+
+/// Cancels the task of the server, and stops the job, if one of them is on record. An answer that is an error is an
+/// answer: most often, that there is nothing to stop any more.
+async fn clean_up(upstream: &Upstream, fold: Option<&Fold>, ended: &EndedTask) -> Result<(), String> {
+    if let Some(started) = ended.step::<Started>(polls::STARTED).await.map_err(|error| error.to_string())? {
+        upstream.cancel_task(&started).await?;
+    }
+    let Some((fold, stop)) = fold.and_then(|fold| Some((fold, fold.stop.as_deref()?))) else { return Ok(()) };
+    let Some(id) = ended.step::<Value>(JOB).await.map_err(|error| error.to_string())? else { return Ok(()) };
+    match polls::call_once(upstream, ended.idempotency_key(), stop, arguments(fold, &id)).await {
+        Err(RequestError::Lost(why)) => Err(why),
+        Ok(_) | Err(RequestError::Refused(_)) => Ok(()),
+    }
 }

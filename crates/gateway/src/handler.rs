@@ -18,15 +18,14 @@ use rmcp::service::{Peer, RequestContext, RoleClient, RoleServer, ServiceError, 
 use rmcp::{ErrorData, ServerHandler};
 
 use crate::call::Call;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Route};
 use crate::config::Fold;
 use crate::folded::FoldedCall;
 use crate::limits;
 use crate::lists::Lists;
 use crate::outside::OutsideTools;
-use crate::polls::RequestError;
 use crate::upstream::client::Client;
-use crate::upstream::{Connection, Upstream};
+use crate::upstream::{Connection, RequestError, Upstream};
 
 /// What all requests share.
 pub(crate) struct Shared {
@@ -69,9 +68,16 @@ impl Handler {
         self.0.lists.refreshed(&self.0.upstreams).await
     }
 
-    fn upstream(&self, server: usize) -> Result<&Upstream, ErrorData> {
+    fn upstream(&self, server: usize) -> Result<&Arc<Upstream>, ErrorData> {
         // Every number in the catalog is that of a server.
-        self.0.upstreams.get(server).map(|upstream| &**upstream).ok_or_else(unknown_server)
+        let unknown = || ErrorData::internal_error("the server is not known", None);
+        self.0.upstreams.get(server).ok_or_else(unknown)
+    }
+
+    /// The server of a prompt, and what that calls it.
+    fn prompt(&self, name: &str) -> Result<Route, ErrorData> {
+        let unknown = || ErrorData::invalid_params(format!("unknown prompt: {name}"), None);
+        self.catalog().prompt(name).cloned().ok_or_else(unknown)
     }
 
     async fn connect(&self, server: usize) -> Result<Connection, ErrorData> {
@@ -79,10 +85,6 @@ impl Handler {
         let connected = Box::pin(upstream.connect(Client::quiet(upstream.name()))).await;
         connected.map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }
-}
-
-fn unknown_server() -> ErrorData {
-    ErrorData::internal_error("the server is not known", None)
 }
 
 fn unknown_resource(uri: &str) -> ErrorData {
@@ -164,12 +166,9 @@ impl ServerHandler for Handler {
         mut request: GetPromptRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let unknown = || ErrorData::invalid_params(format!("unknown prompt: {}", request.name), None);
-        let catalog = self.catalog();
-        let route = catalog.prompt(&request.name).ok_or_else(unknown)?;
-        request.name.clone_from(&route.name);
-        request.meta = None;
-        let connection = self.connect(route.server).await?;
+        let Route { server, name } = self.prompt(&request.name)?;
+        (request.name, request.meta) = (name, None);
+        let connection = self.connect(server).await?;
         answer(connection, async |peer| peer.get_prompt_once(request).await).await
     }
 
@@ -221,7 +220,7 @@ impl ServerHandler for Handler {
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let server = self.teller_of(&request.uri).ok_or_else(|| unknown_resource(&request.uri))?;
-        let upstream = self.0.upstreams.get(server).ok_or_else(unknown_server)?;
+        let upstream = self.upstream(server)?;
         let mut heard = upstream.hear([request.uri].into())?;
         match tokio::time::timeout(limits::ANSWER_MAX, heard.next()).await {
             Ok(told) => told.map(drop),
@@ -238,7 +237,7 @@ impl ServerHandler for Handler {
         }
         let mut heard = Vec::new();
         for (server, uris) in by_server {
-            let upstream = self.0.upstreams.get(server).ok_or_else(unknown_server)?;
+            let upstream = self.upstream(server)?;
             heard.push(upstream.hear(uris)?);
         }
         let changes = heard.into_iter().map(|heard| {
@@ -276,11 +275,9 @@ impl ServerHandler for Handler {
     ) -> Result<CompleteResult, ErrorData> {
         let server = match &mut request.r#ref {
             Reference::Prompt(prompt) => {
-                let unknown = || ErrorData::invalid_params(format!("unknown prompt: {}", prompt.name), None);
-                let catalog = self.catalog();
-                let route = catalog.prompt(&prompt.name).ok_or_else(unknown)?;
-                prompt.name.clone_from(&route.name);
-                route.server
+                let Route { server, name } = self.prompt(&prompt.name)?;
+                prompt.name = name;
+                server
             }
             Reference::Resource(template) => self.owner_of(&template.uri)?,
             // Anything that a later version of `rmcp` may add.

@@ -20,10 +20,8 @@
 
 mod call;
 mod catalog;
-mod cleanup;
 mod config;
 mod folded;
-mod following;
 #[cfg(feature = "lambda")]
 pub mod functions;
 mod gateway;

@@ -141,7 +141,6 @@ fn read_again(lists: Arc<Lists>, server: usize, upstream: Arc<Upstream>) -> Join
     })
 }
 
-/// What a server has.
 pub(crate) async fn list(upstream: &Upstream) -> Result<Listed, String> {
     let connected = Box::pin(upstream.connect(Client::of_lists(upstream.name()))).await;
     let connection = connected.map_err(|error| error.to_string())?;

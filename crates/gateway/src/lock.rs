@@ -49,9 +49,6 @@ pub enum LockError {
 
 impl Lock {
     /// Asks every server what it has.
-    ///
-    /// # Errors
-    /// [`StartError`], which names every server that cannot be used.
     pub async fn read(config: &Config) -> Result<Self, StartError> {
         let listed = gateway::list_all_once(config).await?;
         let names = config.servers.iter().map(|server| server.name.clone());
@@ -59,9 +56,6 @@ impl Lock {
     }
 
     /// What [`to_json`](Self::to_json) has written.
-    ///
-    /// # Errors
-    /// [`LockError`]
     pub fn from_json(text: &str) -> Result<Self, LockError> {
         /// Read first, because the rest may have another form.
         #[derive(Deserialize)]

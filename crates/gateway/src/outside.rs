@@ -13,18 +13,17 @@ use rmcp::model::{CallToolRequestParams, CallToolResponse, Tool};
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 
-use crate::call::failed;
 use crate::catalog::Callers;
 use crate::config::{self, Kind};
 use crate::limits;
 use crate::policy::{check, policy};
 use crate::start_error::{Problem, StartError};
+use crate::upstream::failed;
 
 /// All of them, in the order of the configuration.
 #[derive(Default)]
 pub(crate) struct OutsideTools(Vec<OutsideTool>);
 
-/// One of them.
 pub(crate) struct OutsideTool {
     pub(crate) tool: Tool,
     pub(crate) policy: TaskPolicy,
@@ -40,20 +39,17 @@ struct Job {
 
 impl OutsideTools {
     /// The tools of these entries.
-    ///
-    /// # Errors
-    /// Every schema that cannot be used.
     pub(crate) async fn of(entries: &[config::OutsideJob]) -> Result<Self, StartError> {
         let aws = Aws::from_environment();
         let (mut tools, mut problems) = (Vec::new(), Vec::new());
         for entry in entries {
             let tool = OutsideTool::of(entry, &aws);
             if let Err(error) = check(&tool.tool, &tool.policy).await {
-                problems.push(Problem::Job { place: entry.place.clone(), what: error.to_string() });
+                problems.push(Problem::Entry { place: entry.place.clone(), what: error.to_string() });
             }
             tools.push(tool);
         }
-        if problems.is_empty() { Ok(Self(tools)) } else { Err(StartError(problems)) }
+        StartError::unless_none(problems).map(|()| Self(tools))
     }
 
     /// Asks the systems whether the jobs can be started at all.
@@ -62,8 +58,7 @@ impl OutsideTools {
     /// What has to be changed first. That a system does not answer now is no error.
     pub(crate) async fn check(&self) -> Result<(), StartError> {
         let problems = join_all(self.0.iter().map(OutsideTool::check)).await;
-        let problems: Vec<Problem> = problems.into_iter().flatten().collect();
-        if problems.is_empty() { Ok(()) } else { Err(StartError(problems)) }
+        StartError::unless_none(problems.into_iter().flatten().collect())
     }
 
     pub(crate) fn find(&self, tool: &str) -> Option<&OutsideTool> {
@@ -102,7 +97,7 @@ impl OutsideTool {
         let checked = tokio::time::timeout(limits::CHECK_MAX, job.kind.check()).await;
         match checked {
             Ok(Ok(())) => None,
-            Ok(Err(JobError::Refused(what))) => Some(Problem::Job { place: self.place.clone(), what }),
+            Ok(Err(JobError::Refused(what))) => Some(Problem::Entry { place: self.place.clone(), what }),
             Ok(Err(JobError::NotNow(why) | JobError::Unanswered(why))) => {
                 tracing::warn!(tool = %self.tool.name, why, "whether this job can be started is not known yet");
                 None
@@ -139,7 +134,6 @@ impl OutsideTool {
     }
 }
 
-/// The job, with what reaches its system.
 fn reached(kind: Kind, aws: &Arc<Aws>) -> Arc<dyn OutsideJob> {
     let aws = Arc::clone(aws);
     match kind {

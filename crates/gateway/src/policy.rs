@@ -54,7 +54,6 @@ pub(crate) async fn check(tool: &Tool, policy: &TaskPolicy) -> Result<(), ToolEr
     Server::new(move || only.clone()).task(tool.name.to_string(), policy.clone()).check().await
 }
 
-/// The policy of a tool on these terms.
 pub(crate) fn policy(terms: &Terms, callers: Callers) -> TaskPolicy {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let run_at_most = terms.run_at_most();

@@ -10,7 +10,6 @@ use crate::limits;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartError(pub(crate) Vec<Problem>);
 
-/// One of the reasons.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Problem {
     #[error("{0}")]
@@ -24,8 +23,7 @@ pub(crate) enum Problem {
     Clash { kind: &'static str, name: String, first: String, second: String },
     #[error(
         "the name `{name}` of a tool of `{server}` is longer than {max} bytes: choose a shorter `prefix` in the \
-         section \
-         `longhaul`",
+         section `longhaul`",
         max = limits::NAME_BYTES_MAX
     )]
     NameTooLong { name: String, server: String },
@@ -34,11 +32,16 @@ pub(crate) enum Problem {
     #[error("no tool of `{server}` is called `{pattern}`, as its terms say; there are: {}", .tools.join(", "))]
     NoSuchTool { server: String, pattern: String, tools: Vec<String> },
     #[error("{place}: {what}")]
-    Job { place: String, what: String },
-    #[error("{place}: {what}")]
-    Fold { place: String, what: String },
+    Entry { place: String, what: String },
     #[error(transparent)]
     Tool(#[from] ToolError),
+}
+
+impl StartError {
+    /// Unless there are no problems.
+    pub(crate) fn unless_none(problems: Vec<Problem>) -> Result<(), Self> {
+        if problems.is_empty() { Ok(()) } else { Err(Self(problems)) }
+    }
 }
 
 impl fmt::Display for StartError {

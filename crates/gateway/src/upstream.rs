@@ -4,38 +4,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rmcp::ErrorData;
 use rmcp::model::{ProtocolVersion, Tool};
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, RoleClient, RunningService, serve_client_with_lifecycle,
 };
+use rmcp::transport::Transport;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) mod client;
-mod connection;
 pub(crate) mod http;
-mod in_order;
-mod param_headers;
-mod pool;
+pub(crate) mod pool;
 pub(crate) mod process;
 pub(crate) mod session;
-mod stdio;
 pub(crate) mod task_tools;
 pub(crate) mod tasks;
 mod updates;
-mod watch;
+pub(crate) mod watch;
 
-use client::Client;
-pub(crate) use connection::Connection;
-use http::{Endpoint, Http};
-use in_order::InOrder;
-use param_headers::ParamHeaders;
-pub(crate) use pool::Keeping;
+use client::{Client, Watched};
+use http::{Endpoint, Http, ParamHeaders};
 use pool::Pool;
-use process::{Groups, Launch, Process};
-use stdio::Stdio;
+pub(crate) use pool::{Connection, Keeping};
+use process::{Groups, Launch, Process, StdioTransport};
 use task_tools::TaskTools;
 use updates::Updates;
-use watch::Watched;
 
 use crate::config;
 
@@ -86,7 +79,6 @@ pub(crate) struct Upstream {
     pool: Option<Arc<Pool>>,
     /// What requests to a URL are made with.
     http: Http,
-    /// The lifecycle that the operator wants.
     wanted: Option<Lifecycle>,
     lifecycle: Mutex<Option<Lifecycle>>,
     /// Whether it was found to speak the newer lifecycle only.
@@ -107,6 +99,19 @@ pub(crate) struct ConnectError {
     pub(crate) lasting: Retry,
 }
 
+/// Why a request to a server has no result.
+#[derive(Debug)]
+pub(crate) enum RequestError {
+    /// The server could not be reached, or did not answer: it may at the next poll.
+    Lost(String),
+    /// It answered, with an error: there is nothing to wait for.
+    Refused(ErrorData),
+}
+
+pub(crate) fn failed(why: &str) -> ErrorData {
+    ErrorData::internal_error(why.to_owned(), None)
+}
+
 /// Whether another try can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
@@ -117,7 +122,6 @@ pub(crate) enum Retry {
 }
 
 impl Upstream {
-    /// A server as it is configured.
     pub(crate) fn new(server: &config::Server, groups: Groups) -> Self {
         Self {
             name: server.name.clone(),
@@ -201,24 +205,19 @@ impl Upstream {
     /// A new connection: for a child process, a new process. Waits while as many as allowed are open.
     async fn connect_anew(&self, client: Client) -> Result<Connection, ConnectError> {
         let client = client.noting_changes(&self.changed);
-        if !self.begins_with_the_older(&client) {
+        if client.lifecycle() != Some(Lifecycle::Handshake) || !self.may_speak_the_older() {
             return self.connect_in_its_lifecycle(client, &self.permits).await;
         }
-        let permit = self.permit().await?;
+        let permit = self.permit(&self.permits).await?;
         match self.connect_as(Some(Lifecycle::Handshake), client.clone(), permit).await {
             Err(error) if error.lasting == Retry::No => {}
             connected => return connected,
         }
         let connected = self.connect_in_its_lifecycle(client, &self.permits).await;
         if connected.is_ok() {
-            self.speaks_the_newer_only();
+            self.newer_only.store(true, Ordering::Relaxed);
         }
         connected
-    }
-
-    /// Whether the older lifecycle is tried although the server speaks the newer one.
-    fn begins_with_the_older(&self, client: &Client) -> bool {
-        client.lifecycle() == Some(Lifecycle::Handshake) && self.may_speak_the_older()
     }
 
     /// Whether a server that speaks the newer lifecycle may speak the older one too.
@@ -227,15 +226,12 @@ impl Upstream {
         both && !self.newer_only.load(Ordering::Relaxed)
     }
 
-    fn speaks_the_newer_only(&self) {
-        self.newer_only.store(true, Ordering::Relaxed);
+    pub(crate) async fn connect_once(&self, client: Client) -> Result<Connection, RequestError> {
+        // Boxed because the futures of `rmcp` are too large for the stack of a thread otherwise.
+        Box::pin(self.connect(client)).await.map_err(|error| RequestError::Lost(error.to_string()))
     }
 
-    async fn permit(&self) -> Result<OwnedSemaphorePermit, ConnectError> {
-        self.permit_of(&self.permits).await
-    }
-
-    async fn permit_of(&self, permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ConnectError> {
+    async fn permit(&self, permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ConnectError> {
         // The semaphore is never closed.
         Arc::clone(permits).acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))
     }
@@ -245,7 +241,7 @@ impl Upstream {
         client: Client,
         permits: &Arc<Semaphore>,
     ) -> Result<Connection, ConnectError> {
-        let (permit, known) = (self.permit_of(permits).await?, self.lifecycle());
+        let (permit, known) = (self.permit(permits).await?, self.lifecycle());
         match self.connect_as(known, client.clone(), permit).await {
             Ok(connection) => Ok(self.remembered(connection)),
             Err(error) if error.lasting == Retry::Yes => Err(error),
@@ -256,10 +252,9 @@ impl Upstream {
             }
             // Some older servers end, or fall silent, when their first message is not `initialize`.
             Err(_) => {
-                let permit = self.permit_of(permits).await?;
-                self.connect_as(Some(Lifecycle::Handshake), client, permit)
-                    .await
-                    .map(|connection| self.remembered(connection))
+                let permit = self.permit(permits).await?;
+                let connected = self.connect_as(Some(Lifecycle::Handshake), client, permit).await;
+                connected.map(|connection| self.remembered(connection))
             }
         }
     }
@@ -274,12 +269,10 @@ impl Upstream {
             Target::Child(launch) => self.start(launch, lifecycle, client, permit).await,
             Target::Http(endpoint) => {
                 let transport = self.http.transport(endpoint, self.params.clone()).map_err(|why| self.lost(&why))?;
-                let transport = InOrder::new(Watched::new(transport, client.watch().clone()), client.clone());
-                match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, client_mode(lifecycle)))).await
-                {
-                    Ok(running) => Ok(self.connection(running, None, Some(permit))),
-                    Err(Unbegun::Late) => Err(self.lost(LATE)),
-                    Err(Unbegun::Refused(error)) => Err(self.lost(&unbegun(&error))),
+                match self.begin(lifecycle, client, transport).await {
+                    Ok(running) => Ok(Connection::new(&self.name, running, None, Some(permit))),
+                    Err(None) => Err(self.lost(LATE)),
+                    Err(Some(error)) => Err(self.lost(&unbegun(&error))),
                 }
             }
             Target::Elsewhere(why) => Err(ConnectError { why: self.cannot_start(why), lasting: Retry::Yes }),
@@ -302,40 +295,32 @@ impl Upstream {
         let started = Process::start(&self.name, launch, &self.groups, permit);
         let (mut process, pipes) =
             started.map_err(|why| ConnectError { why: self.cannot_start(&why), lasting: Retry::Yes })?;
-        let watch = client.watch().clone();
-        let transport = InOrder::new(
-            Watched::new(Stdio::new(pipes, watch.clone(), self.task_tools.clone()), watch),
-            client.clone(),
-        );
-        match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, client_mode(lifecycle)))).await {
-            Ok(running) => return Ok(self.connection(running, Some(process), None)),
-            Err(Unbegun::Late) => process.note(LATE),
-            Err(Unbegun::Refused(error)) if answered(&error) => {
+        let transport = StdioTransport::new(pipes, client.watch().clone(), self.task_tools.clone());
+        match self.begin(lifecycle, client, transport).await {
+            Ok(running) => return Ok(Connection::new(&self.name, running, Some(process), None)),
+            Err(None) => process.note(LATE),
+            Err(Some(error)) if answered(&error) => {
                 process.note(format!("it does not speak MCP as expected: {error}"));
             }
             // The process has ended.
-            Err(Unbegun::Refused(_)) => {}
+            Err(Some(_)) => {}
         }
         Err(self.lost(&process.last_words().await))
     }
 
-    fn connection(
-        &self,
-        running: RunningService<RoleClient, Client>,
-        process: Option<Process>,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> Connection {
-        Connection::new(&self.name, running, process, permit)
-    }
-
+    /// # Errors
+    /// Why the server does not begin; `None` if it takes too long.
     async fn begin(
         &self,
-        beginning: impl Future<Output = Result<RunningService<RoleClient, Client>, ClientInitializeError>>,
-    ) -> Result<RunningService<RoleClient, Client>, Unbegun> {
+        lifecycle: Option<Lifecycle>,
+        client: Client,
+        transport: impl Transport<RoleClient> + 'static,
+    ) -> Result<RunningService<RoleClient, Client>, Option<Box<ClientInitializeError>>> {
+        let transport = Watched::new(transport, &client);
+        let beginning = Box::pin(serve_client_with_lifecycle(client, transport, lifecycle(lifecycle)));
         match tokio::time::timeout(self.start_max, beginning).await {
-            Ok(Ok(running)) => Ok(running),
-            Ok(Err(error)) => Err(Unbegun::Refused(Box::new(error))),
-            Err(_late) => Err(Unbegun::Late),
+            Ok(began) => began.map_err(|error| Some(Box::new(error))),
+            Err(_late) => Err(None),
         }
     }
 
@@ -353,12 +338,6 @@ impl Upstream {
 }
 
 const LATE: &str = "it did not answer in time";
-
-/// Why a connection did not begin.
-enum Unbegun {
-    Late,
-    Refused(Box<ClientInitializeError>),
-}
 
 /// Whether the server was there and said something.
 fn answered(error: &ClientInitializeError) -> bool {

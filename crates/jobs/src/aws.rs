@@ -1,7 +1,6 @@
 //! Signed requests to AWS services that speak JSON: the account and region of the environment, as all programs for AWS
 //! find them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -16,16 +15,17 @@ use aws_types::service_config::ServiceConfigKey;
 use http::{HeaderName, HeaderValue};
 use longhaul::SystemClock;
 use longhaul::ports::Clock;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use tokio::sync::{Mutex, OnceCell};
 use url::Url;
 
+use crate::job::JobError;
 use crate::limits;
 use crate::web::{Answer, Web, with_causes};
 
 mod error;
-pub(crate) mod words;
 
+pub use error::SigningError;
 pub(crate) use error::{AwsError, Kind};
 
 /// Keys that expire so soon are not used any more.
@@ -122,20 +122,12 @@ impl Aws {
         operation: &str,
         input: &Value,
     ) -> Result<Value, AwsError> {
-        let configured = self.config().await.region().map(ToString::to_string);
-        let region = region.map(str::to_owned).or(configured).ok_or_else(|| {
-            AwsError::new(
-                operation,
-                "no region",
-                "set AWS_REGION, or the region of the profile".to_owned(),
-                Kind::Refused,
-            )
-        })?;
-        let keys = self.keys(operation).await?;
+        let region = self.region(region).await.map_err(|error| AwsError::unsigned(operation, &error))?;
         let url = self.url(service, &region, operation).await?;
-        let request =
-            request(url, service, operation, input).and_then(|request| signed(request, &keys, service, &region));
-        let request = request.map_err(|why| AwsError::new(operation, "no request", why.to_string(), Kind::Refused))?;
+        let request = request(url, service, operation, input);
+        let mut request = request.map_err(|error| AwsError::unsigned(operation, &SigningError::of(&error)))?;
+        let signed = self.sign(&mut request, service.host, Some(&region)).await;
+        signed.map_err(|error| AwsError::unsigned(operation, &error))?;
         let answer = self.web.send(request).await.map_err(|error| AwsError::unanswered(operation, error))?;
         read(operation, &answer)
     }
@@ -157,22 +149,50 @@ impl Aws {
         url.map_err(|error| AwsError::new(operation, "no URL", format!("`{base}` is no URL: {error}"), Kind::Refused))
     }
 
+    /// This region, or that of the configuration.
+    async fn region(&self, wanted: Option<&str>) -> Result<String, SigningError> {
+        let configured = self.config().await.region();
+        wanted.or(configured.map(AsRef::as_ref)).map(str::to_owned).ok_or(SigningError::NoRegion)
+    }
+
+    /// Adds the headers that sign the request's method, URL, other headers and body for a service in a region; without
+    /// one, in that of the configuration.
+    pub async fn sign(
+        &self,
+        request: &mut reqwest::Request,
+        service: &str,
+        region: Option<&str>,
+    ) -> Result<(), SigningError> {
+        let keys = self.keys().await?;
+        let region = self.region(region).await?;
+        let signed = signed(request, &keys, service, &region).map_err(|error| SigningError::of(&error))?;
+        signed.into_iter().for_each(|(name, value)| drop(request.headers_mut().insert(name, value)));
+        Ok(())
+    }
+
     /// The keys that were used last, unless they expire soon.
-    async fn keys(&self, operation: &str) -> Result<Keys, AwsError> {
+    async fn keys(&self) -> Result<Keys, SigningError> {
         let mut kept = self.keys.lock().await;
         let soon = UNIX_EPOCH + Duration::from_millis(SystemClock.now().as_ms()) + EXPIRES_SOON;
         if let Some(keys) = kept.as_ref().filter(|keys| keys.expiry().is_none_or(|expiry| expiry > soon)) {
             return Ok(keys.clone());
         }
-        let none = |why: String| AwsError::new(operation, "no credentials", why, Kind::Refused);
-        let provider = self.config().await.credentials_provider();
-        let provider =
-            provider.ok_or_else(|| none("this process has no AWS credentials: none are configured".to_owned()))?;
-        let keys = provider.provide_credentials().await;
-        let keys =
-            keys.map_err(|error| none(format!("this process has no AWS credentials: {}", with_causes(&error))))?;
-        *kept = Some(keys.clone());
-        Ok(keys)
+        Ok(kept.insert(self.load().await?).clone())
+    }
+
+    async fn load(&self) -> Result<Keys, SigningError> {
+        let none = |why: &str| SigningError::NoCredentials(why.to_owned());
+        let provider = self.config().await.credentials_provider().ok_or_else(|| none("none are configured"))?;
+        provider.provide_credentials().await.map_err(|error| none(&with_causes(&error)))
+    }
+
+    /// Whether there are other keys by now than those that were used last: a user who signs in elsewhere changes them.
+    pub async fn renew(&self) -> Result<bool, SigningError> {
+        let mut kept = self.keys.lock().await;
+        let loaded = self.load().await?;
+        let are_new = kept.as_ref().is_none_or(|keys| keys.access_key_id() != loaded.access_key_id());
+        *kept = Some(loaded);
+        Ok(are_new)
     }
 }
 
@@ -181,57 +201,50 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 fn request(url: Url, service: &Service, operation: &str, input: &Value) -> Result<reqwest::Request, AnyError> {
     let mut request = reqwest::Request::new(http::Method::POST, url);
     let headers = request.headers_mut();
-    match service.protocol {
+    let content_type = match service.protocol {
         Protocol::Json { content_type, target } => {
-            headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(content_type));
             headers.insert("x-amz-target", HeaderValue::try_from(format!("{target}.{operation}"))?);
+            content_type
         }
-        Protocol::Rest => {
-            headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        }
-    }
+        Protocol::Rest => "application/json",
+    };
+    headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     *request.body_mut() = Some(input.to_string().into());
     Ok(request)
 }
 
-/// The request with the headers that sign its method, URL, other headers and body.
+/// The headers that a signed request has more.
 fn signed(
-    mut request: reqwest::Request,
+    request: &reqwest::Request,
     keys: &Keys,
-    service: &Service,
+    service: &str,
     region: &str,
-) -> Result<reqwest::Request, AnyError> {
+) -> Result<Vec<(HeaderName, HeaderValue)>, AnyError> {
     let mut settings = SigningSettings::default();
     settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
     let identity = keys.clone().into();
     let params = v4::SigningParams::builder()
         .identity(&identity)
         .region(region)
-        .name(service.host)
+        .name(service)
         .time(UNIX_EPOCH + Duration::from_millis(SystemClock.now().as_ms()))
         .settings(settings)
         .build()?
         .into();
-    let headers: BTreeMap<String, String> = request
-        .headers()
-        .iter()
-        .map(|(name, value)| Ok((name.to_string(), value.to_str()?.to_owned())))
-        .collect::<Result<_, AnyError>>()?;
+    let headers = request.headers().iter().map(|(name, value)| Ok((name.as_str(), value.to_str()?)));
+    let headers: Vec<(&str, &str)> = headers.collect::<Result<_, http::header::ToStrError>>()?;
     let body = request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default();
-    let signable = SignableRequest::new(
-        request.method().as_str(),
-        request.url().as_str(),
-        headers.iter().map(|(name, value)| (name.as_str(), value.as_str())),
-        SignableBody::Bytes(body),
-    )?;
+    let (method, url) = (request.method().as_str(), request.url().as_str());
+    let signable = SignableRequest::new(method, url, headers.into_iter(), SignableBody::Bytes(body))?;
     let (instructions, _signature) = sign(signable, &params)?.into_parts();
     let (headers, _query) = instructions.into_parts();
+    let mut all = Vec::new();
     for header in headers {
         let mut value = HeaderValue::from_str(header.value())?;
         value.set_sensitive(true);
-        request.headers_mut().insert(header.name().parse::<HeaderName>()?, value);
+        all.push((header.name().parse()?, value));
     }
-    Ok(request)
+    Ok(all)
 }
 
 /// What AWS answered.
@@ -250,5 +263,91 @@ fn read(operation: &str, answer: &Answer) -> Result<Value, AwsError> {
             let body = body.and_then(Result::ok).unwrap_or_default();
             Err(AwsError::answered(operation, status, &answer.headers, &body))
         }
+    }
+}
+
+/// Jobs of one kind in an account of AWS.
+#[derive(Debug)]
+pub struct AwsJob<S> {
+    aws: Arc<Aws>,
+    pub(crate) spec: S,
+}
+
+/// Which jobs of which service.
+pub(crate) trait Spec {
+    const SERVICE: Service;
+
+    /// Where they are, if they say so themselves.
+    fn region(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl<S> AwsJob<S> {
+    /// These jobs in this account.
+    #[must_use]
+    pub fn new(aws: Arc<Aws>, spec: S) -> Self {
+        Self { aws, spec }
+    }
+}
+
+#[expect(private_bounds, reason = "its methods are not public either")]
+impl<S: Spec + Sync> AwsJob<S> {
+    pub(crate) async fn call(&self, operation: &str, input: &Value, repeat: Repeat) -> Result<Value, AwsError> {
+        self.aws.call(&S::SERVICE, self.spec.region(), operation, input, repeat).await
+    }
+
+    /// Calls what is the same however often it is called, about a job that was started.
+    pub(crate) async fn ask(&self, operation: &str, input: &Value) -> Result<Value, JobError> {
+        self.call(operation, input, Repeat::Yes).await.map_err(AwsError::later)
+    }
+}
+
+/// The text at this place of an answer, if it is there and not empty.
+pub(crate) fn text<'v>(answer: &'v Value, pointer: &str) -> Option<&'v str> {
+    answer.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// The same, where the answer to a start must have it.
+pub(crate) fn started(operation: &str, answer: &Value, pointer: &str) -> Result<String, JobError> {
+    let missing = || JobError::Unanswered(format!("{operation}: the answer has nothing at {pointer}"));
+    text(answer, pointer).map(str::to_owned).ok_or_else(missing)
+}
+
+/// The elements at this place of an answer.
+pub(crate) fn list<'v>(answer: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
+    answer.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Each argument as a text: a text is itself, and everything else is JSON.
+pub(crate) fn arguments(input: &Value) -> impl Iterator<Item = (&String, String)> {
+    let arguments = input.as_object().into_iter().flat_map(Map::iter);
+    arguments.map(|(name, value)| (name, value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+}
+
+/// Actions on resources, as a statement of an IAM policy has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rights {
+    actions: Vec<&'static str>,
+    resources: Vec<String>,
+}
+
+impl Rights {
+    pub(crate) fn new(actions: &[&'static str], resources: Vec<String>) -> Self {
+        Self { actions: actions.to_vec(), resources }
+    }
+
+    /// The ARNs, perhaps with `*`, that they are for.
+    pub fn resources(&self) -> impl Iterator<Item = &str> {
+        self.resources.iter().map(String::as_str)
+    }
+
+    /// The IAM policy document that grants all of them, and nothing else.
+    #[must_use]
+    pub fn policy(all: &[Self]) -> Value {
+        let statement =
+            |rights: &Self| json!({"Effect": "Allow", "Action": rights.actions, "Resource": rights.resources});
+        let statements: Vec<Value> = all.iter().map(statement).collect();
+        json!({"Version": "2012-10-17", "Statement": statements})
     }
 }

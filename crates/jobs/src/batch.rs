@@ -1,17 +1,11 @@
 //! Jobs of AWS Batch.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
-use crate::aws::words::{arguments, list, started, text};
-use crate::aws::{Aws, AwsError, Protocol, Repeat, Service};
+use crate::aws::{AwsError, AwsJob, Protocol, Repeat, Rights, Service, Spec, arguments, list, started, text};
 use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
 use crate::output;
-use crate::rights::Rights;
-
-const SERVICE: Service = Service { id: "BATCH", host: "batch", protocol: Protocol::Rest };
 
 /// What the names of jobs begin with: the task follows.
 const NAME: &str = "longhaul-";
@@ -49,27 +43,15 @@ impl BatchJobSpec {
 /// says how the job ended, and where its log is.
 ///
 /// Batch has no token for a start. The name of a job says which task it is for, so that it can be found.
-#[derive(Debug)]
-pub struct BatchJob {
-    aws: Arc<Aws>,
-    spec: BatchJobSpec,
-}
+pub type BatchJob = AwsJob<BatchJobSpec>;
 
-impl BatchJob {
-    /// Jobs of this definition in this queue.
-    #[must_use]
-    pub fn new(aws: Arc<Aws>, spec: BatchJobSpec) -> Self {
-        Self { aws, spec }
+impl Spec for BatchJobSpec {
+    const SERVICE: Service = Service { id: "BATCH", host: "batch", protocol: Protocol::Rest };
+
+    fn region(&self) -> Option<&str> {
+        let arn = self.job_queue.strip_prefix("arn:")?;
+        arn.split(':').nth(2).filter(|region| !region.is_empty())
     }
-
-    async fn call(&self, operation: &str, input: &Value, repeat: Repeat) -> Result<Value, AwsError> {
-        self.aws.call(&SERVICE, region_of(&self.spec.job_queue), operation, input, repeat).await
-    }
-}
-
-/// The region of an ARN.
-pub(crate) fn region_of(arn: &str) -> Option<&str> {
-    arn.strip_prefix("arn:").and_then(|rest| rest.split(':').nth(2)).filter(|region| !region.is_empty())
 }
 
 #[async_trait]
@@ -95,13 +77,13 @@ impl OutsideJob for BatchJob {
     async fn find(&self, key: &JobKey, _input: &Value) -> Result<Option<JobRef>, JobError> {
         let name = format!("{NAME}{}", key.task());
         let request = json!({"jobQueue": self.spec.job_queue, "filters": [{"name": "JOB_NAME", "values": [name]}]});
-        let answer = self.call("ListJobs", &request, Repeat::Yes).await.map_err(AwsError::later)?;
+        let answer = self.ask("ListJobs", &request).await?;
         let found = list(&answer, "/jobSummaryList").find(|job| text(job, "/jobName") == Some(name.as_str()));
         Ok(found.and_then(|job| text(job, "/jobId")).map(JobRef::new))
     }
 
     async fn poll(&self, job: &JobRef) -> Result<Poll, JobError> {
-        let answer = self.call("DescribeJobs", &json!({"jobs": [job]}), Repeat::Yes).await.map_err(AwsError::later)?;
+        let answer = self.ask("DescribeJobs", &json!({"jobs": [job]})).await?;
         let Some(described) = list(&answer, "/jobs").next() else {
             return Err(JobError::Refused(format!(
                 "Batch does not know the job {job} any more: it forgets them after 7 days"
@@ -133,6 +115,6 @@ impl OutsideJob for BatchJob {
     async fn stop(&self, job: &JobRef, why: &str) -> Result<(), JobError> {
         let request = json!({"jobId": job, "reason": output::cut(why)});
         // For a job that has ended, Batch does nothing.
-        self.call("TerminateJob", &request, Repeat::Yes).await.map(drop).map_err(AwsError::later)
+        self.ask("TerminateJob", &request).await.map(drop)
     }
 }

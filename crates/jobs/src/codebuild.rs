@@ -1,21 +1,11 @@
 //! Builds of AWS CodeBuild.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
-use crate::aws::words::{arguments, list, started, text};
-use crate::aws::{Aws, AwsError, Protocol, Repeat, Service};
+use crate::aws::{AwsJob, Protocol, Repeat, Rights, Service, Spec, arguments, list, started, text};
 use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
 use crate::output;
-use crate::rights::Rights;
-
-const SERVICE: Service = Service {
-    id: "CODEBUILD",
-    host: "codebuild",
-    protocol: Protocol::Json { content_type: "application/x-amz-json-1.1", target: "CodeBuild_20161006" },
-};
 
 /// The variable that says in a build which task it is for.
 const TASK: &str = "LONGHAUL_TASK";
@@ -46,23 +36,14 @@ impl CodeBuildSpec {
 ///
 /// CodeBuild recognises a repeated start for five minutes only, which is less than a crash may take. The newest 100
 /// builds of the project are searched for one whose answer was lost.
-#[derive(Debug)]
-pub struct CodeBuild {
-    aws: Arc<Aws>,
-    spec: CodeBuildSpec,
-}
+pub type CodeBuild = AwsJob<CodeBuildSpec>;
 
-impl CodeBuild {
-    /// Builds of this project.
-    #[must_use]
-    pub fn new(aws: Arc<Aws>, spec: CodeBuildSpec) -> Self {
-        Self { aws, spec }
-    }
-
-    async fn call(&self, operation: &str, input: &Value) -> Result<Value, AwsError> {
-        // The token makes a start the same for long enough.
-        self.aws.call(&SERVICE, None, operation, input, Repeat::Yes).await
-    }
+impl Spec for CodeBuildSpec {
+    const SERVICE: Service = Service {
+        id: "CODEBUILD",
+        host: "codebuild",
+        protocol: Protocol::Json { content_type: "application/x-amz-json-1.1", target: "CodeBuild_20161006" },
+    };
 }
 
 fn variable(name: &str, value: &str) -> Value {
@@ -77,7 +58,7 @@ impl OutsideJob for CodeBuild {
         let request = json!({
             "projectName": self.spec.project, "idempotencyToken": key.task(), "environmentVariablesOverride": variables,
         });
-        match self.call("StartBuild", &request).await {
+        match self.call("StartBuild", &request, Repeat::Yes).await {
             Ok(answer) => started("StartBuild", &answer, "/build/id").map(JobRef::new),
             // As many builds as the account may run.
             Err(error) if error.is("AccountLimitExceededException") => Err(error.into_not_now().of_start()),
@@ -91,12 +72,12 @@ impl OutsideJob for CodeBuild {
 
     async fn find(&self, key: &JobKey, _input: &Value) -> Result<Option<JobRef>, JobError> {
         let request = json!({"projectName": self.spec.project, "sortOrder": "DESCENDING"});
-        let listed = self.call("ListBuildsForProject", &request).await.map_err(AwsError::later)?;
+        let listed = self.ask("ListBuildsForProject", &request).await?;
         let ids: Vec<&Value> = list(&listed, "/ids").take(100).collect();
         if ids.is_empty() {
             return Ok(None);
         }
-        let builds = self.call("BatchGetBuilds", &json!({"ids": ids})).await.map_err(AwsError::later)?;
+        let builds = self.ask("BatchGetBuilds", &json!({"ids": ids})).await?;
         let is_ours = |build: &&Value| {
             list(build, "/environment/environmentVariables")
                 .any(|variable| text(variable, "/name") == Some(TASK) && text(variable, "/value") == Some(key.as_str()))
@@ -105,7 +86,7 @@ impl OutsideJob for CodeBuild {
     }
 
     async fn poll(&self, job: &JobRef) -> Result<Poll, JobError> {
-        let answer = self.call("BatchGetBuilds", &json!({"ids": [job]})).await.map_err(AwsError::later)?;
+        let answer = self.ask("BatchGetBuilds", &json!({"ids": [job]})).await?;
         let Some(build) = list(&answer, "/builds").next() else {
             return Err(JobError::Refused(format!("CodeBuild does not know the build {job} any more")));
         };
@@ -135,7 +116,7 @@ impl OutsideJob for CodeBuild {
     }
 
     async fn stop(&self, job: &JobRef, _why: &str) -> Result<(), JobError> {
-        match self.call("StopBuild", &json!({"id": job})).await {
+        match self.call("StopBuild", &json!({"id": job}), Repeat::Yes).await {
             Ok(_) => Ok(()),
             Err(error) if error.is("ResourceNotFoundException") => Ok(()),
             Err(error) => Err(error.later()),

@@ -1,24 +1,11 @@
 //! Tasks of Amazon ECS: containers that are run once.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use crate::aws::words::{arguments, list, text};
-use crate::aws::{Aws, AwsError, Protocol, Repeat, Service};
+use crate::aws::{AwsError, AwsJob, Protocol, Repeat, Rights, Service, Spec, arguments, list, text};
 use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
 use crate::output;
-use crate::rights::Rights;
-
-const SERVICE: Service = Service {
-    id: "ECS",
-    host: "ecs",
-    protocol: Protocol::Json {
-        content_type: "application/x-amz-json-1.1",
-        target: "AmazonEC2ContainerServiceV20141113",
-    },
-};
 
 /// What is run, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,24 +44,20 @@ impl EcsTaskSpec {
 /// result says how the containers ended.
 ///
 /// A start has a token, so that a repeated one is the same task.
-#[derive(Debug)]
-pub struct EcsTask {
-    aws: Arc<Aws>,
-    spec: EcsTaskSpec,
+pub type EcsTask = AwsJob<EcsTaskSpec>;
+
+impl Spec for EcsTaskSpec {
+    const SERVICE: Service = Service {
+        id: "ECS",
+        host: "ecs",
+        protocol: Protocol::Json {
+            content_type: "application/x-amz-json-1.1",
+            target: "AmazonEC2ContainerServiceV20141113",
+        },
+    };
 }
 
 impl EcsTask {
-    /// Tasks of this definition in this cluster.
-    #[must_use]
-    pub fn new(aws: Arc<Aws>, spec: EcsTaskSpec) -> Self {
-        Self { aws, spec }
-    }
-
-    async fn call(&self, operation: &str, input: &Value) -> Result<Value, AwsError> {
-        // The token makes a start the same.
-        self.aws.call(&SERVICE, None, operation, input, Repeat::Yes).await
-    }
-
     fn request(&self, key: &JobKey, input: &Value) -> Value {
         let mut variables: Vec<Value> =
             arguments(input).map(|(name, value)| json!({"name": name, "value": value})).collect();
@@ -94,10 +77,12 @@ impl EcsTask {
         }
         request
     }
+}
 
-    /// Starts it, or finds what the same start has started.
-    async fn run(&self, key: &JobKey, input: &Value) -> Result<JobRef, JobError> {
-        let answer = self.call("RunTask", &self.request(key, input)).await.map_err(AwsError::of_start)?;
+#[async_trait]
+impl OutsideJob for EcsTask {
+    async fn start(&self, key: &JobKey, input: &Value) -> Result<JobRef, JobError> {
+        let answer = self.call("RunTask", &self.request(key, input), Repeat::Yes).await.map_err(AwsError::of_start)?;
         if let Some(arn) = text(&answer, "/tasks/0/taskArn") {
             return Ok(JobRef::new(arn));
         }
@@ -106,13 +91,6 @@ impl EcsTask {
         // There is no room for it at the moment, or never.
         let may_be_later = reason.starts_with("RESOURCE:") || reason.contains("apacity");
         Err(if may_be_later { JobError::NotNow(words) } else { JobError::Refused(words) })
-    }
-}
-
-#[async_trait]
-impl OutsideJob for EcsTask {
-    async fn start(&self, key: &JobKey, input: &Value) -> Result<JobRef, JobError> {
-        self.run(key, input).await
     }
 
     fn again(&self) -> Again {
@@ -123,7 +101,7 @@ impl OutsideJob for EcsTask {
     async fn find(&self, key: &JobKey, _input: &Value) -> Result<Option<JobRef>, JobError> {
         for status in ["RUNNING", "STOPPED"] {
             let request = json!({"cluster": self.spec.cluster, "startedBy": key.task(), "desiredStatus": status});
-            let answer = self.call("ListTasks", &request).await.map_err(AwsError::later)?;
+            let answer = self.ask("ListTasks", &request).await?;
             if let Some(arn) = text(&answer, "/taskArns/0") {
                 return Ok(Some(JobRef::new(arn)));
             }
@@ -133,7 +111,7 @@ impl OutsideJob for EcsTask {
 
     async fn poll(&self, job: &JobRef) -> Result<Poll, JobError> {
         let request = json!({"cluster": self.spec.cluster, "tasks": [job]});
-        let answer = self.call("DescribeTasks", &request).await.map_err(AwsError::later)?;
+        let answer = self.ask("DescribeTasks", &request).await?;
         let Some(task) = list(&answer, "/tasks").next() else {
             return Err(JobError::Refused(format!(
                 "ECS does not know the task {job} any more: it forgets them an hour after their end"
@@ -169,7 +147,7 @@ impl OutsideJob for EcsTask {
     async fn stop(&self, job: &JobRef, why: &str) -> Result<(), JobError> {
         let reason: String = why.chars().take(255).collect();
         let request = json!({"cluster": self.spec.cluster, "task": job, "reason": reason});
-        match self.call("StopTask", &request).await {
+        match self.call("StopTask", &request, Repeat::Yes).await {
             Ok(_) => Ok(()),
             // It has ended and is forgotten.
             Err(error) if error.is("InvalidParameterException") => Ok(()),

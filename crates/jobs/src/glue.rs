@@ -1,21 +1,11 @@
 //! Runs of jobs of AWS Glue.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
-use crate::aws::words::{arguments, list, started, text};
-use crate::aws::{Aws, AwsError, Protocol, Repeat, Service};
+use crate::aws::{AwsJob, Protocol, Repeat, Rights, Service, Spec, arguments, list, started, text};
 use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
 use crate::output;
-use crate::rights::Rights;
-
-const SERVICE: Service = Service {
-    id: "GLUE",
-    host: "glue",
-    protocol: Protocol::Json { content_type: "application/x-amz-json-1.1", target: "AWSGlue" },
-};
 
 /// The argument that says in a run which task it is for.
 const TASK: &str = "--longhaul_task";
@@ -43,22 +33,14 @@ impl GlueJobSpec {
 /// says how the run ended.
 ///
 /// Glue has no token for a start. An argument of a run says which task it is for, so that it can be found.
-#[derive(Debug)]
-pub struct GlueJob {
-    aws: Arc<Aws>,
-    spec: GlueJobSpec,
-}
+pub type GlueJob = AwsJob<GlueJobSpec>;
 
-impl GlueJob {
-    /// Runs of this job.
-    #[must_use]
-    pub fn new(aws: Arc<Aws>, spec: GlueJobSpec) -> Self {
-        Self { aws, spec }
-    }
-
-    async fn call(&self, operation: &str, input: &Value, repeat: Repeat) -> Result<Value, AwsError> {
-        self.aws.call(&SERVICE, None, operation, input, repeat).await
-    }
+impl Spec for GlueJobSpec {
+    const SERVICE: Service = Service {
+        id: "GLUE",
+        host: "glue",
+        protocol: Protocol::Json { content_type: "application/x-amz-json-1.1", target: "AWSGlue" },
+    };
 }
 
 #[async_trait]
@@ -85,7 +67,7 @@ impl OutsideJob for GlueJob {
 
     async fn find(&self, key: &JobKey, _input: &Value) -> Result<Option<JobRef>, JobError> {
         let request = json!({"JobName": self.spec.job_name, "MaxResults": RUNS_SEARCHED});
-        let answer = self.call("GetJobRuns", &request, Repeat::Yes).await.map_err(AwsError::later)?;
+        let answer = self.ask("GetJobRuns", &request).await?;
         let is_ours = |run: &&Value| text(run, &format!("/Arguments/{TASK}")) == Some(key.as_str());
         Ok(list(&answer, "/JobRuns").find(is_ours).and_then(|run| text(run, "/Id")).map(JobRef::new))
     }
@@ -117,7 +99,7 @@ impl OutsideJob for GlueJob {
 
     async fn stop(&self, job: &JobRef, _why: &str) -> Result<(), JobError> {
         let request = json!({"JobName": self.spec.job_name, "JobRunIds": [job]});
-        let answer = self.call("BatchStopJobRun", &request, Repeat::Yes).await.map_err(AwsError::later)?;
+        let answer = self.ask("BatchStopJobRun", &request).await?;
         // It has ended if it is not stopped.
         match list(&answer, "/Errors").next() {
             None => Ok(()),

@@ -51,9 +51,6 @@ impl RequestKind {
 
 impl HttpRequest {
     /// A request with this URL, which may have placeholders after the host.
-    ///
-    /// # Errors
-    /// What is wrong with the URL.
     pub fn new(kind: RequestKind, method: Method, url: &str) -> Result<Self, String> {
         let template = template(kind, url)?;
         // Placeholders cannot choose the host: what is before the first is a whole origin.
@@ -74,9 +71,6 @@ impl HttpRequest {
     }
 
     /// The same with another header, which may have placeholders.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn header(mut self, kind: RequestKind, name: &str, value: &str) -> Result<Self, String> {
         let parsed = name.parse::<HeaderName>().map_err(|_wrong| "cannot be the name of a header".to_owned())?;
         if HeaderValue::from_str(value).is_err() {
@@ -87,9 +81,6 @@ impl HttpRequest {
     }
 
     /// The same with a JSON body, whose texts may have placeholders.
-    ///
-    /// # Errors
-    /// What is wrong with a text in it.
     pub fn body(self, kind: RequestKind, body: Value) -> Result<Self, String> {
         check_texts(kind, &body)?;
         Ok(Self { body: Some(body), ..self })

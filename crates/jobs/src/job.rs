@@ -28,9 +28,6 @@ pub trait OutsideJob: Send + Sync + 'static {
 
     /// The job that a start with this key and input began, if its answer was lost. `None` if there is none yet, or if
     /// the system has no way to find it.
-    ///
-    /// # Errors
-    /// [`JobError`]
     async fn find(&self, key: &JobKey, input: &Value) -> Result<Option<JobRef>, JobError>;
 
     /// Whether the system has a way to find a job. If so, a job that is not found is looked for again for some seconds.

@@ -36,8 +36,7 @@ pub(crate) fn too_large(job: &JobRef, bytes: Option<usize>) -> CallToolResult {
     let size = bytes.map_or_else(|| "too large to be read".to_owned(), |bytes| format!("{bytes} bytes long"));
     let words = format!(
         "the job has ended, but its output is {size}, and a result has {max} bytes at most: it is at {job}. Let the \
-         job \
-         write large outputs to a store, such as S3, and return their names"
+         job write large outputs to a store, such as S3, and return their names"
     );
     failed(&words, json!({"job": job, "outputBytes": bytes, "outputBytesMax": max}))
 }

@@ -6,10 +6,9 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::aws::{Aws, AwsError, Kind, Protocol, Repeat, Service};
+use crate::aws::{Aws, AwsError, Kind, Protocol, Repeat, Rights, Service};
 use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
 use crate::output;
-use crate::rights::Rights;
 
 const SERVICE: Service = Service {
     id: "SFN",
@@ -36,9 +35,6 @@ pub struct StateMachine {
 
 impl StateMachine {
     /// The state machine with this ARN, which may name a version or an alias.
-    ///
-    /// # Errors
-    /// What the ARN should be.
     pub fn of_arn(arn: &str) -> Result<Self, String> {
         let parts: Vec<&str> = arn.split(':').collect();
         let wrong = || {
@@ -168,8 +164,7 @@ impl OutsideJob for StepFunctions {
             let bytes = text.len();
             return Err(JobError::Refused(format!(
                 "the arguments have {bytes} bytes, and the input of an execution {INPUT_BYTES_MAX} at most: put what \
-                 is large \
-                 into a store, such as S3, and pass its name"
+                 is large into a store, such as S3, and pass its name"
             )));
         }
         self.check().await.or_else(|error| match error {
@@ -186,8 +181,7 @@ impl OutsideJob for StepFunctions {
                 Some(execution) => Ok(execution),
                 None => Err(JobError::Refused(format!(
                     "the execution {} was started by somebody else under this name: its input is not that of this \
-                     call. \
-                     Call again, which makes a new name",
+                     call. Call again, which makes a new name",
                     self.machine.execution(key.as_str())
                 ))),
             },

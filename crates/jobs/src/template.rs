@@ -26,7 +26,6 @@ pub(crate) enum Place {
     Input(String),
 }
 
-/// What is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known<'v> {
     pub(crate) id: Option<&'v str>,
@@ -60,7 +59,6 @@ impl Template {
         Ok(Self(pieces))
     }
 
-    /// The places in it.
     pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Place(place) => Some(place),

@@ -59,7 +59,6 @@ fn unanswered(error: reqwest::Error) -> JobError {
     if is_unsent { JobError::NotNow(why) } else { JobError::Unanswered(why) }
 }
 
-/// An error with its causes, in one line.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -50,7 +50,6 @@ use longhaul_lambda::{
 };
 use longhaul_settings::{Declared, Flags, Place, SettingsError, Values, table};
 
-use crate::exit::exit_code;
 use crate::settings::ProcessEnv;
 use crate::{OsIds, Server, SystemClock, ToolEnv, ToolError};
 
@@ -148,17 +147,11 @@ impl ApiFunction {
     }
 
     /// What tools read of their environment. Secrets are not there: this function has no permission to read them.
-    ///
-    /// # Errors
-    /// [`FunctionError::Settings`]
     pub fn tool_env(&self) -> Result<ToolEnv, FunctionError> {
         Ok(self.values.find(&table::TOOL_ENV)?.unwrap_or_default().into_iter().collect())
     }
 
     /// Answers requests with `server` until the sandbox ends.
-    ///
-    /// # Errors
-    /// [`FunctionError`], which says what to do.
     pub fn run(&self, server: &Server) -> Result<(), FunctionError> {
         let config = &self.config;
         start_logs(&config.common);
@@ -217,9 +210,6 @@ impl WorkerFunction {
 
     /// Runs the tools of `server` until the sandbox ends; or announces how their tasks ended, if the setting
     /// `event-bus` says that this function does that.
-    ///
-    /// # Errors
-    /// [`FunctionError`], which says what to do.
     pub fn run(&self, server: &Server) -> Result<(), FunctionError> {
         let config = &self.config;
         start_logs(&config.common);
@@ -257,6 +247,18 @@ fn read(place: Place, own: &[&'static dyn Declared]) -> Result<Values, SettingsE
 
 fn world() -> World {
     World { clock: Arc::new(SystemClock), ids: Arc::new(OsIds), environment: Arc::new(ProcessEnv) }
+}
+
+/// Prints why a function ended, with all causes, if it was not asked to.
+#[expect(clippy::print_stderr, reason = "this is the output of the program for who started it")]
+fn exit_code(end: Result<(), FunctionError>) -> ExitCode {
+    match end {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", with_causes(&error));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 #[cfg(test)]

@@ -75,8 +75,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "lambda")]
-mod exit;
-#[cfg(feature = "lambda")]
 pub mod lambda;
 #[cfg(feature = "local")]
 pub mod local;

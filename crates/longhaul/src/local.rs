@@ -46,7 +46,6 @@ mod http_server;
 mod logs;
 mod options;
 mod running;
-mod schedules;
 #[cfg(feature = "aws")]
 mod shared;
 mod storage;
@@ -97,17 +96,11 @@ pub fn main(server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
 /// Starts `server` and returns once it listens. A DynamoDB table or an SQS queue that cannot be used then is tried
 /// again and again: meanwhile the log says why, and `/readyz` that the server is not ready. Where it needs more file
 /// descriptors for its connections, it raises the limit of the process, as far as that may be done.
-///
-/// # Errors
-/// [`ServeError`], which says what to do.
 pub async fn start(server: &Server, options: &Options) -> Result<Running, ServeError> {
     Running::start(server, options).await
 }
 
 /// [`start`] on your own store and queue. The options `db`, `store` and `queue` are ignored.
-///
-/// # Errors
-/// [`ServeError`], which says what to do.
 pub async fn start_on(server: &Server, backend: Backend, options: &Options) -> Result<Running, ServeError> {
     Running::start_on(server, backend, options).await
 }
@@ -119,18 +112,12 @@ pub async fn start_on(server: &Server, backend: Backend, options: &Options) -> R
 /// Once the server listens, it prints on standard output what a user needs: the URLs of the endpoint and of the
 /// console, how a client is configured, how many tools there are, and where tasks are kept. Then `ready` is called with
 /// the address.
-///
-/// # Errors
-/// [`ServeError`], which says what to do.
 pub async fn serve(server: Server, options: Options, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
     until_stopped(start(&server, &options).await?, ready).await;
     Ok(())
 }
 
 /// [`serve`] on your own store and queue. The options `db`, `store` and `queue` are ignored.
-///
-/// # Errors
-/// [`ServeError`], which says what to do.
 pub async fn serve_on(
     server: Server,
     backend: Backend,
@@ -142,9 +129,6 @@ pub async fn serve_on(
 }
 
 /// [`serve`] in its own runtime, with logs: for a program that reads its options itself. The log has the address.
-///
-/// # Errors
-/// [`ServeError`], which says what to do.
 pub fn run(server: Server, options: Options) -> Result<(), ServeError> {
     init_logs(&options)?;
     run_with(server, options, |address| tracing::info!(%address, "serving MCP on POST /mcp"))
@@ -152,9 +136,6 @@ pub fn run(server: Server, options: Options) -> Result<(), ServeError> {
 
 /// [`run`] for a program that starts logging itself, and wants to know the address. Call it last: it does not wait for
 /// a tool that keeps computing after all others have stopped.
-///
-/// # Errors
-/// [`ServeError`], which says what to do.
 pub fn run_with(server: Server, options: Options, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
     let served = runtime.block_on(serve(server, options, ready));

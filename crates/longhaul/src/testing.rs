@@ -70,12 +70,9 @@ use serde_json::Value;
 use crate::Server;
 
 mod call;
-mod cleanups;
 mod client;
 mod error;
 mod everywhere;
-mod one_tool;
-mod order;
 mod run;
 mod running;
 mod script;
@@ -88,13 +85,13 @@ pub use running::{Question, Running, State};
 
 /// Tests of the tools of `handler`. Each of them is a task, which may take a year.
 pub fn server<H: ServerHandler + Clone>(handler: H) -> TestServer {
-    TestServer::with_any_tool(Server::new(move || handler.clone()))
+    TestServer { server: Server::new(move || handler.clone()), any_tool: true }
 }
 
 /// Tests of the tools of `server`, under their policies.
 #[must_use]
 pub fn of(server: &Server) -> TestServer {
-    TestServer::with_policies(server.clone())
+    TestServer { server: server.clone(), any_tool: false }
 }
 
 /// A call of `run` as the tool of a task: for tests of a single function, without a server around it.
@@ -121,7 +118,7 @@ where
     F: Fn(TaskContext) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output: IntoCallToolResult> + Send + 'static,
 {
-    server(one_tool::OneTool(run)).call(one_tool::NAME, Value::Object(serde_json::Map::new()))
+    server(call::OneTool(run)).call(call::NAME, Value::Object(serde_json::Map::new()))
 }
 
 /// Runs a call once as it is, and then once for each moment at which its process can die: before a step, after its work

@@ -48,20 +48,15 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// Where secrets are read from.
-pub trait SecretSource {
-    /// The text of the secret that `source` names, such as `env:NAME` or `file:PATH`.
-    ///
-    /// # Errors
-    /// Why there is none, in words that follow its place, and say nothing about what is in it.
-    fn secret(&self, source: &str) -> Result<String, String>;
-}
+/// The text of the secret that a source such as `env:NAME` or `file:PATH` names; or why there is none, in words that
+/// follow its place, and say nothing about what is in it.
+pub type Secrets<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 /// The endpoints in `text`, which is JSON.
 ///
 /// # Errors
 /// [`ConfigError`], with all that is wrong.
-pub fn read(text: &str, secrets: &dyn SecretSource, reach: Reach) -> Result<Endpoints, ConfigError> {
+pub fn read(text: &str, secrets: Secrets<'_>, reach: Reach) -> Result<Endpoints, ConfigError> {
     Reader { secrets: Some(secrets), reach, faults: Vec::new(), sources: BTreeSet::new() }
         .read(text)
         .map(|(read, _)| read)
@@ -78,7 +73,7 @@ pub fn read_without_secrets(text: &str, reach: Reach) -> Result<(Endpoints, BTre
 
 struct Reader<'a> {
     /// None if secrets are not read.
-    secrets: Option<&'a dyn SecretSource>,
+    secrets: Option<Secrets<'a>>,
     reach: Reach,
     faults: Vec<Fault>,
     /// Where the secrets are.
@@ -87,7 +82,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(mut self, text: &str) -> Result<(Endpoints, BTreeSet<String>), ConfigError> {
-        let endpoints = self.endpoints(text);
+        let endpoints = self.endpoints(text).unwrap_or_default();
         if self.faults.is_empty() {
             Ok((Endpoints::new(endpoints), self.sources))
         } else {
@@ -99,19 +94,20 @@ impl Reader<'_> {
         self.faults.push(Fault { pointer: pointer.to_owned(), why: why.into() });
     }
 
-    fn endpoints(&mut self, text: &str) -> Vec<Endpoint> {
-        let config = match serde_json::from_str::<Value>(text) {
-            Ok(config) => config,
-            Err(error) => {
-                self.fault("", format!("is not JSON: {error}"));
-                return Vec::new();
-            }
-        };
-        let Some(config) = self.object(&config, "", &["endpoints"]) else { return Vec::new() };
-        let Some(Value::Array(list)) = config.get("endpoints") else {
-            self.fault("/endpoints", "must be a list of objects");
-            return Vec::new();
-        };
+    /// What was found; if that is nothing, there is a fault at this place.
+    fn must<T>(&mut self, found: Option<T>, at: &str, why: impl Into<String>) -> Option<T> {
+        if found.is_none() {
+            self.fault(at, why);
+        }
+        found
+    }
+
+    fn endpoints(&mut self, text: &str) -> Option<Vec<Endpoint>> {
+        let config = serde_json::from_str::<Value>(text);
+        let config = config.map_err(|error| self.fault("", format!("is not JSON: {error}"))).ok()?;
+        let fields = self.object(&config, "", &["endpoints"])?;
+        let list = fields.get("endpoints").and_then(Value::as_array);
+        let list = self.must(list, "/endpoints", "must be a list of objects")?;
         if list.len() > ENDPOINTS_MAX {
             self.fault("/endpoints", format!("has {} endpoints; at most {ENDPOINTS_MAX} are allowed", list.len()));
         }
@@ -125,7 +121,7 @@ impl Reader<'_> {
             }
             endpoints.push(endpoint);
         }
-        endpoints
+        Some(endpoints)
     }
 
     fn endpoint(&mut self, value: &Value, at: &str) -> Option<Endpoint> {
@@ -135,13 +131,8 @@ impl Reader<'_> {
         let events = self.events(fields.get("events"), &format!("{at}/events"));
         let tools = self.tools(fields.get("tools"), &format!("{at}/tools"));
         let secrets = self.secrets(fields.get("secrets"), &format!("{at}/secrets"));
-        let revision = match fields.get("revision") {
-            None => Some(1),
-            Some(value) => value.as_u64(),
-        };
-        if revision.is_none() {
-            self.fault(&format!("{at}/revision"), "must be a whole number");
-        }
+        let revision = fields.get("revision").map_or(Some(1), Value::as_u64);
+        let revision = self.must(revision, &format!("{at}/revision"), "must be a whole number");
         Some(Endpoint {
             name: name?,
             url: url?,
@@ -153,10 +144,7 @@ impl Reader<'_> {
     }
 
     fn object<'v>(&mut self, value: &'v Value, at: &str, known: &[&str]) -> Option<&'v Map<String, Value>> {
-        let Value::Object(fields) = value else {
-            self.fault(at, "must be an object");
-            return None;
-        };
+        let fields = self.must(value.as_object(), at, "must be an object")?;
         for name in fields.keys().filter(|name| !known.contains(&name.as_str())) {
             let escaped = name.replace('~', "~0").replace('/', "~1");
             self.fault(&format!("{at}/{escaped}"), format!("is not known: there is {}", known.join(", ")));
@@ -169,26 +157,15 @@ impl Reader<'_> {
             let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
             (1..=NAME_BYTES_MAX).contains(&text.len()) && text.chars().all(is_allowed)
         };
-        let name = value.and_then(Value::as_str).filter(|text| is_name(text));
-        if name.is_none() {
-            self.fault(at, format!("must be 1 to {NAME_BYTES_MAX} letters, digits, `-`, `_` and `.`"));
-        }
-        name.map(str::to_owned)
+        let name = value.and_then(Value::as_str).filter(|text| is_name(text)).map(str::to_owned);
+        self.must(name, at, format!("must be 1 to {NAME_BYTES_MAX} letters, digits, `-`, `_` and `.`"))
     }
 
     fn url(&mut self, value: Option<&Value>, at: &str) -> Option<Url> {
-        let Some(text) = value.and_then(Value::as_str) else {
-            self.fault(at, "must be a URL");
-            return None;
-        };
+        let text = self.must(value.and_then(Value::as_str), at, "must be a URL")?;
         let checked = Url::parse(text).map_err(|_error| "is not a URL");
-        match checked.and_then(|url| self.reach.check(&url).map(|()| url)) {
-            Ok(url) => Some(url),
-            Err(why) => {
-                self.fault(at, why);
-                None
-            }
-        }
+        let checked = checked.and_then(|url| self.reach.check(&url).map(|()| url));
+        checked.map_err(|why| self.fault(at, why)).ok()
     }
 
     /// All that ends, unless something else is said.
@@ -202,35 +179,26 @@ impl Reader<'_> {
         };
         let event = |value: &Value| NotificationKind::ALL.into_iter().find(|event| value == event.as_str());
         let events = value.as_array().and_then(|list| list.iter().map(event).collect::<Option<BTreeSet<_>>>());
-        let events = events.filter(|events| !events.is_empty());
-        if events.is_none() {
-            let all = NotificationKind::ALL.map(NotificationKind::as_str).join(", ");
-            self.fault(at, format!("must be a list of at least one of {all}"));
-        }
-        events
+        let all = NotificationKind::ALL.map(NotificationKind::as_str).join(", ");
+        self.must(events.filter(|events| !events.is_empty()), at, format!("must be a list of at least one of {all}"))
     }
 
     fn tools(&mut self, value: Option<&Value>, at: &str) -> Option<Vec<String>> {
         let Some(value) = value else { return Some(Vec::new()) };
-        let tools = self.texts(value).filter(|tools| (1..=TOOLS_MAX).contains(&tools.len()));
-        if tools.is_none() {
-            let why = format!("must be a list of 1 to {TOOLS_MAX} names of tools, in which `*` stands for anything");
-            self.fault(at, why);
-        }
-        tools
+        let tools = texts(value).filter(|tools| (1..=TOOLS_MAX).contains(&tools.len()));
+        let why = format!("must be a list of 1 to {TOOLS_MAX} names of tools, in which `*` stands for anything");
+        self.must(tools, at, why)
     }
 
     fn secrets(&mut self, value: Option<&Value>, at: &str) -> Option<Vec<Secret>> {
-        let sources = value.and_then(|value| self.texts(value));
-        let Some(sources) = sources.filter(|sources| (1..=SECRETS_MAX).contains(&sources.len())) else {
-            self.fault(at, "must be a list of one source of a secret, or of two while one replaces the other");
-            return None;
-        };
+        let sources = value.and_then(texts).filter(|sources| (1..=SECRETS_MAX).contains(&sources.len()));
+        let why = "must be a list of one source of a secret, or of two while one replaces the other";
+        let sources = self.must(sources, at, why)?;
         self.sources.extend(sources.iter().cloned());
-        let Some(source_of_secrets) = self.secrets else { return Some(Vec::new()) };
+        let Some(secret_of) = self.secrets else { return Some(Vec::new()) };
         let mut secrets = Vec::new();
         for (number, source) in sources.iter().enumerate() {
-            let read = source_of_secrets.secret(source);
+            let read = secret_of(source);
             match read.and_then(|text| Secret::parse(&text).map_err(|invalid| invalid.to_string())) {
                 Ok(secret) => secrets.push(secret),
                 Err(why) => self.fault(&format!("{at}/{number}"), why),
@@ -238,10 +206,10 @@ impl Reader<'_> {
         }
         (secrets.len() == sources.len()).then_some(secrets)
     }
+}
 
-    fn texts(&self, value: &Value) -> Option<Vec<String>> {
-        value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
-    }
+fn texts(value: &Value) -> Option<Vec<String>> {
+    value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
 #[cfg(test)]
@@ -252,20 +220,16 @@ mod tests {
 
     const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-    struct Fixed;
-
-    impl SecretSource for Fixed {
-        fn secret(&self, source: &str) -> Result<String, String> {
-            match source {
-                "env:GOOD" => Ok(SECRET.to_owned()),
-                "env:BAD" => Ok("password".to_owned()),
-                _ => Err("cannot be read".to_owned()),
-            }
+    fn fixed(source: &str) -> Result<String, String> {
+        match source {
+            "env:GOOD" => Ok(SECRET.to_owned()),
+            "env:BAD" => Ok("password".to_owned()),
+            _ => Err("cannot be read".to_owned()),
         }
     }
 
     fn faults(config: &Value) -> Vec<String> {
-        match read(&config.to_string(), &Fixed, Reach::Public) {
+        match read(&config.to_string(), &fixed, Reach::Public) {
             Ok(_) => Vec::new(),
             Err(error) => error.faults.into_iter().map(|fault| fault.pointer).collect(),
         }
@@ -280,7 +244,7 @@ mod tests {
     #[test]
     fn an_endpoint_needs_a_name_a_url_and_a_secret() {
         let text = with("revision", json!(1)).to_string();
-        let endpoints = read(&text, &Fixed, Reach::Public).unwrap();
+        let endpoints = read(&text, &fixed, Reach::Public).unwrap();
         let endpoint = endpoints.named("ops").unwrap();
         assert_eq!(endpoint.events.len(), 3, "all ends");
         assert!(endpoint.tools.is_empty(), "all tools");
@@ -324,13 +288,13 @@ mod tests {
         }
         assert_eq!(faults(&json!([])), [""]);
         assert_eq!(faults(&json!({"endpoints": {}})), ["/endpoints"]);
-        assert_eq!(read("{", &Fixed, Reach::Public).unwrap_err().faults[0].pointer, "");
+        assert_eq!(read("{", &fixed, Reach::Public).unwrap_err().faults[0].pointer, "");
     }
 
     #[test]
     fn all_mistakes_are_named_at_once_and_no_secret_is() {
         let config = json!({"endpoints": [{"name": "", "url": "", "secrets": ["env:BAD"]}, 7]});
-        let error = read(&config.to_string(), &Fixed, Reach::Public).unwrap_err();
+        let error = read(&config.to_string(), &fixed, Reach::Public).unwrap_err();
         assert_eq!(error.faults.len(), 4, "{error}");
         assert!(!error.to_string().contains("password"), "{error}");
     }

@@ -8,23 +8,15 @@
 
 mod config;
 mod endpoint;
-mod event;
-mod gone;
 mod payload;
-mod permits;
 mod reach;
 mod runner;
-mod schedule;
 mod secret;
 mod sender;
-mod signature;
-mod webhook_deliveries;
 
-pub use config::{ConfigError, Fault, SecretSource, read, read_without_secrets};
+pub use config::{ConfigError, Fault, Secrets, read, read_without_secrets};
 pub use endpoint::{Endpoint, Endpoints};
-pub use event::{EVENT_SOURCE, detail, detail_type};
-pub use payload::{details, payload};
-pub use reach::Reach;
+pub use payload::{EVENT_SOURCE, detail, detail_type, details, payload};
+pub use reach::{Reach, client_within, is_out_of_reach};
 pub use runner::WebhookDeliveryRunner;
-pub use secret::{InvalidSecret, Secret};
-pub use signature::signatures;
+pub use secret::{InvalidSecret, Secret, signatures};

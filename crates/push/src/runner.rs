@@ -1,19 +1,21 @@
-//! Runs webhook deliveries; leaves all other tasks to the server's own tools.
+//! Webhook deliveries: what they are made with, and what runs them; all other tasks are left to the server's own tools.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use longhaul_core::{Progress, ResultKind};
-use longhaul_engine::{Attempt, AttemptEnd, Cleaned, Driven, Ended, Engine, Every, ToolRunner};
+use longhaul_core::ports::Left;
+use longhaul_core::{Identity, MailboxId, Notification, OwnerId, Policy, Progress, RequestedTerms, ResultKind, Terms};
+use longhaul_engine::{
+    Attempt, AttemptEnd, Cleaned, CollectError, Driven, Ended, Engine, Every, LeaveError, ToolRunner,
+    WebhookDeliveries, WebhookDelivery,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::permits::Permits;
-use crate::schedule::{PAUSES_MS, pause_ms};
-use crate::sender::{Answer, Sender, Sent};
-use crate::webhook_deliveries::{Arguments, Told};
-use crate::{Endpoint, Endpoints, Reach, gone, payload};
+use crate::sender::{Answer, PAUSES_MS, RUN_MS_MAX, Sender, Sent, pause_ms};
+use crate::{Endpoint, Endpoints, Reach, payload};
 
 /// How long a webhook delivery waits, without a worker, when its endpoint is told as much as it may be.
 const FULL_PAUSE: Duration = Duration::from_secs(2);
@@ -103,13 +105,13 @@ impl WebhookDeliveryRunner {
     /// The text of a [`Try`]; `None` if the endpoint is told as much at the moment as it may be.
     async fn try_once(&self, endpoint: &Endpoint, id: &str, body: &str) -> Result<Option<String>, NotTried> {
         let Some(_permit) = self.permits.take(&endpoint.name) else { return Ok(None) };
-        let outcome = if gone::is_off(&self.engine, endpoint).await? {
+        let outcome = if is_off(&self.engine, endpoint).await? {
             Try::Off
         } else {
             let at = self.engine.ports().clock.now();
             let answer = self.sender.send(endpoint, Sent { id, body, at }).await;
             if answer.is_gone() {
-                gone::switch_off(&self.engine, endpoint).await?;
+                switch_off(&self.engine, endpoint).await?;
             }
             match answer {
                 Answer::Status { .. } if answer.is_gone() => Try::Off,
@@ -157,4 +159,151 @@ fn untold(why: &str) -> AttemptEnd {
 fn failed(message: &str) -> AttemptEnd {
     let detail = json!({"code": -32603, "message": message}).to_string();
     AttemptEnd::Failed { message: message.to_owned(), detail }
+}
+
+/// How long it is shown how a webhook delivery went.
+const RETENTION_MS: u64 = 6 * 60 * 60 * 1_000;
+
+/// How many attempts in a row may die without a try on record.
+const FAILURES_MAX: u32 = 20;
+
+/// The request of a webhook delivery. It has the form of a call, so that whatever shows calls shows it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Told {
+    arguments: Arguments,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Arguments {
+    endpoint: String,
+    #[serde(rename = "announcement")]
+    notification: Notification,
+}
+
+impl WebhookDeliveries for Endpoints {
+    fn of(&self, notification: &Notification) -> Vec<WebhookDelivery> {
+        let wanted = self.iter().filter(|endpoint| endpoint.wants(notification));
+        wanted.filter_map(|endpoint| webhook_delivery(&endpoint.name, notification)).collect()
+    }
+}
+
+fn webhook_delivery(endpoint: &str, notification: &Notification) -> Option<WebhookDelivery> {
+    let arguments = Arguments { endpoint: endpoint.to_owned(), notification: notification.clone() };
+    // Nothing in it can fail to be written.
+    let request = serde_json::to_string(&Told { arguments }).ok()?;
+    let policy = Policy {
+        run_ms_max: RUN_MS_MAX,
+        retention_ms: RETENTION_MS,
+        ttl_ms: 0,
+        ttl_ms_max: 0,
+        poll_ms: None,
+        consecutive_failures_max: FAILURES_MAX,
+    };
+    let terms = Terms::negotiate(&policy, RequestedTerms::default());
+    Some(WebhookDelivery { endpoint: endpoint.to_owned(), request, terms })
+}
+
+/// How long it is on record: ten years.
+const OFF_MS: u64 = 10 * 366 * 24 * 60 * 60 * 1_000;
+
+/// Whose mailboxes these are: no caller's.
+fn owner() -> OwnerId {
+    OwnerId::of(Identity::Verified { issuer: "longhaul", subject: "webhooks", tenant: "" })
+}
+
+/// An endpoint with another URL, or another revision, is another one.
+fn mailbox(endpoint: &Endpoint) -> MailboxId {
+    let revision = endpoint.revision.to_be_bytes();
+    MailboxId::of(&[b"switched off", endpoint.name.as_bytes(), endpoint.url.as_str().as_bytes(), &revision])
+}
+
+/// Whether the endpoint has switched itself off.
+async fn is_off(engine: &Engine, endpoint: &Endpoint) -> Result<bool, CollectError> {
+    Ok(engine.collect(&owner(), &mailbox(endpoint)).await?.is_some())
+}
+
+async fn switch_off(engine: &Engine, endpoint: &Endpoint) -> Result<(), LeaveError> {
+    let expires_at = engine.ports().clock.now().plus_ms(OFF_MS);
+    match engine.leave(&owner(), &mailbox(endpoint), "410", expires_at).await? {
+        Left::First => {
+            tracing::warn!(endpoint = endpoint.name, "an endpoint answered 410: it is switched off");
+        }
+        Left::Earlier(_) => {}
+    }
+    Ok(())
+}
+
+/// Requests to one endpoint at a time.
+const OPEN_MAX: usize = 4;
+
+/// The open requests of each endpoint.
+#[derive(Clone, Debug, Default)]
+struct Permits(Arc<Mutex<HashMap<String, usize>>>);
+
+/// One open request; over when it is dropped.
+#[derive(Debug)]
+struct Permit {
+    of: Permits,
+    endpoint: String,
+}
+
+impl Permits {
+    /// A permit for one more request, if there is one.
+    fn take(&self, endpoint: &str) -> Option<Permit> {
+        let mut open = self.lock();
+        let count = open.entry(endpoint.to_owned()).or_default();
+        if *count >= OPEN_MAX {
+            return None;
+        }
+        *count += 1;
+        drop(open);
+        Some(Permit { of: self.clone(), endpoint: endpoint.to_owned() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(count) = self.of.lock().get_mut(&self.endpoint) {
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_endpoint_has_its_own_permits_and_gets_them_back() {
+        let permits = Permits::default();
+        let mut taken: Vec<Permit> = (0..OPEN_MAX).filter_map(|_| permits.take("a")).collect();
+        assert_eq!(taken.len(), OPEN_MAX);
+        assert!(permits.take("a").is_none());
+        assert!(permits.take("b").is_some());
+        taken.pop();
+        assert!(permits.take("a").is_some());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a failed test panics")]
+
+    use super::*;
+
+    /// Tasks of an earlier version have this request.
+    #[test]
+    fn a_stored_request_keeps_the_names_of_its_members() {
+        let task = r#"{"owner":"6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d","id":"01a21703-721d-78cc-a93e-83715983777e"}"#;
+        let stored = format!(
+            r#"{{"arguments":{{"endpoint":"ops","announcement":{{"task":{task},"what":"failed","attempt":3,"at":1795682439116,"tool":"countdown","message":"no retries are left"}}}}}}"#
+        );
+        let read: Told = serde_json::from_str(&stored).unwrap();
+        assert_eq!((read.arguments.endpoint.as_str(), read.arguments.notification.attempt), ("ops", 3));
+        assert_eq!(serde_json::to_string(&read).unwrap(), stored);
+    }
 }

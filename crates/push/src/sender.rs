@@ -1,16 +1,13 @@
-//! One request to an endpoint.
+//! One request to an endpoint, and when an endpoint is told again that could not be told.
 
-use std::error::Error as _;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use longhaul_core::Timestamp;
-use reqwest::redirect::Policy;
+use longhaul_core::{IdSource, Timestamp};
 use reqwest::{Client, StatusCode};
 
-use crate::reach::{CheckedResolver, OutOfReach};
-use crate::schedule::retry_after_ms;
+use crate::reach::{client_within, is_out_of_reach};
 use crate::{Endpoint, Reach, signatures};
 
 /// How long one request may take, with the connection and the head of the answer.
@@ -24,7 +21,6 @@ pub(crate) struct Sender {
     client: Arc<OnceLock<Client>>,
 }
 
-/// What is sent.
 #[derive(Clone, Copy)]
 pub(crate) struct Sent<'a> {
     pub(crate) id: &'a str,
@@ -62,15 +58,10 @@ impl Sender {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let built = Client::builder()
-            .redirect(Policy::none())
-            .no_proxy()
-            .referer(false)
-            .dns_resolver(Arc::new(CheckedResolver(self.reach)))
+        // The bodies of answers are not read, so that connections cannot be used again.
+        let built = client_within(self.reach.allowed())
             .timeout(Duration::from_secs(REQUEST_S))
-            // The bodies of answers are not read, so that connections cannot be used again.
             .pool_max_idle_per_host(0)
-            .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
             .build()?;
         Ok(self.client.get_or_init(|| built))
     }
@@ -100,12 +91,96 @@ impl Sender {
 
 /// Why there is no answer, in words that say nothing about the network that the server is in.
 fn why(error: &reqwest::Error) -> &'static str {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if error.is::<OutOfReach>() {
-            return "the endpoint's host has an address that is not public";
-        }
-        cause = error.source();
+    if is_out_of_reach(error) {
+        return "the endpoint's host has an address that is not public";
     }
     if error.is_timeout() { "the endpoint did not answer within 20 seconds" } else { "the endpoint cannot be reached" }
+}
+
+const MINUTE_MS: u64 = 60_000;
+const HOUR_MS: u64 = 60 * MINUTE_MS;
+
+/// The pauses before each try, as Standard Webhooks proposes them.
+pub(crate) const PAUSES_MS: [u64; 10] = [
+    0,
+    5_000,
+    5 * MINUTE_MS,
+    30 * MINUTE_MS,
+    2 * HOUR_MS,
+    5 * HOUR_MS,
+    10 * HOUR_MS,
+    14 * HOUR_MS,
+    20 * HOUR_MS,
+    24 * HOUR_MS,
+];
+
+/// The longest time that an endpoint may ask for with `Retry-After`.
+const RETRY_AFTER_MS_MAX: u64 = HOUR_MS;
+
+/// How long an endpoint is told at most: all pauses with all that is added to them, and some time for each try.
+pub(crate) const RUN_MS_MAX: u64 = 90 * HOUR_MS;
+
+/// A pause is longer by up to this part of it, so that those who failed at the same time do not all come back at the
+/// same time.
+const JITTER_PART: u64 = 10;
+
+/// How long to wait before a try: what the schedule says, or what the endpoint asked for if that is longer.
+pub(crate) fn pause_ms(scheduled_ms: u64, retry_after_ms: Option<u64>, ids: &dyn IdSource) -> u64 {
+    let asked_ms = retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MS_MAX);
+    let pause_ms = scheduled_ms.max(asked_ms);
+    pause_ms + ids.up_to(pause_ms / JITTER_PART)
+}
+
+/// What `Retry-After` asks for: seconds, or a date.
+fn retry_after_ms(header: &str, now: Timestamp) -> Option<u64> {
+    if let Ok(seconds) = header.trim().parse::<u64>() {
+        return Some(seconds.saturating_mul(1_000));
+    }
+    let date = httpdate::parse_http_date(header.trim()).ok()?;
+    let ms = date.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis();
+    Some(Timestamp::from_ms(u64::try_from(ms).ok()?).since_ms(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Most;
+
+    impl IdSource for Most {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill(0xff);
+        }
+
+        fn up_to(&self, max: u64) -> u64 {
+            max
+        }
+    }
+
+    #[test]
+    fn all_tries_fit_into_the_longest_run() {
+        let pauses: u64 = PAUSES_MS.iter().skip(1).map(|ms| pause_ms(*ms, Some(u64::MAX), &Most)).sum();
+        let tries = PAUSES_MS.len() as u64 * MINUTE_MS;
+        assert!(pauses + tries < RUN_MS_MAX, "{} h", pauses / HOUR_MS);
+    }
+
+    #[test]
+    fn an_endpoint_may_ask_for_a_longer_pause_but_not_for_any() {
+        let pause = |scheduled, asked| pause_ms(scheduled, asked, &longhaul_testkit::SeededIds::new(1));
+        assert!((5_000..=5_500).contains(&pause(5_000, None)));
+        assert!((5_000..=5_500).contains(&pause(5_000, Some(1_000))));
+        assert!((60_000..=66_000).contains(&pause(5_000, Some(60_000))));
+        assert!((HOUR_MS..=HOUR_MS + HOUR_MS / 10).contains(&pause(5_000, Some(u64::MAX))));
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = Timestamp::from_ms(1_445_412_480_000);
+        assert_eq!(retry_after_ms("120", now), Some(120_000));
+        assert_eq!(retry_after_ms(" 0 ", now), Some(0));
+        assert_eq!(retry_after_ms("Wed, 21 Oct 2015 07:28:30 GMT", now), Some(30_000));
+        assert_eq!(retry_after_ms("Wed, 21 Oct 2015 07:00:00 GMT", now), Some(0), "that is over");
+        assert_eq!(retry_after_ms("soon", now), None);
+        assert_eq!(retry_after_ms("99999999999999999999", now), None);
+    }
 }

@@ -224,7 +224,7 @@ impl Bridge {
             return Ok(());
         }
         let message = self.session.began_with().ok_or(Error::SessionGone)?;
-        let Reply { session, content } = self.raw.post(message.text.clone(), HeaderMap::new()).await?;
+        let Reply { session, content, .. } = self.raw.post(message.text.clone(), HeaderMap::new()).await?;
         let answer = answer_in(&message, content).await?;
         if answer.get("result").is_none() {
             return Err(Error::SessionGone);
@@ -262,18 +262,9 @@ impl Bridge {
     }
 
     async fn pass_batch(&self, message: &Message) -> Result<(), Error> {
-        let mut events = match self.raw.post(message.text.clone(), self.session.headers().0).await?.content {
-            Content::Nothing => return Ok(()),
-            Content::Message(text) => {
-                self.output.message(&text).await;
-                return Ok(());
-            }
-            Content::Events(events) => events,
-        };
-        while let Some(event) = events.next().await? {
-            if let Some(text) = event.data {
-                self.output.message(&text).await;
-            }
+        let mut content = self.raw.post(message.text.clone(), self.session.headers().0).await?.content;
+        while let Some(text) = content.next().await? {
+            self.output.message(&text).await;
         }
         Ok(())
     }
@@ -327,14 +318,9 @@ impl Bridge {
 }
 
 /// The answer to a request of the bridge's own; null if there is none.
-pub(super) async fn answer_in(message: &Message, content: Content) -> Result<Value, Error> {
-    let mut events = match content {
-        Content::Nothing => return Ok(Value::Null),
-        Content::Message(text) => return Ok(serde_json::from_str(&text).unwrap_or_default()),
-        Content::Events(events) => events,
-    };
-    while let Some(event) = events.next().await? {
-        let value: Value = event.data.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+pub(super) async fn answer_in(message: &Message, mut content: Content) -> Result<Value, Error> {
+    while let Some(text) = content.next().await? {
+        let value: Value = serde_json::from_str(&text).unwrap_or_default();
         if message.is_answered_by(&value) {
             return Ok(value);
         }

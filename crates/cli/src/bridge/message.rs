@@ -1,4 +1,7 @@
-//! What the bridge has to know of a message that a client wrote: who answers it, and what its headers say.
+//! What the bridge has to know of a message that a client wrote: who answers it, and what its headers say; and of the
+//! session that it belongs to, for the servers that want one.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use longhaul_client::encoded;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -33,20 +36,16 @@ pub(super) struct Message {
     value: Value,
 }
 
-/// What a message is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It is answered.
     Request,
-    /// It is not: a notification, or an answer to the server.
+    /// It is not answered: a notification, or an answer to the server.
     OneWay,
     /// Several of them in one: so does revision `2025-03-26`.
     Batch,
 }
 
 impl Message {
-    /// # Errors
-    /// What is wrong with the line, for whoever wrote it.
     pub(super) fn read(line: Vec<u8>) -> Result<Self, String> {
         let text = String::from_utf8(line).map_err(|error| error.to_string())?;
         let value: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
@@ -110,6 +109,50 @@ impl Message {
     /// Whether `text` answers this request: a result or an error with its id, and no request of the server.
     pub(super) fn is_answered_by(&self, answer: &Value) -> bool {
         answer.get("method").is_none() && answer.get("id") == self.value.get("id")
+    }
+}
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+/// The present session with the server, if there is one.
+#[derive(Default)]
+pub(super) struct Session(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// The client's `initialize`, to begin again with when the server has forgotten the session.
+    began_with: Option<Message>,
+    /// How often one has begun.
+    number: u64,
+    headers: HeaderMap,
+}
+
+impl Session {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what the server has answered to `initialize`.
+    pub(super) fn begin(&self, request: &Message, id: Option<&HeaderValue>, answer: &Value) {
+        let Some(revision) = answer["result"]["protocolVersion"].as_str() else { return };
+        let mut headers = HeaderMap::new();
+        headers.extend(HeaderValue::from_str(revision).ok().map(|revision| (VERSION, revision)));
+        headers.extend(id.map(|id| (SESSION, id.clone())));
+        let mut state = self.state();
+        state.began_with = Some(request.clone());
+        state.number += 1;
+        state.headers = headers;
+    }
+
+    /// The headers of requests in it, and its number.
+    pub(super) fn headers(&self) -> (HeaderMap, u64) {
+        let state = self.state();
+        (state.headers.clone(), state.number)
+    }
+
+    pub(super) fn began_with(&self) -> Option<Message> {
+        self.state().began_with.clone()
     }
 }
 

@@ -21,7 +21,6 @@ const PAGES_MAX: usize = 100;
 /// The error of a request whose headers do not say what it says.
 const HEADER_MISMATCH: i64 = -32020;
 
-/// The tools that are known.
 #[derive(Default)]
 pub(super) struct Tools(Mutex<HashMap<String, Known>>);
 
@@ -54,7 +53,6 @@ impl Tools {
         name_of(call).and_then(|name| known.get(name)).is_some_and(|known| known.may_be_repeated)
     }
 
-    /// The headers for the arguments of a call.
     pub(super) fn headers(&self, call: &Message) -> HeaderMap {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut headers = HeaderMap::new();

@@ -22,7 +22,6 @@ const OVER_SOON: Duration = Duration::from_secs(30);
 pub(crate) struct Bearer {
     server: Url,
     place: Place,
-    /// How to log in.
     how: String,
 }
 

@@ -34,9 +34,6 @@ impl From<AuthError> for Failed {
 }
 
 /// A client of the authorization server that a server names, and what that says about itself.
-///
-/// # Errors
-/// If there is none, or one that cannot be believed.
 pub(super) async fn discover(
     server: &Url,
     challenge: Option<&str>,

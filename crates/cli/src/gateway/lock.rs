@@ -8,10 +8,9 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
-use longhaul::settings::ProcessEnv;
-use longhaul_gateway::{Config, Lock};
+use longhaul_gateway::Lock;
 
-use super::{from_file, read_lock, refuse, threads};
+use super::{config, parse, read_lock, refuse, threads};
 
 /// Asks every server for its tools, prompts and resources, and writes them to a file. A gateway with `--lock` shows
 /// these and no others, and starts without its servers.
@@ -34,16 +33,11 @@ struct Arguments {
 
 /// Does it. The first of `args` is the verb.
 pub(super) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
-    let arguments = match Arguments::try_parse_from(args) {
+    let arguments: Arguments = match parse(args) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // 2 for mistakes, 0 for help.
-            let code = u8::try_from(error.exit_code()).unwrap_or(2);
-            error.print()?;
-            return Ok(ExitCode::from(code));
-        }
+        Err(code) => return Ok(code),
     };
-    let config = match config(&arguments) {
+    let config = match config(arguments.config.as_deref(), &arguments.command, BTreeMap::new()) {
         Ok(config) => config,
         Err(why) => return Ok(refuse(&why)),
     };
@@ -63,17 +57,6 @@ pub(super) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
     };
     let diff = old.map(|old| old.diff(&lock)).unwrap_or_default();
     if arguments.check { check(&file, &diff) } else { write(&file, &lock, &diff) }
-}
-
-fn config(arguments: &Arguments) -> Result<Config, String> {
-    match (&arguments.config, arguments.command.split_first()) {
-        (Some(file), None) => from_file(file),
-        (None, Some((program, args))) => {
-            Ok(Config::command(program, args.iter().cloned(), BTreeMap::new(), &ProcessEnv))
-        }
-        (None, None) => Err("name the servers with `--config FILE`, or one by the command after `--`".to_owned()),
-        (Some(_), Some(_)) => Err("there is both `--config` and a command after `--`: leave out one".to_owned()),
-    }
 }
 
 fn file(arguments: &Arguments) -> PathBuf {

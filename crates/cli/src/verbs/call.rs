@@ -1,28 +1,26 @@
-//! `longhaul call` and `longhaul again`.
-
-use std::fmt::Write;
+//! `longhaul tools`, `longhaul call` and `longhaul again`.
 
 use longhaul_client::{Call, Called, Client, Error, Listener, Progress, Question, Target, Task, Tool};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::ends::{end, finish};
-use super::{come_back, not_found, tools};
+use super::{come_back, not_found};
 use crate::args::{Global, How};
-use crate::arguments;
+use crate::arguments::{self, meant};
 use crate::exit::{Exit, Stop};
 use crate::follow::{Follower, ask, interval, over};
 use crate::form::Asked;
-use crate::out;
+use crate::out::{self, block, line};
 use crate::record::{Entry, Record};
+use crate::render::signature;
 use crate::screen::{Screen, View};
 use crate::server::{connect, target};
 
-/// Calls a tool.
-pub(super) async fn run(global: &Global, tool: &str, given: &[String], how: &How) -> Result<Exit, Stop> {
+pub(super) async fn call(global: &Global, tool: &str, given: &[String], how: &How) -> Result<Exit, Stop> {
     let target = target(global)?;
     let client = connect(&target, None).await?;
     let tools = client.tools().await?;
-    let listed = tools::find(&tools, tool)?;
+    let listed = find(&tools, tool)?;
     let arguments = arguments::read(given, listed.schema()).map_err(Stop::usage)?;
     make(global, &target, client, listed, arguments, how).await
 }
@@ -36,7 +34,7 @@ pub(super) async fn again(global: &Global, id: &str, how: &How) -> Result<Exit, 
         Some(_) | None => shown_by_server(&client, id).await?,
     };
     let tools = client.tools().await?;
-    make(global, &target, client, tools::find(&tools, &tool)?, arguments, how).await
+    make(global, &target, client, find(&tools, &tool)?, arguments, how).await
 }
 
 /// What a task was called with that this machine did not begin, or whose arguments were too large to be remembered.
@@ -109,12 +107,12 @@ fn remember(target: &Target, client: &Client, call: &Call, task: &Task) {
 async fn follow(global: &Global, client: &Client, task: &Task, how: &How, screen: Screen) -> Result<Exit, Stop> {
     if how.detach {
         if let Some(message) = task.message.as_deref().filter(|_| how.is_later()) {
-            out::say(&out::line(message));
+            out::say(&line(message));
         }
         if global.json {
             out::json(&Value::Object(task.raw.clone()));
         } else {
-            out::result(&out::line(&task.id));
+            out::result(&line(&task.id));
         }
         return Ok(Exit::Well);
     }
@@ -128,10 +126,7 @@ async fn follow(global: &Global, client: &Client, task: &Task, how: &How, screen
 fn new_key() -> Result<String, Stop> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| Stop::new(Exit::Unexpected, error.to_string()))?;
-    Ok(bytes.iter().fold("longhaul-".to_owned(), |mut key, byte| {
-        let _infallible = write!(key, "{byte:02x}");
-        key
-    }))
+    Ok(format!("longhaul-{:032x}", u128::from_be_bytes(bytes)))
 }
 
 /// A call that has not been answered yet, as its user sees it.
@@ -160,4 +155,40 @@ impl Listener for Shown {
             Asked::CannotAsk => None,
         }
     }
+}
+
+/// Lists the tools, or shows one.
+pub(super) async fn tools(global: &Global, name: Option<&str>) -> Result<Exit, Stop> {
+    let client = connect(&target(global)?, None).await?;
+    let tools = client.tools().await?;
+    client.close().await;
+    match name {
+        Some(name) => show(global, find(&tools, name)?),
+        None if global.json => {
+            out::json(&json!({"tools": tools.iter().map(|tool| &tool.raw).collect::<Vec<&Value>>()}))
+        }
+        None => tools.iter().for_each(list),
+    }
+    Ok(Exit::Well)
+}
+
+fn find<'t>(tools: &'t [Tool], name: &str) -> Result<&'t Tool, Stop> {
+    let known = || tools.iter().map(|tool| &tool.name);
+    let missing = || Stop::usage(format!("there is no tool `{name}`{}", meant(name, known())));
+    tools.iter().find(|tool| tool.name == name).ok_or_else(missing)
+}
+
+fn list(tool: &Tool) {
+    out::result(&signature(tool));
+    if let Some(first) = tool.description().lines().next() {
+        out::result(&format!("    {}", line(first)));
+    }
+}
+
+fn show(global: &Global, tool: &Tool) {
+    if global.json {
+        return out::json(&tool.raw);
+    }
+    out::result(&format!("{}\n\n{}\n", signature(tool), block(tool.description())));
+    out::result(&format!("{:#}", tool.schema()));
 }

@@ -14,7 +14,7 @@ use crate::follow::{back_off, interval};
 use crate::out::{self, line};
 use crate::record::{Entry, Record};
 use crate::server::{connect, target};
-use crate::{clock, inspected, render};
+use crate::{clock, render};
 
 /// Of a server without a list, so many tasks are asked for.
 const ASKED_MAX: usize = 50;
@@ -40,7 +40,6 @@ impl Seen {
     }
 }
 
-/// Lists the tasks once.
 pub(super) async fn list(global: &Global, filter: &TaskFilter) -> Result<Exit, Stop> {
     let target = target(global)?;
     let client = connect(&target, None).await?;
@@ -158,7 +157,7 @@ pub(super) async fn inspect(global: &Global, id: &str) -> Result<Exit, Stop> {
         out::json(&shown);
     } else {
         let task = render::task(&task, known.as_ref().map(|entry| entry.tool.as_str()));
-        out::result(&format!("{task}\n{}", inspected::text(&shown)));
+        out::result(&format!("{task}\n{}", render::record(&shown)));
     }
     Ok(Exit::Well)
 }

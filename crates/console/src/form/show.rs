@@ -1,13 +1,12 @@
 //! Forms as HTML.
 
 use longhaul_client::form::{Choice, Field, Kind, type_of};
+use longhaul_client::text::{block, line};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use super::entry::Entry;
-use super::{FieldError, Form, Prefill, WHOLE, post_name};
+use super::{Entry, FieldError, Form, Prefill, WHOLE, post_name};
 use crate::pages::parts;
-use crate::text::{block, line};
 
 /// Characters that are shown of a field's name or title.
 const TITLE_MAX: usize = 200;
@@ -26,7 +25,6 @@ struct Shown<'a> {
     field: &'a Field,
     id: String,
     name: String,
-    /// What is in it.
     texts: Vec<String>,
     wrong: Option<&'a str>,
     help: Vec<String>,

@@ -1,5 +1,6 @@
 //! What people do to tasks: cancel them, or make the same calls again.
 
+use longhaul_client::text::{count, line};
 use longhaul_client::{Call, Called, Error};
 use maud::{Markup, html};
 
@@ -9,7 +10,6 @@ use crate::guard::random;
 use crate::page::Page;
 use crate::posted::Posted;
 use crate::problem::Problem;
-use crate::text::{count, line};
 
 /// Tasks that one form may name.
 const TASKS_MAX: usize = 200;
@@ -60,19 +60,16 @@ pub(super) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Prob
             Ok(Done::To(link("task", &[("id", id), ("did", "cancelled")])))
         }
         (Some("again"), [id]) => again(ask, id, posted.value("key")).await,
-        (Some("cancel"), ids) => {
+        (Some(what @ ("cancel" | "again")), ids) => {
             let mut all = All::default();
             for id in ids {
-                all.count(id, cancel(ask, id).await);
+                let done = match what {
+                    "cancel" => cancel(ask, id).await,
+                    _ => again(ask, id, posted.value("key")).await.map(drop),
+                };
+                all.count(id, done);
             }
-            Ok(all.done("cancelled"))
-        }
-        (Some("again"), ids) => {
-            let mut all = All::default();
-            for id in ids {
-                all.count(id, again(ask, id, posted.value("key")).await.map(drop));
-            }
-            Ok(all.done("again"))
+            Ok(all.done(if what == "cancel" { "cancelled" } else { what }))
         }
         _ => Err(Problem::not_found("The console does no such thing.")),
     }

@@ -1,5 +1,6 @@
 //! Health: what runs, what waits, and what failed, as far as the list of tasks and their records tell.
 
+use longhaul_client::text::{count, line};
 use longhaul_client::{Status, Task};
 use maud::{Markup, html};
 use serde_json::Value;
@@ -10,7 +11,6 @@ use crate::clock::{in_words_ms, time_of_day};
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::source::{Filter, Listed, Row, created_ms, updated_ms};
-use crate::text::{count, line};
 
 /// The records of so many unfinished tasks are read: the newest ones.
 const RECORDS_MAX: usize = 20;
@@ -24,7 +24,6 @@ const PIECE_MS: i64 = 300_000;
 /// So many of the tasks that wait longest are named.
 const OLDEST_MAX: usize = 5;
 
-/// The page.
 pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     let listed = ask.source().tasks(&Filter::default()).await?;
     let attempts = attempts(ask, &listed.rows).await;
@@ -182,9 +181,8 @@ fn computed(listed: &Listed, attempts: &Attempts) -> Markup {
         p class="dim computed" {
             @let newest = if listed.newest.is_some() { "newest " } else { "" };
             "Computed from the " (newest) (count(listed.rows.len(), "task", "tasks")) " that the server lists for this \
-                caller \
-             now: those of other callers, and those that have expired, are not among them. A task's last change stands \
-             for the moment of its end. "
+                caller now: those of other callers, and those that have expired, are not among them. A task's last \
+                change stands for the moment of its end. "
             @if attempts.looked_at < attempts.working {
                 "Whether an attempt runs was looked up for " (attempts.looked_at) " of " (attempts.working) " tasks \
                     that are \

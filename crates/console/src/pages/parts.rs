@@ -1,11 +1,11 @@
 //! What several pages show in the same way.
 
+use longhaul_client::text::{block, line};
 use longhaul_client::{Progress, Status, Task};
 use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::clock;
-use crate::text::{block, line};
 
 /// Characters of JSON or text that a page shows of one value.
 const VALUE_MAX: usize = 32 << 10;
@@ -15,7 +15,6 @@ pub(crate) fn status(status: Status) -> Markup {
     html! { span class={ "status " (status.name()) } { (words(status)) } }
 }
 
-/// A status in words.
 pub(crate) const fn words(status: Status) -> &'static str {
     match status {
         Status::Working => "working",

@@ -3,6 +3,7 @@
 use futures::stream::{self, StreamExt};
 use http::StatusCode;
 use longhaul_client::form::{About, accept, decline};
+use longhaul_client::text::{block, count, line};
 use longhaul_client::{Error, Question, Status, Task};
 use maud::{Markup, html};
 use serde_json::json;
@@ -14,7 +15,6 @@ use crate::page::Page;
 use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::source::{Filter, updated_ms};
-use crate::text::{block, count, line};
 
 /// The name of this page.
 const NAME: &str = "questions";
@@ -136,7 +136,6 @@ fn question(
     }
 }
 
-/// A form that answers a question, or declines to.
 fn act_form(ask: &PageRequest, asking: &Asking, question: &Question, fields: &Markup, answer: &str) -> Markup {
     html! {
         form class="form" method="post" action=(ask.link_with(&[])) novalidate {

@@ -1,6 +1,7 @@
 //! The list of tasks: by status, tool, age and text, and what is done to those that are ticked.
 
 use longhaul_client::Status;
+use longhaul_client::text::{count, is_plain, line};
 use maud::{Markup, html};
 
 use super::{acts, parts};
@@ -8,7 +9,6 @@ use crate::ask::{PageRequest, link, link_to_task};
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::source::{Filter, Listed, Row, created_ms, updated_ms};
-use crate::text::{count, is_plain, line};
 
 /// Tasks on a page.
 const PAGE: usize = 50;
@@ -30,7 +30,6 @@ const AGES: [(&str, i64, &str); 4] = [
     ("7d", 604_800_000, "the last 7 days"),
 ];
 
-/// The list.
 pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     let listed = ask.source().tasks(&filter(ask)).await?;
     let page = Page::new("Tasks").still("filters", filters(ask, &listed)).live("list", list(ask, &listed));

@@ -1,7 +1,7 @@
 //! The tools of the server, each with a form to call it.
 
 use http::StatusCode;
-use longhaul_client::form::{resolved, type_of};
+use longhaul_client::text::{block, count, line};
 use longhaul_client::{Call, Called, Error, Tool};
 use maud::{Markup, html};
 use serde_json::Value;
@@ -13,7 +13,6 @@ use crate::guard::random;
 use crate::page::Page;
 use crate::posted::Posted;
 use crate::problem::Problem;
-use crate::text::{block, count, line};
 
 /// The name of this page.
 const NAME: &str = "tools";
@@ -61,25 +60,16 @@ fn listed(tools: &[Tool]) -> Page {
                 li class="card" {
                     h2 { a href=(link(NAME, &[("tool", &tool.name)])) { (line(&tool.name, NAME_MAX)) } }
                     p { (line(tool.description(), SHORT_MAX)) }
-                    p class="dim" { (arguments(tool)) }
+                    @let arguments = tool.arguments();
+                    p class="dim" {
+                        @if arguments.is_empty() { "no arguments" } @else { (line(&arguments, SHORT_MAX)) }
+                    }
                 }
             }
         }
         @if tools.len() > TOOLS_MAX { p { "The first " (TOOLS_MAX) " are shown." } }
     };
     Page::new("Tools").still("tools", rows)
-}
-
-/// For example `seconds: number, steps?: integer`.
-fn arguments(tool: &Tool) -> String {
-    let schema = tool.schema();
-    let required = schema["required"].as_array();
-    let argument = |(name, property): (&String, &Value)| {
-        let mark = if required.is_some_and(|all| all.iter().any(|one| one == name)) { "" } else { "?" };
-        format!("{name}{mark}: {}", type_of(resolved(property, schema)).unwrap_or("any"))
-    };
-    let all: Vec<String> = schema["properties"].as_object().into_iter().flatten().map(argument).collect();
-    if all.is_empty() { "no arguments".to_owned() } else { line(&all.join(", "), SHORT_MAX) }
 }
 
 fn shown(

@@ -45,9 +45,6 @@ impl Remote {
     }
 
     /// That of the server which listens at this address of this machine.
-    ///
-    /// # Errors
-    /// If no URL can name the address.
     pub fn at(address: SocketAddr) -> std::io::Result<Self> {
         let url = Url::parse(&format!("http://{address}/mcp")).map_err(std::io::Error::other)?;
         Ok(Self::new(Target::new(url)))

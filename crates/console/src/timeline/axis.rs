@@ -26,11 +26,9 @@ struct Piece {
     width: f64,
 }
 
-/// The axis.
 #[derive(Debug)]
 pub(crate) struct Axis {
     pieces: Vec<Piece>,
-    /// The waits that are folded.
     folded: Vec<Wait>,
 }
 

@@ -1,11 +1,11 @@
 //! What happened to a task, as a picture of one size, however much that was.
 
+use longhaul_client::text::{count, line};
 use maud::{Markup, html};
 
 use super::axis::{Axis, WIDTH};
 use super::{Attempt, End, Entry, Timeline, Wait};
 use crate::clock::{day_and_minute, exact_ms, in_words_ms, time_of_day};
-use crate::text::{count, line};
 
 /// Up to so many entries are drawn each for itself, and more of them as columns.
 const ENTRIES_MAX: usize = 400;
@@ -22,7 +22,6 @@ const MOMENTS_MAX: usize = 8;
 /// Longer than that, and moments need their day.
 const DAY_MS: i64 = 72_000_000;
 
-/// The picture.
 pub(crate) fn picture(timeline: &Timeline, axis: &Axis, said: &str) -> Markup {
     let waits = timeline.waits().into_iter().filter(|wait| axis.x(wait.to_ms) - axis.x(wait.from_ms) >= SEEN_MIN);
     let height = if timeline.entries.is_empty() { 60 } else { 92 };

@@ -31,7 +31,7 @@ pub(super) fn shown(tools: &[Tool], server: &Server) -> (Vec<Shown>, Vec<Problem
     for fold in &folds {
         if let Some(fold) = fold.fold.as_ref().filter(|fold| shown.iter().any(|other| other.name == fold.name)) {
             let what = format!("`{}` is another tool of `{}`: choose another name", fold.name, server.name);
-            problems.push(Problem::Fold { place: format!("{}/name", fold.place), what });
+            problems.push(Problem::Entry { place: format!("{}/name", fold.place), what });
         }
     }
     if problems.is_empty() {
@@ -40,7 +40,6 @@ pub(super) fn shown(tools: &[Tool], server: &Server) -> (Vec<Shown>, Vec<Problem
     (shown, problems)
 }
 
-/// The tool that a fold makes.
 fn one(fold: &Fold, tools: &[Tool]) -> Option<Shown> {
     let find = |name: &str| tools.iter().find(|tool| tool.name == name);
     let mut tool = find(&fold.start)?.clone();
@@ -55,14 +54,14 @@ fn faults(fold: &Fold, tools: &[Tool]) -> Vec<Problem> {
         let Some(tool) = tools.iter().find(|tool| tool.name == name) else {
             let names = tools.iter().map(|tool| &*tool.name);
             let what = format!("`{name}` {}", unknown(name, names));
-            problems.push(Problem::Fold { place: format!("{}/{member}", fold.place), what });
+            problems.push(Problem::Entry { place: format!("{}/{member}", fold.place), what });
             continue;
         };
         let arguments = tool.input_schema.get("properties").and_then(serde_json::Value::as_object);
         if let Some(arguments) = arguments.filter(|known| member != "start" && !known.contains_key(&fold.id_argument)) {
             let what = unknown(&fold.id_argument, arguments.keys().map(String::as_str));
             let what = format!("the argument `{}` of `{name}` {what}", fold.id_argument);
-            problems.push(Problem::Fold { place: format!("{}/idArgument", fold.place), what });
+            problems.push(Problem::Entry { place: format!("{}/idArgument", fold.place), what });
         }
     }
     problems

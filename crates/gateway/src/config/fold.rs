@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::outside::required;
-use super::read::is_of_names;
-use super::reader::{Members, Node, Reader};
+use super::reader::{Members, Node, Reader, is_of_names};
 
 /// Tools of a server that are shown as one durable tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +68,6 @@ impl Pointer {
         &self.0
     }
 
-    /// What it leads to.
     pub(crate) fn find<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         value.pointer(&self.0)
     }
@@ -81,7 +78,6 @@ impl Pointer {
     }
 }
 
-/// The member `fold` of a server.
 pub(super) fn folds(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Vec<Fold> {
     let Some(node) = members.find("fold") else { return Vec::new() };
     let Some(list) = node.value.as_array() else {
@@ -103,33 +99,19 @@ pub(super) fn folds(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Vec<F
 /// One of them; `None` if it has mistakes.
 fn fold(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Fold> {
     let mut members = reader.members(node)?;
-    let name = required(reader, &mut members, "name", Reader::text);
+    let [name, start, status] = ["name", "start", "status"].map(|key| members.required(reader, key, Reader::text));
     if name.as_ref().is_some_and(|name| name.is_empty() || !name.chars().all(is_of_names)) {
         let what = "cannot be the name of a tool: use letters, digits, `_`, `-` and `.`";
-        reader.fault(&format!("{}/name", node.pointer), what);
+        reader.fault(&members.pointer("name"), what);
     }
-    let start = required(reader, &mut members, "start", Reader::text);
-    let status = required(reader, &mut members, "status", Reader::text);
-    let stop = members.find("stop").and_then(|node| reader.text(&node));
-    let result = members.find("result").and_then(|node| reader.text(&node));
-    let id = required(reader, &mut members, "id", pointer);
-    let id_argument = members.find("idArgument").and_then(|node| reader.text(&node));
-    let state = required(reader, &mut members, "state", pointer);
-    let done = required(reader, &mut members, "done", states);
-    let failed = members.find("failed").and_then(|node| states(reader, &node)).unwrap_or_default();
-    if let Some(both) = done.iter().flatten().find(|state| failed.contains(state)) {
-        reader.fault(&format!("{}/failed", node.pointer), format!("`{both}` is also in `done`"));
-    }
-    let every = members.find("every").and_then(|node| {
-        let time = reader.duration(&node)?;
-        if time.is_zero() {
-            reader.fault(&node.pointer, "leaves no pause: name a time above 0");
-        }
-        Some(time)
-    });
-    let mut optional = |key| members.find(key).and_then(|node| pointer(reader, &node));
-    let progress =
-        ProgressPointers { done: optional("progress"), total: optional("total"), message: optional("message") };
+    let [stop, result, id_argument] =
+        ["stop", "result", "idArgument"].map(|key| members.optional(reader, key, Reader::text));
+    let [id, state] = ["id", "state"].map(|key| members.required(reader, key, pointer));
+    let (done, failed) = states(reader, &mut members);
+    let every =
+        members.optional(reader, "every", |reader, node| reader.positive(node, "leaves no pause: name a time above 0"));
+    let [of_done, total, message] = ["progress", "total", "message"].map(|key| members.optional(reader, key, pointer));
+    let progress = ProgressPointers { done: of_done, total, message };
     reader.refuse_unknown(&members);
     let id = id?;
     Some(Fold {
@@ -154,12 +136,18 @@ pub(super) fn pointer(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Pointe
     reader.read(node, Pointer::new(text))
 }
 
-pub(super) fn states(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Vec<String>> {
-    let states = reader.texts(node)?;
-    if states.is_empty() {
-        reader.fault(&node.pointer, "names no state");
+/// The states in which a job is done, and those in which it has failed.
+pub(super) fn states(reader: &mut Reader<'_>, members: &mut Members<'_>) -> (Option<Vec<String>>, Vec<String>) {
+    fn named(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Vec<String>> {
+        let states = reader.texts(node)?;
+        reader.read(node, if states.is_empty() { Err("names no state".to_owned()) } else { Ok(states) })
     }
-    Some(states)
+    let done = members.required(reader, "done", named);
+    let failed = members.optional(reader, "failed", named).unwrap_or_default();
+    if let Some(both) = done.iter().flatten().find(|state| failed.contains(state)) {
+        reader.fault(&members.pointer("failed"), format!("`{both}` is also in `done`"));
+    }
+    (done, failed)
 }
 
 #[cfg(test)]

@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use longhaul_jobs::{BatchJobSpec, CodeBuildSpec, EcsTaskSpec, GlueJobSpec, HttpJobSpec, Rights, StateMachine};
 use rmcp::model::JsonObject;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
-use super::read::{is_of_names, terms};
-use super::reader::{Members, Node, Reader, unknown};
+use super::reader::{Members, Node, Reader, is_of_names, unknown};
 use super::terms::{Durable, Terms};
 
 mod http;
 
-/// An entry that is an outside job.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OutsideJob {
     /// Where it is in the configuration, as a JSON pointer.
@@ -57,7 +55,6 @@ impl Kind {
     }
 }
 
-/// How an entry of each kind is read.
 type Read = fn(&mut Reader<'_>, &mut Members<'_>) -> Option<Kind>;
 
 const KINDS: [(&str, Read); 6] = [
@@ -93,18 +90,20 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
         reader.fault(&kind.pointer, format!("`{word}` {}", unknown(word, KINDS.iter().map(|(known, _)| *known))));
         return None;
     };
-    let description = required(reader, &mut members, "description", Reader::text);
-    let title = members.find("title").and_then(|node| reader.text(&node));
-    let input_schema = members.find("inputSchema").map(|node| schema(reader, &node));
-    let output_schema = members.find("outputSchema").map(|node| schema(reader, &node));
-    let terms = terms(reader, &mut members);
+    let description = members.required(reader, "description", Reader::text);
+    let title = members.optional(reader, "title", Reader::text);
+    // The schema of arguments that nobody describes.
+    let any = Map::from_iter([("type".to_owned(), "object".into())]);
+    let input_schema = members.find("inputSchema").map_or(Some(any), |node| schema(reader, &node));
+    let output_schema = members.optional(reader, "outputSchema", schema);
+    let terms = Terms::read(reader, &mut members);
     if terms.durable == Some(Durable::Never) {
         let what = "`never` is for tools that are quick: a job needs a task. Leave it out, or write \"always\" or \
                     \"required\"";
-        reader.fault(&format!("{}/task", node.pointer), what);
+        reader.fault(&members.pointer("task"), what);
     }
-    let poll_every = members.find("pollEvery").and_then(|node| {
-        let every = reader.duration(&node)?;
+    let poll_every = members.optional(reader, "pollEvery", |reader, node| {
+        let every = reader.duration(node)?;
         if every < crate::limits::POLL_EVERY_LEAST {
             let least = crate::limits::POLL_EVERY_LEAST.as_millis();
             reader.fault(&node.pointer, format!("is too often: at least \"{least}ms\""));
@@ -123,8 +122,8 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
         name: name.to_owned(),
         title,
         description: description?,
-        input_schema: input_schema.unwrap_or_else(|| Some(any_object()))?,
-        output_schema: output_schema.flatten(),
+        input_schema: input_schema?,
+        output_schema,
         terms,
         poll_every,
         kind,
@@ -132,7 +131,7 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
 }
 
 fn state_machine(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind> {
-    let machine = required(reader, members, "stateMachine", |reader, node| {
+    let machine = members.required(reader, "stateMachine", |reader, node| {
         let arn = reader.text(node)?;
         reader.read(node, StateMachine::of_arn(&arn))
     });
@@ -140,24 +139,21 @@ fn state_machine(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<K
 }
 
 fn batch_job(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind> {
-    let job_queue = required(reader, members, "jobQueue", name);
-    let job_definition = required(reader, members, "jobDefinition", name);
+    let [job_queue, job_definition] = ["jobQueue", "jobDefinition"].map(|key| members.required(reader, key, name));
     Some(Kind::Batch(BatchJobSpec { job_queue: job_queue?, job_definition: job_definition? }))
 }
 
 fn build(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind> {
-    let project = required(reader, members, "project", name)?;
-    Some(Kind::CodeBuild(CodeBuildSpec { project }))
+    members.required(reader, "project", name).map(|project| Kind::CodeBuild(CodeBuildSpec { project }))
 }
 
 fn ecs_task(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind> {
-    let cluster = required(reader, members, "cluster", name);
-    let task_definition = required(reader, members, "taskDefinition", name);
-    let container = required(reader, members, "container", name);
-    let mut list = |key| members.find(key).and_then(|node| reader.texts(&node)).unwrap_or_default();
-    let (subnets, security_groups, roles) = (list("subnets"), list("securityGroups"), list("roles"));
+    let [cluster, task_definition, container] =
+        ["cluster", "taskDefinition", "container"].map(|key| members.required(reader, key, name));
+    let [subnets, security_groups, roles] = ["subnets", "securityGroups", "roles"]
+        .map(|key| members.optional(reader, key, Reader::texts).unwrap_or_default());
     if subnets.is_empty() && !security_groups.is_empty() {
-        reader.fault(&format!("{}/securityGroups", members.node.pointer), "needs `subnets` too");
+        reader.fault(&members.pointer("securityGroups"), "needs `subnets` too");
     }
     Some(Kind::Ecs(EcsTaskSpec {
         cluster: cluster?,
@@ -170,8 +166,7 @@ fn ecs_task(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind> 
 }
 
 fn glue_job(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind> {
-    let job_name = required(reader, members, "jobName", name)?;
-    Some(Kind::Glue(GlueJobSpec { job_name }))
+    members.required(reader, "jobName", name).map(|job_name| Kind::Glue(GlueJobSpec { job_name }))
 }
 
 /// A name of something at AWS, which also becomes part of an ARN: there, `*` would be any.
@@ -186,12 +181,6 @@ fn name(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<String> {
     reader.read(node, read)
 }
 
-/// The schema of arguments that nobody describes.
-fn any_object() -> JsonObject {
-    let schema = json!({"type": "object"});
-    schema.as_object().cloned().unwrap_or_default()
-}
-
 /// Whether it is a schema that can be used is checked when the gateway starts.
 fn schema(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<JsonObject> {
     let schema = node.value.as_object().filter(|schema| schema.get("type").and_then(Value::as_str) == Some("object"));
@@ -199,19 +188,4 @@ fn schema(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<JsonObject> {
         reader.fault(&node.pointer, "must be a JSON schema of type \"object\"");
     }
     schema.cloned()
-}
-
-pub(super) fn required<'e, T>(
-    reader: &mut Reader<'e>,
-    members: &mut Members<'_>,
-    key: &'static str,
-    read: impl FnOnce(&mut Reader<'e>, &Node<'_>) -> Option<T>,
-) -> Option<T> {
-    match members.find(key) {
-        Some(node) => read(reader, &node),
-        None => {
-            reader.fault(&members.node.pointer, format!("it has no `{key}`"));
-            None
-        }
-    }
 }

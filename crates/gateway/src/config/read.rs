@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use longhaul::settings::EnvSource;
@@ -10,15 +11,14 @@ use url::Url;
 
 use super::comments::without_comments;
 use super::fold::folds;
-use super::life::{Life, concurrency};
 use super::outside::{self, OutsideJob};
-use super::reader::{Members, Node, NotSet, Reader, unknown};
-use super::terms::{Durable, Repeat, Terms};
-use super::{Config, ConfigError, Headers, Pattern, Server, environment};
+use super::reader::{Members, Node, NotSet, Reader, is_of_names, unknown};
+use super::terms::{Pattern, Terms};
+use super::{Config, ConfigError, Headers, Server, environment};
 use crate::limits;
 use crate::upstream::http::Endpoint;
 use crate::upstream::process::Launch;
-use crate::upstream::{Lifecycle, Target};
+use crate::upstream::{Keeping, Lifecycle, Target};
 
 /// Members of servers that clients use for themselves.
 const OF_CLIENTS: [&str; 10] = [
@@ -101,14 +101,13 @@ fn check_names(reader: &mut Reader<'_>, servers: &[Server], jobs: &[OutsideJob])
     if servers.len() > limits::SERVERS_MAX {
         reader.fault("", format!("names {} servers; {} at most can be used", servers.len(), limits::SERVERS_MAX));
     }
-    for (index, server) in servers.iter().enumerate() {
-        if servers.iter().take(index).any(|other| other.name == server.name) {
-            reader.fault(&format!("/servers/{}", server.name), "is also in `mcpServers`: choose another name");
-        }
-    }
-    for (index, job) in jobs.iter().enumerate() {
-        if jobs.iter().take(index).any(|other| other.name == job.name) {
-            reader.fault(&job.place, "is also in `mcpServers`: choose another name");
+    let servers = servers.iter().map(|server| (&server.name, format!("/servers/{}", server.name)));
+    let jobs = jobs.iter().map(|job| (&job.name, job.place.clone()));
+    for named in [servers.collect::<Vec<_>>(), jobs.collect()] {
+        for (index, (name, place)) in named.iter().enumerate() {
+            if named.iter().take(index).any(|(other, _)| other == name) {
+                reader.fault(place, "is also in `mcpServers`: choose another name");
+            }
         }
     }
 }
@@ -122,47 +121,29 @@ fn server(reader: &mut Reader<'_>, env: &dyn EnvSource, name: &str, node: &Node<
     let kind = members.find("type");
     let (command, url) = (members.find("command"), members.find("url"));
     let target = match (kind.as_ref().and_then(|kind| kind.value.as_str()), command, url) {
-        (Some("sse"), ..) => {
-            reader.fault(
-                &node.pointer,
-                "the transport `sse` is not supported: use the server's Streamable HTTP endpoint",
-            );
-            None
-        }
-        (None | Some("stdio"), Some(command), None) => child(reader, env, &mut members, &command),
+        (Some("sse"), ..) => Err("the transport `sse` is not supported: use the server's Streamable HTTP endpoint"),
+        (None | Some("stdio"), Some(command), None) => Ok(child(reader, env, &mut members, &command)),
         (None | Some("http" | "streamable-http" | "streamableHttp" | "streamable_http"), None, Some(url)) => {
-            endpoint(reader, &mut members, &url)
+            Ok(endpoint(reader, &mut members, &url))
         }
-        (None | Some("stdio"), Some(_), Some(_)) => {
-            reader.fault(&node.pointer, "it has both `command` and `url`: leave out one of them");
-            None
-        }
+        (None | Some("stdio"), Some(_), Some(_)) => Err("it has both `command` and `url`: leave out one of them"),
         (None, None, None) => {
-            reader.fault(
-                &node.pointer,
-                "it has neither `command` nor `url`: name the command that starts the server, or where it is",
-            );
-            None
+            Err("it has neither `command` nor `url`: name the command that starts the server, or where it is")
         }
-        (Some("stdio"), None, _) => {
-            reader.fault(&node.pointer, "it is of type `stdio` and has no `command`");
-            None
-        }
+        (Some("stdio"), None, _) => Err("it is of type `stdio` and has no `command`"),
         (Some("http" | "streamable-http" | "streamableHttp" | "streamable_http"), ..) => {
-            reader.fault(&node.pointer, "it is of type `http`, which has a `url` and no `command`");
-            None
+            Err("it is of type `http`, which has a `url` and no `command`")
         }
         (Some(other), ..) => {
-            reader.fault(
-                &format!("{}/type", node.pointer),
-                format!(
-                    "`{other}` is not supported: it must be `stdio` or `http`, or the kind of an outside job such \
-                         as `aws-step-functions`"
-                ),
-            );
-            None
+            let what = "must be `stdio` or `http`, or the kind of an outside job such as `aws-step-functions`";
+            reader.fault(&members.pointer("type"), format!("`{other}` is not supported: it {what}"));
+            Ok(None)
         }
     };
+    let target = target.unwrap_or_else(|what| {
+        reader.fault(&node.pointer, what);
+        None
+    });
     if let Some(file) = members.find("envFile") {
         reader.fault(&file.pointer, "is not supported: name the variables in `env`, such as \"TOKEN\": \"${TOKEN}\"");
     }
@@ -183,8 +164,8 @@ fn child(
     if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
         reader.fault(&command.pointer, "is empty: name the command that starts the server");
     }
-    let args = members.find("args").map(|node| reader.texts(&node).unwrap_or_default()).unwrap_or_default();
-    let cwd = members.find("cwd").and_then(|node| reader.text(&node)).map(PathBuf::from);
+    let args = members.optional(reader, "args", Reader::texts).unwrap_or_default();
+    let cwd = members.optional(reader, "cwd", Reader::text).map(PathBuf::from);
     let mut named = BTreeMap::new();
     if let Some(variables) = members.find("env").and_then(|node| reader.members(&node)) {
         for (name, node) in variables.all() {
@@ -239,7 +220,7 @@ fn apply(
 ) {
     let (defaults, mut life) = (section.find("defaults"), Life::default());
     if let Some(mut members) = defaults.and_then(|node| reader.members(&node)) {
-        let terms = terms(reader, &mut members);
+        let terms = Terms::read(reader, &mut members);
         life = Life::read(reader, &mut members);
         reader.refuse_unknown(&members);
         for server in servers.iter_mut() {
@@ -271,11 +252,11 @@ fn apply(
 
 fn apply_to(reader: &mut Reader<'_>, server: &mut Server, defaults: &Life, node: &Node<'_>) {
     let Some(mut members) = reader.members(node) else { return };
-    server.terms = terms(reader, &mut members).or(&server.terms);
+    server.terms = Terms::read(reader, &mut members).or(&server.terms);
     Life::read(reader, &mut members).or(defaults).apply(server);
     let protocols =
         [("auto", None), ("2025-11-25", Some(Lifecycle::Handshake)), ("2026-07-28", Some(Lifecycle::PerRequest))];
-    server.lifecycle = members.find("protocol").and_then(|node| reader.one_of(&node, &protocols)).flatten();
+    server.lifecycle = members.optional(reader, "protocol", |reader, node| reader.one_of(node, &protocols)).flatten();
     if let Some(prefix) = members.find("prefix") {
         let text = reader.text(&prefix);
         if text.as_ref().is_some_and(|text| !text.chars().all(is_of_names)) {
@@ -290,7 +271,7 @@ fn apply_to(reader: &mut Reader<'_>, server: &mut Server, defaults: &Life, node:
         for (pattern, node) in tools.all() {
             if let Some(mut members) = reader.members(&node) {
                 let concurrency = concurrency(reader, &mut members);
-                let terms = Terms { concurrency, ..terms(reader, &mut members) };
+                let terms = Terms { concurrency, ..Terms::read(reader, &mut members) };
                 reader.refuse_unknown(&members);
                 server.tools.push((Pattern::new(pattern), terms));
             }
@@ -300,27 +281,58 @@ fn apply_to(reader: &mut Reader<'_>, server: &mut Server, defaults: &Life, node:
     reader.refuse_unknown(&members);
 }
 
-/// Characters that clients accept in names of tools.
-pub(crate) fn is_of_names(character: char) -> bool {
-    character.is_ascii_alphanumeric() || ['_', '-', '.'].contains(&character)
+/// How many processes or connections a server has, and how long each lives.
+/// `None` where a configuration says nothing about it.
+#[derive(Clone, Copy, Default)]
+struct Life {
+    concurrency: Option<usize>,
+    start_max: Option<Duration>,
+    process: Option<Use>,
+    idle_max: Option<Duration>,
+    calls_max: Option<usize>,
 }
 
-pub(super) fn terms(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Terms {
-    let repeats = [("hints", Repeat::Hints), ("always", Repeat::Always), ("never", Repeat::Never)];
-    let run_at_most = members.find("runAtMost").and_then(|node| {
-        let time = reader.duration(&node)?;
-        if time.is_zero() {
-            reader.fault(&node.pointer, "leaves no time to run: name a time above 0");
+/// How many calls a process or connection has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    PerCall,
+    Pool,
+}
+
+impl Life {
+    fn read(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Self {
+        let uses = [("per-call", Use::PerCall), ("pool", Use::Pool)];
+        Self {
+            concurrency: concurrency(reader, members),
+            start_max: members.optional(reader, "startAtMost", Reader::duration),
+            process: members.optional(reader, "process", |reader, node| reader.one_of(node, &uses)),
+            idle_max: members.optional(reader, "idleAtMost", Reader::duration),
+            calls_max: members.optional(reader, "callsAtMost", |reader, node| reader.count(node, 1..=1_000_000)),
         }
-        Some(time)
-    });
-    let kinds = [("always", Durable::Always), ("required", Durable::Required), ("never", Durable::Never)];
-    Terms {
-        durable: members.find("task").and_then(|node| reader.one_of(&node, &kinds)),
-        handle_after: members.find("handleAfter").and_then(|node| reader.duration(&node)),
-        run_at_most,
-        retention: members.find("retention").and_then(|node| reader.duration(&node)),
-        repeat: members.find("repeat").and_then(|node| reader.one_of(&node, &repeats)),
-        concurrency: None,
     }
+
+    /// These, and `other` where they say nothing.
+    fn or(self, other: &Self) -> Self {
+        Self {
+            concurrency: self.concurrency.or(other.concurrency),
+            start_max: self.start_max.or(other.start_max),
+            process: self.process.or(other.process),
+            idle_max: self.idle_max.or(other.idle_max),
+            calls_max: self.calls_max.or(other.calls_max),
+        }
+    }
+
+    fn apply(&self, server: &mut Server) {
+        server.concurrency = self.concurrency.unwrap_or(server.concurrency);
+        server.start_max = self.start_max.unwrap_or(server.start_max);
+        let usual = Keeping::default();
+        server.keeping = (self.process == Some(Use::Pool)).then(|| Keeping {
+            idle_max: self.idle_max.unwrap_or(usual.idle_max),
+            calls_max: self.calls_max.unwrap_or(usual.calls_max),
+        });
+    }
+}
+
+fn concurrency(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<usize> {
+    members.optional(reader, "concurrency", |reader, node| reader.count(node, 1..=256))
 }

@@ -5,8 +5,6 @@ use std::time::Duration;
 use longhaul::settings::EnvSource;
 use serde_json::{Map, Value};
 
-use super::expand::{Unexpanded, expand};
-use super::terms::duration;
 use super::{ConfigError, Fault};
 
 /// Reads values, and collects mistakes.
@@ -54,6 +52,35 @@ impl<'v> Members<'v> {
         self.object.get(key).filter(|value| !value.is_null()).map(|value| self.node.child(key, value))
     }
 
+    /// A member, read if it is there.
+    pub(super) fn optional<'e, T>(
+        &mut self,
+        reader: &mut Reader<'e>,
+        key: &'static str,
+        read: impl FnOnce(&mut Reader<'e>, &Node<'v>) -> Option<T>,
+    ) -> Option<T> {
+        self.find(key).and_then(|node| read(reader, &node))
+    }
+
+    /// A member that has to be there.
+    pub(super) fn required<'e, T>(
+        &mut self,
+        reader: &mut Reader<'e>,
+        key: &'static str,
+        read: impl FnOnce(&mut Reader<'e>, &Node<'v>) -> Option<T>,
+    ) -> Option<T> {
+        let node = self.find(key);
+        if node.is_none() {
+            reader.fault(&self.node.pointer, format!("it has no `{key}`"));
+        }
+        node.and_then(|node| read(reader, &node))
+    }
+
+    /// The place of a member.
+    pub(super) fn pointer(&self, key: &str) -> String {
+        self.node.child(key, self.node.value).pointer
+    }
+
     /// All of them, by name.
     pub(super) fn all(&self) -> impl Iterator<Item = (&'v String, Node<'v>)> + use<'v> {
         let node = self.node.clone();
@@ -87,10 +114,9 @@ impl<'e> Reader<'e> {
 
     /// `read`, unless there were mistakes.
     pub(super) fn end<T>(self, read: T) -> Result<T, ConfigError> {
-        if self.faults.is_empty() { Ok(read) } else { Err(ConfigError { faults: self.faults }) }
+        if self.faults.is_empty() { Ok(read) } else { Err(self.into_error()) }
     }
 
-    /// The mistakes.
     pub(super) fn into_error(self) -> ConfigError {
         ConfigError { faults: self.faults }
     }
@@ -147,6 +173,12 @@ impl<'e> Reader<'e> {
         self.read(node, read)
     }
 
+    /// A time above 0, or else what is wrong with none.
+    pub(super) fn positive(&mut self, node: &Node<'_>, wrong: &str) -> Option<Duration> {
+        let time = self.duration(node)?;
+        self.read(node, if time.is_zero() { Err(wrong.to_owned()) } else { Ok(time) })
+    }
+
     /// A whole number in the range.
     pub(super) fn count(&mut self, node: &Node<'_>, range: std::ops::RangeInclusive<usize>) -> Option<usize> {
         let number = node.value.as_u64().and_then(|number| usize::try_from(number).ok());
@@ -169,8 +201,7 @@ impl<'e> Reader<'e> {
     /// Every member that nobody asked for is a mistake.
     pub(super) fn refuse_unknown(&mut self, members: &Members<'_>) {
         for key in members.unknown() {
-            let pointer = members.node.child(key, members.node.value).pointer;
-            self.fault(&pointer, unknown(key, members.known.iter().copied()));
+            self.fault(&members.pointer(key), unknown(key, members.known.iter().copied()));
         }
     }
 }
@@ -189,5 +220,78 @@ pub(crate) fn unknown<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clo
     match near.filter(|near| strsim::jaro_winkler(name, near) > 0.8) {
         Some(near) => format!("is not known; did you mean `{near}`?"),
         None => format!("is not known; there are: {}", known.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Why a text has no value.
+enum Unexpanded {
+    /// This variable is not set.
+    NotSet(String),
+    /// What is wrong, and what to write.
+    Wrong(String),
+}
+
+/// The text with the values of the variables that it names.
+fn expand(text: &str, env: &dyn EnvSource) -> Result<String, Unexpanded> {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((inside, after)) = after.split_once('}') else {
+            return Err(Unexpanded::Wrong("a `${` has no `}`".to_owned()));
+        };
+        out.push_str(before);
+        out.push_str(&value(inside, env)?);
+        rest = after;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+fn value(inside: &str, env: &dyn EnvSource) -> Result<String, Unexpanded> {
+    let (name, default) = inside.split_once(":-").map_or((inside, None), |(name, default)| (name, Some(default)));
+    let name = name.strip_prefix("env:").unwrap_or(name);
+    let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.chars().all(|next| next.is_ascii_alphanumeric() || next == '_');
+    if !is_name {
+        return Err(Unexpanded::Wrong(format!(
+            "`${{{inside}}}` is known to an editor only: write `${{NAME}}` for the environment variable NAME, or the \
+             value"
+        )));
+    }
+    match env.get(name).map(std::ffi::OsString::into_string) {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(_)) => Err(Unexpanded::Wrong(format!("the environment variable `{name}` is not UTF-8"))),
+        None => default.map(str::to_owned).ok_or_else(|| Unexpanded::NotSet(name.to_owned())),
+    }
+}
+
+/// Characters that clients accept in names of tools.
+pub(crate) fn is_of_names(character: char) -> bool {
+    character.is_ascii_alphanumeric() || ['_', '-', '.'].contains(&character)
+}
+
+/// A time with its unit, such as `90s`.
+fn duration(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+    let digits = text.trim_end_matches(|next: char| !next.is_ascii_digit());
+    let unit = text.strip_prefix(digits).and_then(|unit| UNITS.iter().find(|(name, _)| *name == unit));
+    let ms = unit.and_then(|(_, ms)| digits.parse::<u64>().ok()?.checked_mul(*ms));
+    ms.map(Duration::from_millis)
+        .ok_or_else(|| format!("`{text}` is not a time: write a number and ms, s, m, h or d, such as \"90s\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_number_with_a_unit() {
+        let ms = |text| duration(text).map(|time| time.as_millis());
+        assert_eq!(
+            ["5ms", "0s", "2m", "3h", "1d"].map(|text| ms(text).unwrap()),
+            [5, 0, 120_000, 10_800_000, 86_400_000]
+        );
+        for wrong in ["", "5", "s", "-1s", "1.5h", "5 s", "5S", "99999999999999999999ms", "18446744073709551615d"] {
+            assert!(ms(wrong).is_err(), "{wrong}");
+        }
     }
 }

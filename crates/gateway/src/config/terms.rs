@@ -1,7 +1,8 @@
-//! The terms on which a tool runs.
+//! The terms on which tools run, by their names.
 
 use std::time::Duration;
 
+use super::reader::{Members, Reader};
 use crate::limits;
 
 /// Whether a call that was interrupted may be made again.
@@ -40,6 +41,22 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
+    /// Reads them from members of an object.
+    pub(super) fn read(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Self {
+        let repeats = [("hints", Repeat::Hints), ("always", Repeat::Always), ("never", Repeat::Never)];
+        let kinds = [("always", Durable::Always), ("required", Durable::Required), ("never", Durable::Never)];
+        Self {
+            durable: members.optional(reader, "task", |reader, node| reader.one_of(node, &kinds)),
+            handle_after: members.optional(reader, "handleAfter", Reader::duration),
+            run_at_most: members.optional(reader, "runAtMost", |reader, node| {
+                reader.positive(node, "leaves no time to run: name a time above 0")
+            }),
+            retention: members.optional(reader, "retention", Reader::duration),
+            repeat: members.optional(reader, "repeat", |reader, node| reader.one_of(node, &repeats)),
+            concurrency: None,
+        }
+    }
+
     /// How long a call may take.
     pub(crate) fn run_at_most(&self) -> Duration {
         self.run_at_most.unwrap_or(limits::RUN_MAX)
@@ -58,31 +75,46 @@ impl Terms {
     }
 }
 
-/// A time with its unit, such as `90s`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
-    let digits = text.trim_end_matches(|next: char| !next.is_ascii_digit());
-    let unit = text.strip_prefix(digits).and_then(|unit| UNITS.iter().find(|(name, _)| *name == unit));
-    let ms = unit.and_then(|(_, ms)| digits.parse::<u64>().ok()?.checked_mul(*ms));
-    ms.map(Duration::from_millis)
-        .ok_or_else(|| format!("`{text}` is not a time: write a number and ms, s, m, h or d, such as \"90s\""))
+/// A name, or several: `*` stands for any number of characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern(String);
+
+impl Pattern {
+    pub(crate) fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// How much it says about a name: a whole name more than any pattern, and otherwise the longer one more.
+    pub(crate) fn weight(&self) -> (bool, usize) {
+        (!self.0.contains('*'), self.0.len())
+    }
+
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        let Some((first, rest)) = self.0.split_once('*') else {
+            return self.0 == name;
+        };
+        let Some(mut name) = name.strip_prefix(first) else {
+            return false;
+        };
+        let mut parts: Vec<&str> = rest.split('*').collect();
+        let last = parts.pop().unwrap_or_default();
+        for part in parts {
+            match name.split_once(part) {
+                Some((_, after)) => name = after,
+                None => return false,
+            }
+        }
+        name.ends_with(last)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_time_is_a_number_with_a_unit() {
-        let ms = |text| duration(text).map(|time| time.as_millis());
-        assert_eq!(
-            ["5ms", "0s", "2m", "3h", "1d"].map(|text| ms(text).unwrap()),
-            [5, 0, 120_000, 10_800_000, 86_400_000]
-        );
-        for wrong in ["", "5", "s", "-1s", "1.5h", "5 s", "5S", "99999999999999999999ms", "18446744073709551615d"] {
-            assert!(ms(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn terms_fill_each_other_up() {
@@ -92,5 +124,24 @@ mod tests {
         );
         let both = never.or(&short);
         assert_eq!((both.repeat, both.run_at_most), (Some(Repeat::Never), Some(Duration::from_secs(1))));
+    }
+
+    #[test]
+    fn a_star_stands_for_any_part() {
+        let cases = [
+            ("git_commit", "git_commit", true),
+            ("git_commit", "git_commits", false),
+            ("*", "", true),
+            ("git_*", "git_commit", true),
+            ("git_*", "got_commit", false),
+            ("*_file", "edit_file", true),
+            ("*_file", "edit_files", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("ab*ba", "aba", false),
+        ];
+        for (pattern, name, expected) in cases {
+            assert_eq!(Pattern::new(pattern).matches(name), expected, "{pattern} {name}");
+        }
     }
 }

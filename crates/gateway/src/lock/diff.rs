@@ -132,8 +132,7 @@ mod tests {
         let old = lock(&json!([tool("log", "Shows"), tool("commit", "Records\nchanges")]));
         let new = lock(&json!([tool("push", "Sends"), tool("commit", "Records\nall \u{1b}[8mfiles\u{200b}")]));
         let expected = "  git: tool `commit` /description\n-     changes\n+     all \\u{1b}[8mfiles\\u{200b}\n- git: \
-                        tool \
-                        `log` is gone\n+ git: tool `push` is new\n";
+                        tool `log` is gone\n+ git: tool `push` is new\n";
         assert_eq!(old.diff(&new), expected);
     }
 

@@ -1,4 +1,4 @@
-//! The gateway as the client of a server: what it declares, and what it does with what the server sends by itself.
+//! The gateway as the client of a server: what it declares, and what it does with what the server sends.
 
 #![expect(deprecated, reason = "servers of older revisions log and sample")]
 
@@ -8,26 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rmcp::ErrorData;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ClientResult, ErrorCode, Implementation, InputRequest, JsonObject,
-    LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion, ServerNotification, ServerRequest,
+    JsonRpcMessage, LoggingMessageNotificationParam, ProtocolVersion, ServerNotification, ServerRequest,
     TASKS_EXTENSION_ID,
 };
-use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient, RxJsonRpcMessage, Service, TxJsonRpcMessage};
+use rmcp::transport::Transport;
 use serde_json::json;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::Lifecycle;
 use super::updates::Change;
-use super::watch::{Listener, Watch};
-
-/// What a server sends while it works on a call.
-pub(crate) enum Event {
-    /// How far it is.
-    Progress(ProgressNotificationParam),
-    /// What it logs.
-    Log(LoggingMessageNotificationParam),
-    /// A question to the caller. The server waits for the answer.
-    Question { request: Box<InputRequest>, reply: oneshot::Sender<Result<ClientResult, ErrorData>> },
-}
+use super::watch::{Event, Listener, Watch};
 
 /// Where events go. At most so many wait; a server that sends more of them is read more slowly.
 const EVENTS_MAX: usize = 64;
@@ -89,25 +80,13 @@ impl Client {
         capabilities.elicitation.clone_from(&declared.elicitation);
         capabilities.sampling.clone_from(&declared.sampling);
         capabilities.roots.clone_from(&declared.roots);
-        let watch = Watch::new(Some(Listener { task, events }));
-        (
-            Self {
-                server: server.to_owned(),
-                capabilities,
-                lifecycle: None,
-                asks: Asks::AsDeclared,
-                watch,
-                changed: Arc::default(),
-                updates: None,
-            },
-            received,
-        )
+        let watch = Watch::new(Listener { task, events });
+        (Self { capabilities, watch, ..Self::of_lists(server) }, received)
     }
 
     /// The same, in this lifecycle if the server speaks it.
-    pub(crate) fn in_lifecycle(mut self, lifecycle: Option<Lifecycle>) -> Self {
-        self.lifecycle = lifecycle;
-        self
+    pub(crate) fn in_lifecycle(self, lifecycle: Option<Lifecycle>) -> Self {
+        Self { lifecycle, ..self }
     }
 
     pub(super) const fn lifecycle(&self) -> Option<Lifecycle> {
@@ -115,15 +94,13 @@ impl Client {
     }
 
     /// Has it note in `changed` that the lists of its server have changed.
-    pub(super) fn noting_changes(mut self, changed: &Arc<AtomicBool>) -> Self {
-        self.changed = Arc::clone(changed);
-        self
+    pub(super) fn noting_changes(self, changed: &Arc<AtomicBool>) -> Self {
+        Self { changed: Arc::clone(changed), ..self }
     }
 
     /// Has it tell here which resources of its server have changed.
-    pub(super) fn hearing(mut self, updates: &broadcast::Sender<Change>) -> Self {
-        self.updates = Some(updates.clone());
-        self
+    pub(super) fn hearing(self, updates: &broadcast::Sender<Change>) -> Self {
+        Self { updates: Some(updates.clone()), ..self }
     }
 
     /// What passes over its connection.
@@ -161,7 +138,7 @@ impl Client {
     }
 
     /// What of a notification is for the caller, and where it goes.
-    pub(super) fn event_of(&self, notification: ServerNotification) -> Option<(mpsc::Sender<Event>, Event)> {
+    fn event_of(&self, notification: ServerNotification) -> Option<(mpsc::Sender<Event>, Event)> {
         match notification {
             ServerNotification::ProgressNotification(progress) => {
                 let events = self.watch.events_of(&progress.params.progress_token)?;
@@ -214,10 +191,9 @@ impl Service<RoleClient> for Client {
             | ServerNotification::PromptListChangedNotification(_)
             | ServerNotification::ResourceListChangedNotification(_) => self.changed.store(true, Ordering::Release),
             ServerNotification::ResourceUpdatedNotification(updated) => {
-                let told =
-                    |updates: &broadcast::Sender<Change>| updates.send(Change::Updated(updated.params.uri.into()));
+                let updated = Change::Updated(updated.params.uri.into());
                 // Nobody may be left.
-                drop(self.updates.as_ref().map(told));
+                drop(self.updates.as_ref().map(|updates| updates.send(updated)));
             }
             // What is reported during a call has been taken before.
             _ => {}
@@ -232,4 +208,69 @@ impl Service<RoleClient> for Client {
         config.client_info = Implementation::new("longhaul-gateway", env!("CARGO_PKG_VERSION"));
         config
     }
+}
+
+/// A transport that is watched, and that hands what a server reports during a call to the client itself: in the order
+/// in which it came, and before the answer. `rmcp` handles each notification in a task of its own, so that they
+/// overtake each other, and the answer them.
+pub(super) struct Watched<T> {
+    transport: T,
+    client: Client,
+    /// What waits until the caller has taken earlier ones.
+    waiting: Option<(mpsc::Sender<Event>, Event)>,
+}
+
+impl<T> Watched<T> {
+    pub(super) fn new(transport: T, client: &Client) -> Self {
+        client.watch.begin();
+        Self { transport, client: client.clone(), waiting: None }
+    }
+
+    /// Waits until the caller can take what waits.
+    async fn hand_over(&mut self) {
+        let Some((events, _)) = &self.waiting else { return };
+        let room = events.clone().reserve_owned().await;
+        // Whoever does not listen does not miss it.
+        if let (Ok(room), Some((_, event))) = (room, self.waiting.take()) {
+            room.send(event);
+        }
+    }
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
+        self.client.watch.sends(&message);
+        self.transport.send(message)
+    }
+
+    /// If this is dropped before it returns, nothing is lost.
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            self.hand_over().await;
+            let message = self.transport.receive().await?;
+            self.client.watch.receives(&message);
+            match message {
+                JsonRpcMessage::Notification(message) if is_report(&message.notification) => {
+                    self.waiting = self.client.event_of(message.notification);
+                }
+                message => return Some(message),
+            }
+        }
+    }
+
+    fn close(&mut self) -> impl Future<Output = Result<(), T::Error>> + Send {
+        self.transport.close()
+    }
+}
+
+const fn is_report(notification: &ServerNotification) -> bool {
+    matches!(
+        notification,
+        ServerNotification::ProgressNotification(_) | ServerNotification::LoggingMessageNotification(_)
+    )
 }

@@ -3,22 +3,18 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::StreamExt;
-use reqwest::header::{ACCEPT, CONTENT_TYPE};
-use reqwest::{Response, StatusCode};
+use longhaul_client::{Error, Message, Raw, Refusal, Reply};
+use reqwest::header::{HeaderMap, HeaderValue};
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ClientCapabilities, Implementation, InputRequest, InputResponses,
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ErrorCode, Implementation, InputRequest, InputResponses,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sse_stream::SseStream;
 
-use super::http::{Endpoint, Reached};
 use super::tasks::{Seen, Started, cancelled, tool_result};
-use crate::call::failed;
+use super::{RequestError, failed};
 use crate::limits;
-use crate::polls::RequestError;
 
 /// What identifies a session; nothing if the server keeps none.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -26,16 +22,14 @@ pub(crate) struct SessionId(Option<String>);
 
 impl SessionId {
     /// The session, wherever it was begun.
-    pub(crate) fn resume<'e>(&self, server: Reached<'e>) -> Session<'e> {
-        let Reached { endpoint, client: http } = server;
-        Session { http, endpoint, id: self.clone(), is_gone: AtomicBool::new(false) }
+    pub(crate) fn resume<'s>(&self, server: &'s Raw) -> Session<'s> {
+        Session { server, id: self.clone(), is_gone: AtomicBool::new(false) }
     }
 }
 
 /// A session, which is not ended when this is dropped.
-pub(crate) struct Session<'e> {
-    http: reqwest::Client,
-    endpoint: &'e Endpoint,
+pub(crate) struct Session<'s> {
+    server: &'s Raw,
     id: SessionId,
     /// Whether the server has said that it does not know the session.
     is_gone: AtomicBool,
@@ -57,19 +51,16 @@ enum Answer {
 
 const REVISION: &str = "2025-11-25";
 
-impl<'e> Session<'e> {
+impl<'s> Session<'s> {
     /// A new session, and what the server says about itself.
-    pub(crate) async fn begin(
-        server: Reached<'e>,
-        declared: &ClientCapabilities,
-    ) -> Result<(Self, Value), RequestError> {
+    pub(crate) async fn begin(server: &'s Raw, declared: &ClientCapabilities) -> Result<(Self, Value), RequestError> {
         let mut session = SessionId(None).resume(server);
         let client = Implementation::new("longhaul-gateway", env!("CARGO_PKG_VERSION"));
         let params = json!({"protocolVersion": REVISION, "capabilities": declared, "clientInfo": client});
-        let response = session.post(&request("initialize", &params)).await?;
-        let id = response.headers().get("mcp-session-id").and_then(|id| id.to_str().ok());
+        let reply = session.post(&request("initialize", &params)).await?;
+        let id = reply.session.as_ref().and_then(|id| id.to_str().ok());
         session.id = SessionId(id.map(str::to_owned));
-        let info = match in_time(read(response)).await? {
+        let info = match in_time(read(reply)).await? {
             Answer::Result(info) => info,
             Answer::Asks(..) => {
                 return Err(RequestError::Lost("it asks before it has answered `initialize`".to_owned()));
@@ -140,17 +131,13 @@ impl<'e> Session<'e> {
         Ok(())
     }
 
-    /// Cancels a task.
     pub(crate) async fn cancel(&self, task_id: &str) -> Result<(), RequestError> {
         self.result("tasks/cancel", &json!({"taskId": task_id})).await.map(|_task| ())
     }
 
     /// Ends the session. A server that does not hear of it ends it later.
     pub(crate) async fn end(self) {
-        if self.id.0.is_some() {
-            let request = self.with_headers(self.http.delete(self.endpoint.url.as_str()));
-            drop(tokio::time::timeout(limits::ANSWER_MAX, request.send()).await);
-        }
+        self.server.end_session(self.headers()).await;
     }
 
     /// A request whose answer is a result.
@@ -164,37 +151,33 @@ impl<'e> Session<'e> {
     }
 
     async fn ask(&self, method: &str, params: &Value) -> Result<Answer, RequestError> {
-        let response = self.post(&request(method, params)).await?;
-        in_time(read(response)).await
+        let reply = self.post(&request(method, params)).await?;
+        in_time(read(reply)).await
     }
 
-    async fn post(&self, message: &Value) -> Result<Response, RequestError> {
-        let request = self.http.post(self.endpoint.url.as_str()).body(message.to_string());
-        let request =
-            request.header(CONTENT_TYPE, "application/json").header(ACCEPT, "application/json, text/event-stream");
-        let sent = self.with_headers(request).send();
-        let response = in_time(async { sent.await.map_err(|error| lost(&error.without_url())) }).await?;
-        match response.status() {
-            status if status.is_success() => Ok(response),
-            StatusCode::NOT_FOUND if self.id.0.is_some() => {
-                self.is_gone.store(true, Ordering::Relaxed);
-                Err(RequestError::Lost("it does not know the session any more".to_owned()))
-            }
-            // A refusal may say why.
-            StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND if is_json(&response) => Ok(response),
-            status => Err(RequestError::Lost(format!("it answers with the status {status}"))),
+    async fn post(&self, message: &Value) -> Result<Reply, RequestError> {
+        let sent =
+            async { self.server.post(message.to_string(), self.headers()).await.map_err(|error| self.lost(error)) };
+        in_time(sent).await
+    }
+
+    fn lost(&self, error: Error) -> RequestError {
+        if matches!(error, Error::SessionGone) {
+            self.is_gone.store(true, Ordering::Relaxed);
         }
+        RequestError::Lost(error.to_string())
     }
 
-    fn with_headers(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
-        let headers = self.endpoint.headers.iter();
-        let request = headers.fold(request, |request, (name, value)| request.header(name, value));
-        let request = request.header("mcp-protocol-version", REVISION);
-        self.id.0.iter().fold(request, |request, id| request.header("mcp-session-id", id))
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("mcp-protocol-version", HeaderValue::from_static(REVISION));
+        if let Some(id) = self.id.0.as_ref().and_then(|id| HeaderValue::from_str(id).ok()) {
+            headers.insert("mcp-session-id", id);
+        }
+        headers
     }
 }
 
-/// The text that a pointer finds.
 pub(super) fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
     value.pointer(pointer).and_then(Value::as_str)
 }
@@ -208,53 +191,22 @@ fn request(method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-fn lost(error: &(dyn std::error::Error + 'static)) -> RequestError {
-    RequestError::Lost(format!("the connection was lost: {}", longhaul_client::with_causes(error)))
-}
-
-fn is_json(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| kind.starts_with("application/json"))
-}
-
 /// The answer, or the first question before it.
-async fn read(response: Response) -> Result<Answer, RequestError> {
-    let is_json = is_json(&response);
-    let mut left = limits::LINE_BYTES_MAX;
-    let mut bytes = response.bytes_stream().map(move |chunk| {
-        let chunk = chunk.map_err(|error| std::io::Error::other(error.without_url()))?;
-        left = left.checked_sub(chunk.len()).ok_or_else(|| std::io::Error::other("the answer is too long"))?;
-        Ok::<_, std::io::Error>(chunk)
-    });
-    if is_json {
-        let mut body = Vec::new();
-        while let Some(chunk) = bytes.next().await {
-            body.extend_from_slice(&chunk.map_err(|error| lost(&error))?);
-        }
-        let message = serde_json::from_slice(&body).map_err(|error| RequestError::Lost(format!("no JSON: {error}")))?;
-        return understood(message)
-            .unwrap_or_else(|| Err(RequestError::Lost("it did not answer the request".to_owned())));
-    }
-    let mut events = SseStream::from_bytes_stream(bytes);
-    while let Some(event) = events.next().await {
-        let event = event.map_err(|error| lost(&error))?;
-        let message = event.data.and_then(|data| serde_json::from_str(&data).ok());
-        if let Some(answer) = message.and_then(understood) {
-            return answer;
+async fn read(mut reply: Reply) -> Result<Answer, RequestError> {
+    while let Some(message) = reply.next().await.map_err(|error| RequestError::Lost(error.to_string()))? {
+        match message {
+            Message::End(Ok(result)) => return Ok(Answer::Result(result)),
+            Message::End(Err(Refusal { code, message, data })) => {
+                let code = i32::try_from(code).map_or(ErrorCode::INTERNAL_ERROR, ErrorCode);
+                return Err(RequestError::Refused(ErrorData::new(code, message, data)));
+            }
+            Message::Request { id, method, params } => {
+                if let Ok(request) = serde_json::from_value(json!({"method": method, "params": params})) {
+                    return Ok(Answer::Asks(id, Box::new(request)));
+                }
+            }
+            Message::Notification { .. } => {}
         }
     }
-    Err(RequestError::Lost("its stream ended without an answer".to_owned()))
-}
-
-/// What a message says, if it is an answer or a question.
-fn understood(mut message: Value) -> Option<Result<Answer, RequestError>> {
-    if let Some(error) = message.get_mut("error") {
-        let error = serde_json::from_value::<ErrorData>(error.take());
-        return Some(Err(error.map_or_else(|error| RequestError::Lost(error.to_string()), RequestError::Refused)));
-    }
-    if let Some(result) = message.get_mut("result") {
-        return Some(Ok(Answer::Result(result.take())));
-    }
-    let id = message.get("id")?.clone();
-    serde_json::from_value(message).ok().map(|request| Ok(Answer::Asks(id, Box::new(request))))
+    Err(RequestError::Lost("it did not answer the request".to_owned()))
 }

@@ -1,22 +1,22 @@
 //! Tasks that a server offers itself: seeing, answering and cancelling one of them, on a connection for each request.
 
+use std::sync::atomic::Ordering;
+
+use longhaul_client::Raw;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResult, CancelTaskParams, ClientCapabilities, CreateTaskResult, ErrorCode, GetTaskParams, InputRequests,
-    InputResponses, TaskPayload, UpdateTaskParams,
+    InputResponses, ResultType, TaskPayload, UpdateTaskParams,
 };
 use rmcp::service::{Peer, RoleClient};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::http::{Endpoint, Reached};
 use super::session::{Session, SessionId, text};
 use super::task_tools::{TaskSupport, TaskTools};
-use super::{ConnectError, Lifecycle, Target, Upstream};
-use crate::call::failed;
+use super::{ConnectError, Lifecycle, RequestError, Target, Upstream, failed};
 use crate::limits;
-use crate::polls::{self, RequestError};
 
 /// Which task of the server a call became.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -29,7 +29,6 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// A task of the Tasks extension.
     pub(crate) fn extension(created: CreateTaskResult) -> Self {
         Self { task_id: created.task.task_id, every_ms: created.task.poll_interval_ms, session: None }
     }
@@ -47,7 +46,7 @@ pub(crate) enum Seen {
 
 impl Upstream {
     /// The server behind a URL; `None` for a process.
-    fn reached(&self) -> Result<Option<Reached<'_>>, RequestError> {
+    fn reached(&self) -> Result<Option<&Raw>, RequestError> {
         match &self.target {
             Target::Http(endpoint) => self.http.reach(endpoint).map(Some).map_err(RequestError::Lost),
             Target::Child(_) | Target::Elsewhere(_) => Ok(None),
@@ -64,19 +63,9 @@ impl Upstream {
         &self.task_tools
     }
 
-    /// What the server wants for a tool; `None` if it is to be called plainly.
-    pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
-        self.task_tools.support(tool)
-    }
-
     /// Whether the server does not call a tool without a task.
     pub(crate) fn requires_task(&self, tool: &str) -> bool {
-        self.task_support(tool) == Some(TaskSupport::Required)
-    }
-
-    /// Notes that the server has refused to call a tool without a task.
-    pub(crate) fn require_task(&self, tool: &str) {
-        self.task_tools.require(tool);
+        self.task_tools.support(tool) == Some(TaskSupport::Required)
     }
 
     /// Finds out what a server behind a URL says in revision `2025-11-25` about its tools and tasks. One that speaks
@@ -98,7 +87,7 @@ impl Upstream {
         };
         match learned.await {
             Ok(()) => {}
-            Err(RequestError::Refused(_)) if !speaks_older => self.speaks_the_newer_only(),
+            Err(RequestError::Refused(_)) if !speaks_older => self.newer_only.store(true, Ordering::Relaxed),
             Err(error) => tracing::warn!(server = self.name, ?error, "what its tools say about tasks cannot be read"),
         }
     }
@@ -123,10 +112,10 @@ impl Upstream {
         tool: &str,
         declared: &ClientCapabilities,
     ) -> Result<Option<Session<'_>>, ConnectError> {
-        if self.task_support(tool).is_none() || self.lifecycle() != Some(Lifecycle::Handshake) {
+        if self.task_tools.support(tool).is_none() || self.lifecycle() != Some(Lifecycle::Handshake) {
             return Ok(None);
         }
-        let _permit = self.permit().await?;
+        let _permit = self.permit(&self.permits).await?;
         let begun = match self.reached() {
             Ok(Some(server)) => Session::begin(server, declared).await,
             Ok(None) => return Ok(None),
@@ -147,15 +136,12 @@ impl Upstream {
         declared: &ClientCapabilities,
     ) -> Result<Seen, RequestError> {
         if let (Some(session), Some(server)) = (&started.session, self.reached()?) {
-            let _permit = self.permit().await.map_err(|error| RequestError::Lost(error.to_string()))?;
+            let _permit = self.permit(&self.permits).await.map_err(|error| RequestError::Lost(error.to_string()))?;
             let session = session.resume(server);
             let mut seen = session.see(&self.name, &started.task_id).await;
             if session.is_gone() {
                 // It was restarted, most often. Its tasks may have outlived the sessions.
-                let begun = match self.reached()? {
-                    Some(server) => Session::begin(server, declared).await,
-                    None => return seen,
-                };
+                let begun = Session::begin(server, declared).await;
                 let (session, _info) = begun.map_err(|unseen| self.lasting(unseen))?;
                 seen = session.see(&self.name, &started.task_id).await;
                 session.end().await;
@@ -163,7 +149,7 @@ impl Upstream {
             return seen.map_err(|unseen| self.lasting(unseen));
         }
         let (client, _events) = Client::new(&self.name, Some(task), declared);
-        let connection = polls::connect(self, client.with_tasks()).await?;
+        let connection = self.connect_once(client.with_tasks()).await?;
         let asked = async |peer: &Peer<RoleClient>| peer.get_task(GetTaskParams::new(&started.task_id)).await;
         let answer = connection.request(asked).await.map_err(|unseen| self.lasting(unseen))?;
         let message = answer.task.task.status_message;
@@ -178,44 +164,32 @@ impl Upstream {
         answers: &InputResponses,
     ) -> Result<(), RequestError> {
         if let (Some(session), Some(server)) = (&started.session, self.reached()?) {
-            let _permit = self.permit().await.map_err(|error| RequestError::Lost(error.to_string()))?;
+            let _permit = self.permit(&self.permits).await.map_err(|error| RequestError::Lost(error.to_string()))?;
             return session.resume(server).respond(answers).await;
         }
         let (client, _events) = Client::new(&self.name, None, declared);
-        let connection = polls::connect(self, client.with_tasks()).await?;
+        let connection = self.connect_once(client.with_tasks()).await?;
         let params = UpdateTaskParams::new(&started.task_id, answers.clone());
         connection.request(async |peer| peer.update_task(params).await).await.map_err(|unseen| self.lasting(unseen))
     }
 
     /// Asks the server to cancel a task. One that has ended, or is not known, needs no cancelling.
     pub(crate) async fn cancel_task(&self, started: &Started) -> Result<(), String> {
-        let cancelled = match (&started.session, &self.target) {
-            (Some(session), Target::Http(endpoint)) => self.cancel_in(session, endpoint, &started.task_id).await,
-            _ => self.cancel_of_the_extension(&started.task_id).await,
+        let cancelled = async {
+            match (&started.session, self.reached()?) {
+                (Some(session), Some(server)) => cancel_in(session, server, &started.task_id).await,
+                _ => self.cancel_of_the_extension(&started.task_id).await,
+            }
         };
-        match cancelled {
+        match cancelled.await {
             Err(RequestError::Lost(why)) => Err(why),
             Ok(()) | Err(RequestError::Refused(_)) => Ok(()),
         }
     }
 
-    /// Cancels a task of revision `2025-11-25`.
-    async fn cancel_in(&self, session: &SessionId, endpoint: &Endpoint, task_id: &str) -> Result<(), RequestError> {
-        let reach = || self.http.reach(endpoint).map_err(RequestError::Lost);
-        let session = session.resume(reach()?);
-        let cancelled = session.cancel(task_id).await;
-        if !session.is_gone() {
-            return cancelled;
-        }
-        let (session, _info) = Session::begin(reach()?, &ClientCapabilities::default()).await?;
-        let cancelled = session.cancel(task_id).await;
-        session.end().await;
-        cancelled
-    }
-
     async fn cancel_of_the_extension(&self, task_id: &str) -> Result<(), RequestError> {
         let (client, _events) = Client::new(&self.name, None, &ClientCapabilities::default());
-        let connection = polls::connect(self, client.with_tasks()).await?;
+        let connection = self.connect_once(client.with_tasks()).await?;
         let params = CancelTaskParams::new(task_id);
         connection.request(async |peer| peer.cancel_task(params).await).await
     }
@@ -231,6 +205,18 @@ impl Upstream {
             lost => lost,
         }
     }
+}
+
+async fn cancel_in(session: &SessionId, server: &Raw, task_id: &str) -> Result<(), RequestError> {
+    let session = session.resume(server);
+    let cancelled = session.cancel(task_id).await;
+    if !session.is_gone() {
+        return cancelled;
+    }
+    let (session, _info) = Session::begin(server, &ClientCapabilities::default()).await?;
+    let cancelled = session.cancel(task_id).await;
+    session.end().await;
+    cancelled
 }
 
 /// Whether the same request will be refused again.
@@ -260,11 +246,16 @@ pub(crate) fn seen(server: &str, payload: TaskPayload, message: Option<String>) 
     }
 }
 
-/// A result of a tool, as tasks have it.
 pub(crate) fn tool_result(server: &str, result: Value) -> Result<CallToolResult, ErrorData> {
-    serde_json::from_value(result).map(polls::completed).map_err(|error| {
+    serde_json::from_value(result).map(completed).map_err(|error| {
         failed(&format!("a task of `{server}` ended with something that is not the result of a tool: {error}"))
     })
+}
+
+/// The result with its type, which results of older revisions lack.
+pub(crate) fn completed(mut result: CallToolResult) -> CallToolResult {
+    result.result_type.get_or_insert(ResultType::COMPLETE);
+    result
 }
 
 pub(crate) fn cancelled(server: &str, message: Option<String>) -> ErrorData {

@@ -98,9 +98,6 @@ pub(crate) struct ResourceSubscription {
 impl ResourceSubscription {
     /// The next resource that has changed, or may have: each once at the beginning, since it may have changed before
     /// the server was subscribed to, and again after the connection was lost.
-    ///
-    /// # Errors
-    /// The server refuses to tell about one of them.
     pub(crate) async fn next(&mut self) -> Result<String, ErrorData> {
         loop {
             if let Some(uri) = self.missed.pop_first() {
@@ -134,9 +131,6 @@ impl Drop for ResourceSubscription {
 
 impl Upstream {
     /// Begins to hear of changes of these resources.
-    ///
-    /// # Errors
-    /// Too many of its resources are listened to.
     pub(crate) fn hear(self: &Arc<Self>, uris: BTreeSet<String>) -> Result<ResourceSubscription, ErrorData> {
         let told = self.updates.told.subscribe();
         let (mut is_full, mut was_kept, mut missed) = (false, true, BTreeSet::new());

@@ -1,14 +1,27 @@
 //! What passes over one connection, as far as it decides whether another call may use the connection.
 
+#![expect(deprecated, reason = "servers of older revisions log and sample")]
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rmcp::RoleClient;
-use rmcp::model::{GetMeta, JsonRpcMessage, ProgressToken, RequestId, ServerNotification, ServerRequest};
+use rmcp::model::{
+    ClientResult, GetMeta, InputRequest, JsonRpcMessage, LoggingMessageNotificationParam, ProgressNotificationParam,
+    ProgressToken, RequestId, ServerNotification, ServerRequest,
+};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
-use rmcp::transport::Transport;
-use tokio::sync::mpsc;
+use rmcp::{ErrorData, RoleClient};
+use tokio::sync::{mpsc, oneshot};
 
-use super::client::Event;
+/// What a server sends while it works on a call.
+pub(crate) enum Event {
+    Progress(ProgressNotificationParam),
+    Log(LoggingMessageNotificationParam),
+    /// A question to the caller. The server waits for the answer.
+    Question {
+        request: Box<InputRequest>,
+        reply: oneshot::Sender<Result<ClientResult, ErrorData>>,
+    },
+}
 
 /// Whoever makes the call that a connection is used for.
 pub(super) struct Listener {
@@ -46,8 +59,8 @@ enum Latest {
 }
 
 impl Watch {
-    pub(super) fn new(listener: Option<Listener>) -> Self {
-        Self(Arc::new(Mutex::new(Seen { listener, ..Seen::default() })))
+    pub(super) fn new(listener: Listener) -> Self {
+        Self(Arc::new(Mutex::new(Seen { listener: Some(listener), ..Seen::default() })))
     }
 
     fn lock(&self) -> MutexGuard<'_, Seen> {
@@ -55,7 +68,7 @@ impl Watch {
     }
 
     /// Forgets a connection that did not come about: another one is made for the same listener.
-    fn begin(&self) {
+    pub(super) fn begin(&self) {
         let listener = self.lock().listener.take();
         *self.lock() = Seen { listener, ..Seen::default() };
     }
@@ -126,7 +139,7 @@ impl Watch {
         withheld
     }
 
-    fn sends(&self, message: &TxJsonRpcMessage<RoleClient>) {
+    pub(super) fn sends(&self, message: &TxJsonRpcMessage<RoleClient>) {
         let mut seen = self.lock();
         match message {
             JsonRpcMessage::Request(request) => {
@@ -139,7 +152,7 @@ impl Watch {
         }
     }
 
-    fn receives(&self, message: &RxJsonRpcMessage<RoleClient>) {
+    pub(super) fn receives(&self, message: &RxJsonRpcMessage<RoleClient>) {
         match message {
             JsonRpcMessage::Request(request) => self.asks(&request.id, &request.request),
             JsonRpcMessage::Response(response) => self.answers(&response.id),
@@ -181,41 +194,6 @@ impl Watch {
             Some(place) => drop(seen.open.swap_remove(place)),
             None => drop(seen.odd.get_or_insert("an answer to no open request came")),
         }
-    }
-}
-
-/// A transport that is watched.
-pub(super) struct Watched<T> {
-    transport: T,
-    watch: Watch,
-}
-
-impl<T> Watched<T> {
-    pub(super) fn new(transport: T, watch: Watch) -> Self {
-        watch.begin();
-        Self { transport, watch }
-    }
-}
-
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
-    type Error = T::Error;
-
-    fn send(
-        &mut self,
-        message: TxJsonRpcMessage<RoleClient>,
-    ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
-        self.watch.sends(&message);
-        self.transport.send(message)
-    }
-
-    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let message = self.transport.receive().await?;
-        self.watch.receives(&message);
-        Some(message)
-    }
-
-    fn close(&mut self) -> impl Future<Output = Result<(), T::Error>> + Send {
-        self.transport.close()
     }
 }
 
@@ -282,7 +260,7 @@ mod tests {
 
     #[test]
     fn progress_of_an_earlier_call_reaches_nobody() {
-        let heard = |task: &str| Watch::new(Some(Listener { task: Some(task.to_owned()), events: mpsc::channel(1).0 }));
+        let heard = |task: &str| Watch::new(Listener { task: Some(task.to_owned()), events: mpsc::channel(1).0 });
         let token = |id: u32| serde_json::from_value(json!(id)).unwrap();
         let watch = heard("one");
         called(&watch, 1);

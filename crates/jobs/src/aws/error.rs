@@ -16,6 +16,26 @@ const OLD_KEYS: [&str; 3] = ["ExpiredToken", "ExpiredTokenException", "RequestEx
 /// Codes for what this identity may not do.
 const NOT_ALLOWED: [&str; 3] = ["AccessDenied", "AccessDeniedException", "UnauthorizedOperation"];
 
+/// Why a request to AWS cannot be signed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SigningError {
+    /// Nothing shows who calls.
+    #[error("this process has no AWS credentials: {0}")]
+    NoCredentials(String),
+    /// Nobody says which region it is for.
+    #[error("set AWS_REGION, or the region of the profile")]
+    NoRegion,
+    /// Something in it cannot be signed.
+    #[error("{0}")]
+    Request(String),
+}
+
+impl SigningError {
+    pub(super) fn of(error: &dyn std::fmt::Display) -> Self {
+        Self::Request(error.to_string())
+    }
+}
+
 /// Why an operation was not carried out, or not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AwsError {
@@ -37,6 +57,16 @@ pub(crate) enum Kind {
 impl AwsError {
     pub(crate) fn new(operation: &str, code: &str, message: String, kind: Kind) -> Self {
         Self { operation: operation.to_owned(), code: code.to_owned(), message, kind }
+    }
+
+    /// Nothing could be sent.
+    pub(super) fn unsigned(operation: &str, error: &SigningError) -> Self {
+        let code = match error {
+            SigningError::NoCredentials(_) => "no credentials",
+            SigningError::NoRegion => "no region",
+            SigningError::Request(_) => "no request",
+        };
+        Self::new(operation, code, error.to_string(), Kind::Refused)
     }
 
     /// There was no answer.

@@ -49,12 +49,7 @@ impl TokenFile {
 
     /// Reads the file again and again, until the process stops.
     pub(super) async fn follow(mut self, stop: CancellationToken) {
-        loop {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = SystemClock.sleep_ms(READ_EVERY_MS) => {}
-            }
+        while stop.run_until_cancelled(SystemClock.sleep_ms(READ_EVERY_MS)).await.is_some() {
             self.reread().await;
         }
     }

@@ -14,7 +14,6 @@ pub(super) enum Pages {
     ThatOnlyShow,
 }
 
-/// The console of the server that listens at this address.
 pub(super) fn of(address: SocketAddr, pages: &Pages) -> Result<Console, ServeError> {
     let cannot = |cause| ServeError::Listen { address, cause };
     let setup = Setup {

@@ -82,19 +82,8 @@ impl ServeError {
     }
 
     fn is_wrong_usage(&self) -> bool {
-        match self {
-            Self::Settings(_) | Self::ToolEnv(ToolEnvError::Settings(_)) => true,
-            Self::Program(cause) => cause.is::<SettingsError>(),
-            Self::ToolEnv(_)
-            | Self::Runtime(_)
-            | Self::Open(_)
-            | Self::Database(_)
-            | Self::NoRegion
-            | Self::TokenFile { .. }
-            | Self::Webhooks { .. }
-            | Self::Listen { .. }
-            | Self::Tool(_) => false,
-        }
+        matches!(self, Self::Settings(_) | Self::ToolEnv(ToolEnvError::Settings(_)))
+            || matches!(self, Self::Program(cause) if cause.is::<SettingsError>())
     }
 }
 

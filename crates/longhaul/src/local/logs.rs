@@ -15,9 +15,6 @@ use super::Options;
 use crate::SystemClock;
 
 /// Starts logging as `options` say. A second call changes nothing.
-///
-/// # Errors
-/// [`SettingsError`]
 pub fn init(options: &Options) -> Result<(), SettingsError> {
     let filter = EnvFilter::builder().parse_lossy(options.values().get(&table::LOG)?);
     let payloads = without_payloads(options.values().get(&table::LOG_PAYLOADS)?.into());

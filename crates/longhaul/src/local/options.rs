@@ -95,9 +95,6 @@ impl Options {
     /// Binds the address now, for the server that starts with these options later. A program that has more to start,
     /// such as processes of its own, learns before that whether the address is taken, and whether the options are
     /// right. Clients that connect meanwhile wait.
-    ///
-    /// # Errors
-    /// [`ServeError`], which says what to do.
     pub async fn bind(&self) -> Result<(), ServeError> {
         let config = self.config()?;
         let address = config.listen;
@@ -226,8 +223,7 @@ fn console(values: &Values, callers: &LocalCallers, role: Role) -> Result<Consol
         Some(console) if console == Console::Off || is_possible => Ok(console),
         Some(console) => {
             let why = "it is for a process that answers requests with `--auth loopback`, where nobody logs in: leave \
-                       it out, \
-                       and look at the server's tasks with `longhaul console --server URL`";
+                       it out, and look at the server's tasks with `longhaul console --server URL`";
             Err(values.refuse(&table::CONSOLE, &console, why))
         }
     }

@@ -22,12 +22,11 @@ use super::bearer::TokenFile;
 use super::console::Pages;
 use super::health::{Health, Probe, StoreAlone};
 use super::options::{Config, LocalCallers};
-use super::schedules;
 #[cfg(feature = "aws")]
 use super::shared::Shared;
 use super::storage::Storage;
 use super::welcome::Welcome;
-use super::worker::{Receives, Workers};
+use super::worker::{Receives, Workers, keep_schedules};
 use super::{Backend, Options, ServeError, console, http_server, webhooks};
 use crate::settings::ProcessEnv;
 use crate::{OsIds, Server, SystemClock};
@@ -94,10 +93,10 @@ impl Opened {
     }
 }
 
-/// Where requests come from, and by what their callers are identified.
+/// Where requests come from, and what identifies their callers.
 struct Listening {
     listener: TcpListener,
-    identified: Identified,
+    frontend: HttpFrontend,
 }
 
 impl Running {
@@ -168,13 +167,26 @@ impl Running {
         options: &Options,
         config: Config,
     ) -> Result<(Self, Listening), ServeError> {
-        let identified = Identified::by(&config.callers).await?;
         let listener = options.listener(&config).await?;
         let address = listener.local_addr().map_err(|cause| ServeError::Listen { address: config.listen, cause })?;
         let console = match config.console {
             table::Console::On => Some(console::of(address, &Pages::ThatAct)?),
             table::Console::ReadOnly => Some(console::of(address, &Pages::ThatOnlyShow)?),
             table::Console::Off => None,
+        };
+        let (stop, rest) = (CancellationToken::new(), TaskTracker::new());
+        let frontend = HttpFrontend::new(config.origin_policy());
+        let frontend = match &config.callers {
+            LocalCallers::OneUser | LocalCallers::AnonymousCallers => frontend,
+            LocalCallers::WithToken(file) => {
+                let file = TokenFile::open(file).await?;
+                let callers = file.callers();
+                rest.spawn(file.follow(stop.clone()));
+                frontend.identified_by(Arc::new(callers))
+            }
+            LocalCallers::WithAccessToken(config) => {
+                frontend.identified_by(Arc::new(ResourceServer::new((**config).clone(), Arc::new(SystemClock))))
+            }
         };
         let parts = Parts {
             server: server.clone(),
@@ -184,9 +196,8 @@ impl Running {
             drain: CancellationToken::new(),
             workers: TaskTracker::new(),
         };
-        let (stop, rest) = (CancellationToken::new(), TaskTracker::new());
         let running = Self { address, database: None, storage, parts, stop, rest, console };
-        Ok((running, Listening { listener, identified }))
+        Ok((running, Listening { listener, frontend }))
     }
 
     /// Where the server listens.
@@ -228,26 +239,12 @@ impl Running {
     }
 
     /// Answers requests: all of them once the server has begun, and before that those about its health.
-    fn serve_http(&self, Listening { listener, identified }: Listening) {
+    fn serve_http(&self, Listening { listener, frontend }: Listening) {
         let Parts { config, health, mcp, .. } = &self.parts;
-        let endpoint = (config.role != Role::Worker)
-            .then(|| http_server::Endpoint { frontend: self.frontend(identified), mcp: Arc::clone(mcp) });
+        let endpoint = (config.role != Role::Worker).then(|| http_server::Endpoint { frontend, mcp: Arc::clone(mcp) });
         let service = http_server::Service { health: Arc::clone(health), endpoint, console: self.console.clone() };
         let limits = config.connections.in_this_process();
         self.rest.spawn(http_server::serve(listener, service, limits, self.stop.clone()));
-    }
-
-    fn frontend(&self, identified: Identified) -> HttpFrontend {
-        let frontend = HttpFrontend::new(self.parts.config.origin_policy());
-        match identified {
-            Identified::ByToken(file) => {
-                let frontend = frontend.identified_by(Arc::new(file.callers()));
-                self.rest.spawn(file.follow(self.stop.clone()));
-                frontend
-            }
-            Identified::ByAccessToken(server) => frontend.identified_by(Arc::new(*server)),
-            Identified::Not => frontend,
-        }
     }
 
     /// Begins to work as soon as the table and the queue can be used. They may not be there yet, or not answer: whoever
@@ -321,32 +318,10 @@ impl Parts {
             let workers = Workers { engine: engine.clone(), runner, stop, attempts_max: config.concurrency, receives };
             self.workers.spawn(workers.clone().run());
             self.workers.spawn(workers.run_dead_letters());
-            scheduled.into_iter().for_each(|mcp| drop(self.workers.spawn(schedules::keep(mcp, self.drain.clone()))));
+            scheduled.into_iter().for_each(|mcp| drop(self.workers.spawn(keep_schedules(mcp, self.drain.clone()))));
         }
         self.health.started(probe);
         engine
-    }
-}
-
-/// How callers are identified.
-enum Identified {
-    /// Not at all.
-    Not,
-    /// By a token of this file.
-    ByToken(TokenFile),
-    /// By an access token.
-    ByAccessToken(Box<ResourceServer>),
-}
-
-impl Identified {
-    async fn by(callers: &LocalCallers) -> Result<Self, ServeError> {
-        match callers {
-            LocalCallers::OneUser | LocalCallers::AnonymousCallers => Ok(Self::Not),
-            LocalCallers::WithToken(file) => Ok(Self::ByToken(TokenFile::open(file).await?)),
-            LocalCallers::WithAccessToken(config) => {
-                Ok(Self::ByAccessToken(Box::new(ResourceServer::new((**config).clone(), Arc::new(SystemClock)))))
-            }
-        }
     }
 }
 
@@ -376,12 +351,7 @@ async fn take_up(database: &Database) -> Result<(), ServeError> {
 
 /// Deletes expired tasks until the process stops.
 async fn purge(database: Database, stop: CancellationToken) {
-    loop {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            () = SystemClock.sleep_ms(PURGE_EVERY_MS) => {}
-        }
+    while stop.run_until_cancelled(SystemClock.sleep_ms(PURGE_EVERY_MS)).await.is_some() {
         if let Err(error) = purge_all(&database, &stop).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "expired tasks were not deleted");
         }

@@ -27,8 +27,7 @@ pub(super) struct Shared {
 pub(super) enum Unusable {
     #[error(
         "the table `{table}` cannot be used: is its name in --store right, is it in this account and region, and may \
-         this \
-         process read and write it?"
+         this process read and write it?"
     )]
     Table {
         table: String,

@@ -68,8 +68,7 @@ impl Storage {
             Role::All => Ok(Self::File(file)),
             role @ (Role::Http | Role::Worker) => {
                 let why = "the other part would need the same tasks, and no other process can use this one's file: it \
-                           must \
-                           be `all`, or name a table with `--store dynamodb:TABLE`";
+                           must be `all`, or name a table with `--store dynamodb:TABLE`";
                 Err(values.refuse(&table::ROLE, &role, why))
             }
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use longhaul_core::ports::{Outbox, UnfinishedTasks};
 use longhaul_core::{Clock, with_causes};
 use longhaul_engine::Engine;
-use longhaul_push::{Endpoints, Reach, SecretSource};
+use longhaul_push::{Endpoints, Reach};
 use longhaul_settings::{EnvSource, SettingsError, Values, table};
 use tokio_util::sync::CancellationToken;
 
@@ -62,26 +62,22 @@ impl WebhookSettings {
                 tool_env::text_of(path).map_err(|cause| ServeError::Webhooks { cause: Box::new(cause) })?
             }
         };
-        longhaul_push::read(&text, &Secrets(env), self.reach)
+        longhaul_push::read(&text, &|source| secret(source, env), self.reach)
             .map_err(|cause| ServeError::Webhooks { cause: Box::new(cause) })
     }
 }
 
-struct Secrets<'a>(&'a dyn EnvSource);
-
-impl SecretSource for Secrets<'_> {
-    fn secret(&self, source: &str) -> Result<String, String> {
-        match source.split_once(':') {
-            Some(("file", path)) if !path.is_empty() => tool_env::text_of(Path::new(path))
-                .map_err(|cause| format!("cannot be read from {path}: {}", with_causes(&cause))),
-            Some(("env", variable)) if !variable.is_empty() => {
-                let text = self.0.get(variable).and_then(|text| text.into_string().ok());
-                text.ok_or_else(|| {
-                    format!("cannot be read: the environment variable {variable} is not set, or is not UTF-8")
-                })
-            }
-            _ => Err("has no source: write `file:PATH` or `env:VARIABLE`".to_owned()),
+fn secret(source: &str, env: &dyn EnvSource) -> Result<String, String> {
+    match source.split_once(':') {
+        Some(("file", path)) if !path.is_empty() => tool_env::text_of(Path::new(path))
+            .map_err(|cause| format!("cannot be read from {path}: {}", with_causes(&cause))),
+        Some(("env", variable)) if !variable.is_empty() => {
+            let text = env.get(variable).and_then(|text| text.into_string().ok());
+            text.ok_or_else(|| {
+                format!("cannot be read: the environment variable {variable} is not set, or is not UTF-8")
+            })
         }
+        _ => Err("has no source: write `file:PATH` or `env:VARIABLE`".to_owned()),
     }
 }
 

@@ -12,7 +12,6 @@ use super::options::{Config, LocalCallers};
 use super::storage::Storage;
 use crate::Server;
 
-/// The text.
 #[derive(Debug)]
 pub(super) struct Welcome {
     name: String,

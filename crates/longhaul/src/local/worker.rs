@@ -1,14 +1,18 @@
-//! Workers: they take deliveries from the queue and run one attempt for each.
+//! Workers: they take deliveries from the queue and run one attempt for each; and what makes the calls of schedules.
 
 use std::pin::pin;
 use std::sync::Arc;
 
 use futures::future::{Either, select};
+use longhaul_core::Clock;
 use longhaul_core::ports::{Delivery, QueueError, WorkQueue};
 use longhaul_engine::{Disposition, Engine, ToolRunner, WorkerSignals};
+use longhaul_mcp::McpServer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use crate::SystemClock;
 
 /// How long to wait after the queue did not answer.
 const BACKOFF_MS: u64 = 500;
@@ -246,5 +250,24 @@ mod tests {
         };
         futures::join!(workers.run(), stops);
         assert_eq!(*queue.given_back.lock().unwrap(), [("late".to_owned(), 0)]);
+    }
+}
+
+/// The longest pause between two looks: the clock may be set, and the machine may have been asleep.
+const PAUSE_MS_MAX: u64 = 30_000;
+
+/// The pause after a look that failed.
+const RETRY_MS: u64 = 5_000;
+
+/// Looks at the schedules whenever one is due, until the process stops.
+pub(super) async fn keep_schedules(mcp: McpServer, stop: CancellationToken) {
+    loop {
+        let looked = mcp.look_at_schedules().await;
+        let now = SystemClock.now();
+        let due_in_ms = looked.next_at.map_or(PAUSE_MS_MAX, |next_at| next_at.since_ms(now).max(1));
+        let pause_ms = if looked.failed > 0 { RETRY_MS } else { PAUSE_MS_MAX }.min(due_in_ms);
+        if stop.run_until_cancelled(SystemClock.sleep_ms(pause_ms)).await.is_none() {
+            return;
+        }
     }
 }

@@ -5,7 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_core::{EntryKind, Identity, OwnerId, Principal, Scopes, VerifiedIdentity};
-use longhaul_mcp::TaskPolicy;
+use longhaul_mcp::{TaskContext, TaskPolicy};
+use rmcp::handler::server::tool::IntoCallToolResult;
+use rmcp::model::{CallToolRequestParams, CallToolResponse, Tool};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Map, Value, json};
 
 use super::running::Running;
@@ -20,20 +24,12 @@ const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
 /// A server whose tools are tested. See [`testing`](super).
 #[derive(Clone, Debug)]
 pub struct TestServer {
-    server: Server,
+    pub(super) server: Server,
     /// Whether every tool is a task, or those that the author names.
-    any_tool: bool,
+    pub(super) any_tool: bool,
 }
 
 impl TestServer {
-    pub(super) const fn with_any_tool(server: Server) -> Self {
-        Self { server, any_tool: true }
-    }
-
-    pub(super) const fn with_policies(server: Server) -> Self {
-        Self { server, any_tool: false }
-    }
-
     /// A call of one of its tools, by somebody whom nobody identifies.
     pub fn call(&self, tool: impl Into<String>, arguments: Value) -> Call {
         let tool = tool.into();
@@ -236,5 +232,32 @@ impl Call {
     pub(super) fn crash(mut self, moment: Moment) -> Self {
         self.crashes.push(moment);
         self
+    }
+}
+
+/// The name of the tool of [`OneTool`].
+pub(super) const NAME: &str = "tool";
+
+#[derive(Clone)]
+pub(super) struct OneTool<F>(pub(super) F);
+
+impl<F, Fut> ServerHandler for OneTool<F>
+where
+    F: Fn(TaskContext) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: IntoCallToolResult> + Send + 'static,
+{
+    async fn call_tool(
+        &self,
+        _request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let task = context.extensions.get::<TaskContext>().cloned();
+        let task = task.ok_or_else(|| ErrorData::internal_error("a task has a TaskContext", None))?;
+        (self.0)(task).await.into_call_tool_result()
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        let schema = Map::from_iter([("type".to_owned(), "object".into())]);
+        (name == NAME).then(|| Tool::new(NAME, "", Arc::new(schema)))
     }
 }

@@ -12,7 +12,6 @@ use super::TestError;
 /// The revision that it speaks.
 const REVISION: &str = "2026-07-28";
 
-/// A client.
 pub(super) struct Client {
     pub(super) mcp: McpServer,
     pub(super) caller: Principal,

@@ -75,3 +75,7 @@ impl fmt::Debug for TestError {
         fmt::Display::fmt(self, f)
     }
 }
+
+pub(super) fn unexpected(error: impl fmt::Display) -> TestError {
+    TestError::Unexpected(error.to_string())
+}

@@ -3,30 +3,31 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_core::{EntryKind, FailureKind, Progress, Recording, State, Status, Task};
+use longhaul_core::{EntryKind, Progress, Recording, Status};
 use rmcp::ErrorData;
 use rmcp::model::CallToolResult;
 use serde_json::{Map, Value};
 
 use super::TestError;
+use super::error::unexpected;
 use super::running::{steps, texts};
 use super::script::{Moment, Script, Seen};
 
 /// A run that has come to its end, and what is on record of it.
 #[derive(Clone)]
 pub struct Run {
-    status: Status,
-    has_timed_out: bool,
-    result: Option<Value>,
-    error: Option<Value>,
-    journal: Vec<JournalEntry>,
-    variables: Map<String, Value>,
-    asked: Vec<String>,
-    progress: Option<Progress>,
-    attempts: u32,
-    elapsed: Duration,
-    cleanups: Vec<Result<(), String>>,
-    script: Arc<Script>,
+    pub(super) status: Status,
+    pub(super) has_timed_out: bool,
+    pub(super) result: Option<Value>,
+    pub(super) error: Option<Value>,
+    pub(super) journal: Vec<JournalEntry>,
+    pub(super) variables: Map<String, Value>,
+    pub(super) asked: Vec<String>,
+    pub(super) progress: Option<Progress>,
+    pub(super) attempts: u32,
+    pub(super) elapsed: Duration,
+    pub(super) cleanups: Vec<Result<(), String>>,
+    pub(super) script: Arc<Script>,
 }
 
 /// An entry of a task's journal.
@@ -44,50 +45,10 @@ pub struct JournalEntry {
 }
 
 impl Run {
-    /// The run of this task, without anything that happened after its end.
-    pub(super) fn new(
-        mut view: Map<String, Value>,
-        task: &Task,
-        journal: Vec<JournalEntry>,
-        asked: Vec<String>,
-        elapsed: Duration,
-        script: Arc<Script>,
-    ) -> Self {
-        Self {
-            status: task.status(),
-            has_timed_out: matches!(&task.state, State::Failed { failure } if failure.kind == FailureKind::TimedOut),
-            result: view.remove("result"),
-            error: view.remove("error"),
-            journal,
-            variables: Map::new(),
-            asked,
-            progress: task.progress.clone(),
-            attempts: task.attempt,
-            elapsed,
-            cleanups: Vec::new(),
-            script,
-        }
-    }
-
-    /// The same run with the variables that the tool left.
-    pub(super) fn with_variables(self, variables: Map<String, Value>) -> Self {
-        Self { variables, ..self }
-    }
-
-    /// The same run with what came of cleaning up after it.
-    pub(super) fn with_cleanups(self, cleanups: Vec<Result<(), String>>) -> Self {
-        Self { cleanups, ..self }
-    }
-
     /// How the task ended.
     #[must_use]
     pub const fn status(&self) -> Status {
         self.status
-    }
-
-    /// Whether it failed at its deadline.
-    pub(super) const fn has_timed_out(&self) -> bool {
-        self.has_timed_out
     }
 
     /// What the tool returned, if the task was completed.
@@ -95,11 +56,7 @@ impl Run {
     /// # Errors
     /// [`TestError::Unexpected`] if it is not a result of this version of `rmcp`.
     pub fn result(&self) -> Result<Option<CallToolResult>, TestError> {
-        self.result
-            .clone()
-            .map(serde_json::from_value)
-            .transpose()
-            .map_err(|error| TestError::Unexpected(error.to_string()))
+        self.result.clone().map(serde_json::from_value).transpose().map_err(unexpected)
     }
 
     /// The error with which the task failed.

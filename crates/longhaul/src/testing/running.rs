@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_core::{Clock, EntryKind, Payload, Progress, TaskId, TaskKey};
+use longhaul_core::{Clock, EntryKind, Failure, FailureKind, Progress, State as TaskState, TaskId, TaskKey};
 use serde_json::{Map, Value, json};
 
 use super::TestError;
+use super::error::unexpected;
 use super::run::{JournalEntry, Run};
 use super::world::World;
 
@@ -102,9 +103,6 @@ impl Running {
     }
 
     /// Works until there is nothing more to do at this moment.
-    ///
-    /// # Errors
-    /// [`TestError`]
     pub async fn work(&mut self) -> Result<State, TestError> {
         for _ in 0..TURNS_MAX {
             if !self.world.work_once(&self.key).await? {
@@ -120,9 +118,6 @@ impl Running {
     }
 
     /// How the task is now, as a poll of its client shows it.
-    ///
-    /// # Errors
-    /// [`TestError`]
     pub async fn state(&mut self) -> Result<State, TestError> {
         let view = self.poll().await?;
         let state = match view.get("status").and_then(Value::as_str) {
@@ -150,17 +145,11 @@ impl Running {
     }
 
     /// The user says no to the question `key`.
-    ///
-    /// # Errors
-    /// [`TestError`]
     pub async fn decline(&mut self, key: &str) -> Result<(), TestError> {
         self.respond(key, json!({"action": "decline"})).await
     }
 
     /// The client responds with this to the request `key`.
-    ///
-    /// # Errors
-    /// [`TestError`]
     pub async fn respond(&mut self, key: &str, response: Value) -> Result<(), TestError> {
         let id = self.key.id.to_string();
         let update = json!({"taskId": id, "inputResponses": {key: response}});
@@ -168,33 +157,23 @@ impl Running {
     }
 
     /// The client cancels the task.
-    ///
-    /// # Errors
-    /// [`TestError`]
     pub async fn cancel(&mut self) -> Result<(), TestError> {
         let id = self.key.id.to_string();
         self.world.client.request("tasks/cancel", &id, json!({"taskId": id})).await.map(drop)
     }
 
     /// The progress that is on record: the last report of each attempt, and others in between.
-    ///
-    /// # Errors
-    /// [`TestError`]
     pub async fn progress(&self) -> Result<Option<Progress>, TestError> {
         let found = self.world.engine.poll(&self.key).await;
-        found.map(|task| task.progress.clone()).map_err(|error| TestError::Unexpected(error.to_string()))
+        found.map(|task| task.progress.clone()).map_err(unexpected)
     }
 
     /// What is on record, in the order in which it was recorded.
-    ///
-    /// # Errors
-    /// [`TestError`]
     pub async fn journal(&self) -> Result<Vec<JournalEntry>, TestError> {
-        let unexpected = |error: &dyn std::error::Error| TestError::Unexpected(error.to_string());
-        let entries = self.world.store().journal(&self.key).await.map_err(|error| unexpected(&error))?;
+        let entries = self.world.store().journal(&self.key).await.map_err(unexpected)?;
         let mut journal = Vec::new();
         for entry in entries {
-            let text = self.world.engine.load(&self.key, &entry.value).await.map_err(|error| unexpected(&error))?;
+            let text = self.world.engine.load(&self.key, &entry.value).await.map_err(unexpected)?;
             // What a tool returns as a state between rounds of questions is any text.
             let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
             journal.push(JournalEntry { kind: entry.kind, name: entry.name, value, recording: entry.recording });
@@ -247,7 +226,7 @@ impl Running {
         // A message that was lost with its process is sent again by a poll.
         let resent = clock.now().plus_ms(engine.settings().resend_ms);
         let next = self.world.next_at().unwrap_or(resent);
-        let task = engine.poll(&self.key).await.map_err(|error| TestError::Unexpected(error.to_string()))?;
+        let task = engine.poll(&self.key).await.map_err(unexpected)?;
         clock.advance_to(next.min(task.deadline()));
         Ok(())
     }
@@ -257,31 +236,39 @@ impl Running {
         self.world.client.request("tasks/get", &id, json!({"taskId": id})).await
     }
 
-    async fn variables(&self, payload: &Payload) -> Result<Map<String, Value>, TestError> {
-        let text = self.world.engine.load(&self.key, payload).await;
-        let text = text.map_err(|error| TestError::Unexpected(error.to_string()))?;
-        serde_json::from_str(&text).map_err(|error| TestError::Unexpected(error.to_string()))
-    }
-
-    async fn ended(mut self) -> Result<Run, TestError> {
-        let view = self.poll().await?;
-        let found = self.world.engine.poll(&self.key).await;
-        let task = found.map_err(|error| TestError::Unexpected(error.to_string()))?;
-        let journal = self.journal().await?;
-        let steps = steps(&journal);
+    async fn ended(self) -> Result<Run, TestError> {
+        let mut view = self.poll().await?;
+        let task = self.world.engine.poll(&self.key).await.map_err(unexpected)?;
+        let (journal, elapsed) = (self.journal().await?, self.world.elapsed());
         let variables = match &task.variables {
             None => Map::new(),
-            Some(payload) => self.variables(payload).await?,
+            Some(payload) => {
+                let text = self.world.engine.load(&self.key, payload).await.map_err(unexpected)?;
+                serde_json::from_str(&text).map_err(unexpected)?
+            }
         };
-        let (asked, script) = (std::mem::take(&mut self.asked), Arc::clone(&self.world.script));
-        let run = Run::new(view, &task, journal, asked, self.world.elapsed(), script).with_variables(variables);
         self.clean_up().await?;
-        let left = self.world.script.left();
+        let (script, status) = (Arc::clone(&self.world.script), task.status());
+        let left = script.left();
         if !left.is_empty() {
-            let status = task.status().as_str().to_owned();
-            return Err(TestError::NeverReached { moments: left.join(", "), status, steps });
+            let (moments, status) = (left.join(", "), status.as_str().to_owned());
+            return Err(TestError::NeverReached { moments, status, steps: steps(&journal) });
         }
-        Ok(run.with_cleanups(self.world.cleanups()))
+        let timed_out = |failure: &Failure| failure.kind == FailureKind::TimedOut;
+        Ok(Run {
+            status,
+            has_timed_out: matches!(&task.state, TaskState::Failed { failure } if timed_out(failure)),
+            result: view.remove("result"),
+            error: view.remove("error"),
+            journal,
+            variables,
+            asked: self.asked,
+            progress: task.progress.clone(),
+            attempts: task.attempt,
+            elapsed,
+            cleanups: self.world.cleanups(),
+            script,
+        })
     }
 
     /// Works, and lets time pass, until there is nothing to clean up after the task.
@@ -289,13 +276,13 @@ impl Running {
         let World { clock, engine, .. } = &self.world;
         for _ in 0..TURNS_MAX {
             let found = self.world.store().get(&self.key, clock.now()).await;
-            let found = found.map_err(|error| TestError::Unexpected(error.to_string()))?;
+            let found = found.map_err(unexpected)?;
             let Some(task) = found.filter(|task| task.needs_cleanup()) else { return Ok(()) };
             if !self.world.work_once(&task.key()).await? {
                 let resent = clock.now().plus_ms(engine.settings().resend_ms);
                 clock.advance_to(self.world.next_at().unwrap_or(resent));
                 // A message that was lost with its process is sent again.
-                engine.poll(&self.key).await.map_err(|error| TestError::Unexpected(error.to_string()))?;
+                engine.poll(&self.key).await.map_err(unexpected)?;
             }
         }
         Err(TestError::NeverEnds { attempts: TURNS_MAX })
@@ -329,7 +316,6 @@ fn questions(view: &Map<String, Value>) -> Vec<Question> {
     requests.into_iter().flatten().map(question).collect()
 }
 
-/// The names of the steps in a journal.
 pub(super) fn steps(journal: &[JournalEntry]) -> Vec<String> {
     journal.iter().filter(|entry| entry.kind == EntryKind::Step).map(|entry| entry.name.clone()).collect()
 }

@@ -18,7 +18,6 @@ pub(super) enum Moment {
     BeforeStep(String),
     /// Something happened, and is not on record: the work of a step, the beginning of a sleep.
     BeforeRecord(EntryKind, String),
-    /// It is on record.
     AfterRecord(EntryKind, String),
     /// The tool has ended, and its end is not on record.
     End,
@@ -55,7 +54,6 @@ pub(super) enum Seen {
 }
 
 impl Seen {
-    /// Which step it was.
     pub(super) fn step(&self) -> &str {
         match self {
             Self::Replayed(name) | Self::Began(name) | Self::Recorded(name) => name,
@@ -94,7 +92,6 @@ impl Script {
         self.deaths.get_or_init(|| deaths);
     }
 
-    /// What happens to a call of the store.
     pub(super) fn store_call(&self, call: StoreCall<'_>) -> Fault {
         let mut inner = self.lock();
         match call {

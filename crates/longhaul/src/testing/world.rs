@@ -1,19 +1,22 @@
 //! A server, its store and its queue in memory, and a clock that moves when the test says so.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use longhaul_core::ports::{Delivery, TaskStore, WorkQueue};
 use longhaul_core::{Clock, Principal, TaskKey, Timestamp};
-use longhaul_engine::{Disposition, Engine, Ports, Settings, WorkerSignals};
+use longhaul_engine::{
+    Attempt, AttemptEnd, Cleaned, Disposition, Ended, Engine, Ports, Settings, ToolRunner, WorkerSignals,
+};
 use longhaul_mcp::{AnonymousCallers, McpSettings};
 use longhaul_testkit::{FakeQueue, FakeStore, FaultyStore, ManualClock, SeededIds};
 use tokio::sync::Notify;
 
 use super::TestError;
 use super::call::Deliveries;
-use super::cleanups::Cleanups;
 use super::client::Client;
+use super::error::unexpected;
 use super::script::Script;
 use crate::Server;
 
@@ -133,7 +136,7 @@ impl World {
     /// The worker learns of it with its next heartbeat.
     async fn cancel_during_an_attempt(&self, key: &TaskKey) -> Result<(), TestError> {
         let cancelled = self.engine.cancel(key).await;
-        cancelled.map_err(|error| TestError::Unexpected(error.to_string()))?;
+        cancelled.map_err(unexpected)?;
         self.clock.advance_ms(self.engine.settings().heartbeat_ms);
         Ok(())
     }
@@ -143,7 +146,7 @@ impl World {
             Disposition::Acknowledge => self.queue.delete(&delivery.receipt).await,
             Disposition::RetryAfter { after_ms } => self.queue.extend(&delivery.receipt, after_ms).await,
         };
-        disposed.map_err(|error| TestError::Unexpected(error.to_string()))
+        disposed.map_err(unexpected)
     }
 
     fn stuck(&self) -> TestError {
@@ -154,6 +157,45 @@ impl World {
 }
 
 fn received<E: std::error::Error>(deliveries: Result<Vec<Delivery>, E>) -> Result<Option<Delivery>, TestError> {
-    let deliveries = deliveries.map_err(|error| TestError::Unexpected(error.to_string()))?;
+    let deliveries = deliveries.map_err(unexpected)?;
     Ok(deliveries.into_iter().next())
+}
+
+/// A runner that notes what the server's code that cleans up returned.
+pub(super) struct Cleanups {
+    runner: Arc<dyn ToolRunner>,
+    seen: Mutex<Vec<Result<(), String>>>,
+}
+
+impl Cleanups {
+    pub(super) const fn of(runner: Arc<dyn ToolRunner>) -> Self {
+        Self { runner, seen: Mutex::new(Vec::new()) }
+    }
+
+    /// What each of them returned.
+    pub(super) fn seen(&self) -> Vec<Result<(), String>> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Result<(), String>>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl ToolRunner for Cleanups {
+    async fn run(&self, attempt: Attempt) -> AttemptEnd {
+        self.runner.run(attempt).await
+    }
+
+    async fn clean(&self, ended: &Ended) -> Cleaned {
+        let cleaned = self.runner.clean(ended).await;
+        match &cleaned {
+            Cleaned::Done => self.lock().push(Ok(())),
+            Cleaned::Failed { reason } => self.lock().push(Err(reason.clone())),
+            Cleaned::NoSuchTool => {}
+        }
+        cleaned
+    }
 }

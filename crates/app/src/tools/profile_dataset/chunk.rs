@@ -10,11 +10,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::column::{Column, cut};
-use super::error::{ProfileError, refused};
-use super::limits::{COLUMNS_MAX, RECORD_BYTES_MAX};
 use super::report::DatasetProfile;
 use super::sniff::{self, FormatChoice, HeaderRow};
 use super::value::Kind;
+use super::{ProfileError, refused};
+
+/// The longest record in bytes. A whole record has to be held in memory; a longer one is nearly always a quote that
+/// was never closed.
+pub const RECORD_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// The maximum number of columns in a data set: with more, the recorded state of a step would grow past 3.5 MB.
+pub const COLUMNS_MAX: usize = 2_000;
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -70,9 +76,6 @@ pub struct State {
 }
 
 /// Profiles the chunk after `before`, or the first one. `source` gives the bytes from there on. Blocks the thread.
-///
-/// # Errors
-/// See [`ProfileError`].
 pub fn profile_chunk(
     mut source: impl Read,
     before: Option<State>,
@@ -232,8 +235,7 @@ impl State {
     fn record_too_long(&self, format: &str) -> ProfileError {
         refused(format!(
             "the record that starts at byte {} is longer than {RECORD_BYTES_MAX} bytes: is a quote left open, or is \
-             the \
-             file not {format}?",
+             the file not {format}?",
             self.offset
         ))
     }

@@ -17,9 +17,33 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::error::ProfileError;
-use super::limits::Precision;
+use super::ProfileError;
 use super::value::Kind;
+
+/// How much is stored for one column: few columns are described finely, many coarsely, so that the recorded state of a
+/// step stays near 200 KB (400 columns and more: up to 3.5 MB).
+struct Precision {
+    /// Binary logarithm of the HyperLogLog registers; the relative standard error is 1.04 / sqrt(2^this).
+    distinct_lg: u8,
+    /// The t-digest's compression.
+    digest_k: u16,
+    /// Different values that are recorded between two chunks. Within a chunk there is room for eight times as many.
+    values_max: usize,
+    /// Bytes that are stored of a text; longer ones are cut.
+    text_bytes_max: usize,
+}
+
+impl Precision {
+    /// The precision for a data set of so many columns.
+    const fn for_columns(columns: usize) -> Self {
+        match columns {
+            0..=12 => Self { distinct_lg: 13, digest_k: 200, values_max: 192, text_bytes_max: 100 },
+            13..=48 => Self { distinct_lg: 11, digest_k: 100, values_max: 48, text_bytes_max: 100 },
+            49..=200 => Self { distinct_lg: 9, digest_k: 40, values_max: 12, text_bytes_max: 48 },
+            _ => Self { distinct_lg: 8, digest_k: 10, values_max: 6, text_bytes_max: 24 },
+        }
+    }
+}
 
 /// How many values of each kind a column has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

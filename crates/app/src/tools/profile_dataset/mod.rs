@@ -7,19 +7,42 @@
 mod arguments;
 mod chunk;
 mod column;
-mod error;
-mod limits;
 mod report;
 mod sniff;
 pub(crate) mod source;
 mod tool;
 mod value;
 
-pub use chunk::{Progress, Reading, State, profile_chunk};
+pub use chunk::{COLUMNS_MAX, Progress, RECORD_BYTES_MAX, Reading, State, profile_chunk};
 pub use column::KindCounts;
-pub use error::ProfileError;
-pub use limits::{COLUMNS_MAX, RECORD_BYTES_MAX};
 pub use report::{
     ColumnProfile, ColumnType, DatasetProfile, FrequentValue, QuantileMethod, QuantileValues, ReportedFormat, Scalar,
 };
 pub use sniff::{FormatChoice, HeaderRow};
+
+/// A refusal or failure of `profile_dataset`. The text is for the caller and never contains any of the data.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// The arguments contradict each other or are out of range.
+    #[error("{0}")]
+    Arguments(String),
+    /// The source may not be read, cannot be reached, has changed, or is not what this tool reads.
+    #[error("{0}")]
+    Refused(String),
+    /// Reading failed; a retry may help.
+    #[error("the source could not be read")]
+    Read(#[from] std::io::Error),
+    /// A part of this tool failed.
+    #[error("internal error: {0}")]
+    Internal(&'static str),
+}
+
+/// The error that says `why` the source is not profiled.
+fn refused(why: impl Into<String>) -> ProfileError {
+    ProfileError::Refused(why.into())
+}
+
+/// The error for a source that is no longer what it was.
+fn changed() -> ProfileError {
+    refused("the source changed while it was being profiled: call the tool again")
+}

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::chunk::Reading;
-use super::error::{ProfileError, refused};
+use super::{ProfileError, refused};
 
 /// The delimiters that can be detected, in the order of preference.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];

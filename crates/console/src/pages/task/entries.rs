@@ -1,12 +1,12 @@
 //! The attempts of a task, and what it recorded, as tables. Of many entries one group is shown at a time.
 
+use longhaul_client::text::line;
 use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::ask::{PageRequest, link_to_task};
 use crate::clock::{exact_ms, in_words_ms, written};
 use crate::pages::parts;
-use crate::text::line;
 use crate::timeline::{Axis, End, Entry, Timeline, bar};
 
 /// A longer name of an entry stands in no address.
@@ -21,7 +21,6 @@ const ATTEMPTS_MAX: usize = 100;
 /// Characters of a value in a row.
 const VALUE_MAX: usize = 120;
 
-/// The attempts.
 pub(super) fn attempts(timeline: &Timeline) -> Markup {
     let from = timeline.attempts.len().saturating_sub(ATTEMPTS_MAX);
     let until = timeline.attempts.iter().skip(1).map(|attempt| Some(attempt.from_ms)).chain([None]);

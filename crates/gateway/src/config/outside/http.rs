@@ -6,25 +6,24 @@ use serde_json::{Value, json};
 
 use super::super::fold::{pointer, states};
 use super::super::reader::{Members, Node, Reader};
-use super::{Kind, required};
+use super::Kind;
 
 /// Headers by name, with their places in the file.
 type Headers = Vec<(String, String, String)>;
 
 pub(super) fn http_job(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind> {
     let common = members.find("headers").map(|node| headers(reader, &node)).unwrap_or_default();
-    let again = members
-        .find("repeat")
-        .and_then(|node| reader.one_of(&node, &[("always", Again::SameJob), ("never", Again::AnotherJob)]));
-    let start = required(reader, members, "start", |reader, node| {
-        request(reader, node, RequestKind::Start, &Method::POST, &common)
+    let again = members.optional(reader, "repeat", |reader, node| {
+        reader.one_of(node, &[("always", Again::SameJob), ("never", Again::AnotherJob)])
     });
-    let status = required(reader, members, "status", |reader, node| {
-        request(reader, node, RequestKind::OfJob, &Method::GET, &common)
-    });
-    let find = members.find("find").and_then(|node| request(reader, &node, RequestKind::Find, &Method::GET, &common));
-    let stop =
-        members.find("stop").and_then(|node| request(reader, &node, RequestKind::OfJob, &Method::DELETE, &common));
+    let of = |kind, usual: Method| {
+        let common = &common;
+        move |reader: &mut Reader<'_>, node: &Node<'_>| request(reader, node, kind, &usual, common)
+    };
+    let start = members.required(reader, "start", of(RequestKind::Start, Method::POST));
+    let status = members.required(reader, "status", of(RequestKind::OfJob, Method::GET));
+    let find = members.optional(reader, "find", of(RequestKind::Find, Method::GET));
+    let stop = members.optional(reader, "stop", of(RequestKind::OfJob, Method::DELETE));
     let result = match members.find("result") {
         None => Some(HttpResult::At(String::new())),
         Some(node) if node.value.as_str().is_some_and(|text| text.starts_with('/')) => {
@@ -32,15 +31,10 @@ pub(super) fn http_job(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Op
         }
         Some(node) => request(reader, &node, RequestKind::OfJob, &Method::GET, &common).map(HttpResult::Of),
     };
-    let id = required(reader, members, "id", at);
-    let state = required(reader, members, "state", at);
-    let done = required(reader, members, "done", states);
-    let failed = members.find("failed").and_then(|node| states(reader, &node)).unwrap_or_default();
-    if let Some(both) = done.iter().flatten().find(|state| failed.contains(state)) {
-        reader.fault(&format!("{}/failed", members.node.pointer), format!("`{both}` is also in `done`"));
-    }
-    let mut optional = |key| members.find(key).and_then(|node| at(reader, &node));
-    let (error, progress) = (optional("error"), [optional("progress"), optional("total"), optional("message")]);
+    let [id, state] = ["id", "state"].map(|key| members.required(reader, key, at));
+    let (done, failed) = states(reader, members);
+    let [error, of_done, total, message] =
+        ["error", "progress", "total", "message"].map(|key| members.optional(reader, key, at));
     Some(Kind::Http(Box::new(HttpJobSpec {
         start: start?,
         again: again.unwrap_or(Again::AnotherJob),
@@ -53,7 +47,7 @@ pub(super) fn http_job(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Op
         done: done?,
         failed,
         error,
-        progress,
+        progress: [of_done, total, message],
     })))
 }
 
@@ -69,41 +63,29 @@ fn request(
     usual: &Method,
     common: &Headers,
 ) -> Option<HttpRequest> {
-    if node.value.is_string() {
-        let request = url(reader, node, kind, usual.clone());
-        return complete(reader, request, node, kind, (usual, None), common);
-    }
-    let mut members = reader.members(node)?;
-    let method = members.find("method").and_then(|node| method(reader, &node)).unwrap_or_else(|| usual.clone());
-    let request = required(reader, &mut members, "url", |reader, node| url(reader, node, kind, method.clone()));
-    let own = members.find("headers").map(|node| headers(reader, &node)).unwrap_or_default();
-    let body = members.find("body").and_then(|node| expanded(reader, &node));
-    reader.refuse_unknown(&members);
-    let common: Headers = common.iter().chain(&own).cloned().collect();
-    complete(reader, request, node, kind, (&method, body), &common)
-}
-
-fn url(reader: &mut Reader<'_>, node: &Node<'_>, kind: RequestKind, method: Method) -> Option<HttpRequest> {
-    let text = reader.text(node)?;
-    reader.read(node, HttpRequest::new(kind, method, &text))
-}
-
-/// The request with its headers and its body. A start whose method has a body sends the arguments, if nothing else is
-/// said.
-fn complete(
-    reader: &mut Reader<'_>,
-    request: Option<HttpRequest>,
-    node: &Node<'_>,
-    kind: RequestKind,
-    (method, body): (&Method, Option<Value>),
-    headers: &Headers,
-) -> Option<HttpRequest> {
+    let url = |reader: &mut Reader<'_>, node: &Node<'_>, method: &Method| {
+        let text = reader.text(node)?;
+        reader.read(node, HttpRequest::new(kind, method.clone(), &text))
+    };
+    let (mut method, mut all, mut body) = (usual.clone(), common.clone(), None);
+    let request = if node.value.is_string() {
+        url(reader, node, &method)
+    } else {
+        let mut members = reader.members(node)?;
+        method = members.optional(reader, "method", self::method).unwrap_or(method);
+        let request = members.required(reader, "url", |reader, node| url(reader, node, &method));
+        all.extend(members.find("headers").map(|node| headers(reader, &node)).unwrap_or_default());
+        body = members.optional(reader, "body", expanded);
+        reader.refuse_unknown(&members);
+        request
+    };
     let mut request = request?;
-    for (place, name, value) in headers {
+    for (place, name, value) in &all {
         let added = request.header(kind, name, value);
         request = added.map_err(|what| reader.fault(place, what)).ok()?;
     }
-    let has_body = kind == RequestKind::Start && [Method::POST, Method::PUT, Method::PATCH].contains(method);
+    // A start whose method has a body sends the arguments, if nothing else is said.
+    let has_body = kind == RequestKind::Start && [Method::POST, Method::PUT, Method::PATCH].contains(&method);
     match body.or_else(|| has_body.then(|| json!("{input}"))) {
         Some(body) => {
             let added = request.body(kind, body);

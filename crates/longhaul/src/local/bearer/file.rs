@@ -55,25 +55,18 @@ pub(in crate::local) struct Tokens {
 /// Why a file of tokens cannot be used. Contains nothing of what is in the file.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::local) enum TokenFileError {
-    /// The file cannot be opened or read.
     #[error("it cannot be read: check its path and its permissions")]
     Io(#[from] std::io::Error),
-    /// The file is a folder, a pipe or a device.
     #[error("it is not a regular file")]
     NotAFile,
-    /// Other users of the machine may read or change it.
     #[error("other users may read or change it: take that away with `chmod 600`")]
     Open,
-    /// The file is too large.
     #[error("it has more than {LINES_MAX} lines, or {} KiB", FILE_BYTES_MAX / 1024)]
     TooLarge,
-    /// The file is not text.
     #[error("it is not text in UTF-8")]
     NotText,
-    /// The file accepts nobody.
     #[error("it has no tokens: write a line `NAME TOKEN` for each caller")]
     Empty,
-    /// Lines that are wrong.
     #[error("{0}")]
     Lines(Faults),
 }
@@ -145,7 +138,6 @@ impl Tokens {
         self.callers.len()
     }
 
-    /// The tokens in the text of a file.
     pub(in crate::local) fn parse(bytes: &[u8]) -> Result<Self, TokenFileError> {
         let text = str::from_utf8(bytes).map_err(|_not_text| TokenFileError::NotText)?;
         if text.lines().count() > LINES_MAX {
@@ -189,7 +181,6 @@ fn is_open_to_others(_file: &std::fs::Metadata) -> bool {
     false
 }
 
-/// The lines so far.
 #[derive(Default)]
 struct Reading<'a> {
     callers: Vec<Principal>,
@@ -245,7 +236,6 @@ fn is_name(name: &str) -> bool {
     name.len() <= NAME_CHARS_MAX && name.bytes().all(is_allowed)
 }
 
-/// The digests of the tokens in `text`.
 fn digests(text: &str) -> Result<Vec<Digest>, Fault> {
     let tokens: Vec<&str> = text.split(',').collect();
     if tokens.len() > TOKENS_OF_ONE_MAX {

@@ -1,17 +1,23 @@
-//! The bodies of requests and answers: a request's has to arrive in time, an answer's keeps its connection open.
+//! The bodies of requests and answers: a request's has to arrive in time, an answer's keeps its connection open; and the
+//! stream below them, which reports the first byte, and whether answers are read.
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
 use longhaul_http::{BODY_BYTES_MAX, SlowBody};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::TimeLimits;
 use super::connection::{Exchange, Receiving};
+use super::{Connection, TimeLimits};
 
 /// How long the rest of a body is read that is too large: its sender looks for the refusal only after it has sent all.
 const DISCARD: Duration = Duration::from_secs(5);
@@ -144,6 +150,68 @@ impl Body for AnswerBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+/// The stream of a connection, which reports what it sees.
+pub(crate) struct Watched {
+    stream: TokioIo<TcpStream>,
+    connection: Arc<Connection>,
+    is_opened: bool,
+    is_unread: bool,
+}
+
+impl Watched {
+    pub(crate) fn new(stream: TcpStream, connection: Arc<Connection>) -> Self {
+        Self { stream: TokioIo::new(stream), connection, is_opened: false, is_unread: false }
+    }
+
+    fn report(&mut self, written: &Poll<io::Result<usize>>) {
+        if written.is_pending() != self.is_unread {
+            self.is_unread = written.is_pending();
+            if self.is_unread { self.connection.unread() } else { self.connection.read() }
+        }
+    }
+}
+
+impl Read for Watched {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(context, into);
+        if read.is_ready() && !self.is_opened {
+            self.is_opened = true;
+            self.connection.opened();
+        }
+        read
+    }
+}
+
+impl Write for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.report(&written);
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.report(&written);
+        written
     }
 }
 

@@ -146,7 +146,6 @@ impl Connection {
         self.closing.is_cancelled()
     }
 
-    /// Has it closed.
     pub(super) fn close(&self) {
         self.closing.cancel();
     }

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use longhaul_settings::{SettingsError, Values, table};
 
-use super::descriptors;
-
 /// Connections of a server that may have as many file descriptors as it likes.
 const TOTAL: u64 = 4_096;
 
@@ -15,7 +13,6 @@ const RESERVED: u64 = 64;
 /// The limits of a server's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionLimits {
-    /// All connections.
     pub(crate) total: usize,
     /// Connections from one address.
     pub(crate) per_address: usize,
@@ -76,7 +73,7 @@ impl ConnectionSettings {
     /// The limits in this process. Lets it have as many file descriptors as they need, if the system allows it.
     pub(crate) fn in_this_process(&self) -> ConnectionLimits {
         let wanted = self.total.unwrap_or(TOTAL);
-        let descriptors = descriptors::at_least(wanted.saturating_mul(4) / 3 + RESERVED + 1);
+        let descriptors = descriptors_at_least(wanted.saturating_mul(4) / 3 + RESERVED + 1);
         self.within(descriptors)
     }
 
@@ -96,6 +93,32 @@ impl ConnectionSettings {
         let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
         ConnectionLimits { total: count(total), per_address: count(per_address), times: self.times }
     }
+}
+
+/// The number of file descriptors that this process may have, after raising it to `wanted` as far as the system allows.
+#[cfg(unix)]
+fn descriptors_at_least(wanted: u64) -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let limit = getrlimit(Resource::Nofile);
+    let soft = limit.current.unwrap_or(u64::MAX);
+    let raised = limit.maximum.map_or(wanted, |hard| wanted.min(hard));
+    if soft >= raised {
+        return soft;
+    }
+    match setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..limit }) {
+        Ok(()) => raised,
+        Err(error) => {
+            tracing::warn!(%error, soft, raised, "the limit of file descriptors could not be raised");
+            soft
+        }
+    }
+}
+
+/// Other systems do not count sockets among files.
+#[cfg(not(unix))]
+fn descriptors_at_least(_wanted: u64) -> u64 {
+    u64::MAX
 }
 
 #[cfg(test)]

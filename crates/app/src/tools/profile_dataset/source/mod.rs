@@ -16,7 +16,7 @@ use self::file::DataDir;
 use self::url::Fetcher;
 use super::arguments::{Plan, SourceRequest};
 use super::chunk::{Progress, State, profile_chunk};
-use super::error::{ProfileError, refused};
+use super::{ProfileError, refused};
 
 /// The source as it was when the task began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,24 +4,22 @@
 //! name is resolved here, every address is checked, and the connection goes only to a checked address. Redirects are
 //! followed here, each checked like a first URL. Size and time are limited.
 
-use std::error::Error as _;
 use std::io::{self, Read};
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, OnceLock};
+use std::net::IpAddr;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
 use longhaul_http::public;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use longhaul_push::{client_within, is_out_of_reach};
 use reqwest::header::{
     ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, IF_RANGE,
     LAST_MODIFIED, LOCATION, RANGE,
 };
-use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use tokio::runtime::Handle;
 
-use super::super::error::{ProfileError, changed, refused};
+use super::super::{ProfileError, changed, refused};
 use super::Identity;
 
 /// The largest resource in bytes, and the longest URL.
@@ -105,17 +103,8 @@ impl Fetcher {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let built = Client::builder()
-            .redirect(Policy::none())
-            .no_proxy()
-            .referer(false)
-            .dns_resolver(Arc::new(CheckedResolver(self.allows)))
-            .connect_timeout(CONNECT)
-            .read_timeout(READ_IDLE)
-            .timeout(REQUEST)
-            .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|_setup| ProfileError::Internal("no HTTP client"))?;
+        let limited = client_within(self.allows).connect_timeout(CONNECT).read_timeout(READ_IDLE).timeout(REQUEST);
+        let built = limited.build().map_err(|_setup| ProfileError::Internal("no HTTP client"))?;
         Ok(self.client.get_or_init(|| built))
     }
 
@@ -189,38 +178,11 @@ fn accepted(response: Response) -> Result<Response, ProfileError> {
 
 /// Says whether an address was refused; the caller learns nothing else about the network.
 fn unreachable(error: &reqwest::Error) -> ProfileError {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if error.is::<NotPublic>() {
-            return refused("the host of `url` has an address that is not public");
-        }
-        cause = error.source();
+    if is_out_of_reach(error) {
+        return refused("the host of `url` has an address that is not public");
     }
     let why = if error.is_timeout() { "does not answer in time" } else { "cannot be reached" };
     refused(format!("the server {why}"))
-}
-
-/// Resolves names and refuses those with any address that is not allowed. The connection uses this very answer, so
-/// there is no second lookup that could answer otherwise.
-#[derive(Debug)]
-struct CheckedResolver(fn(IpAddr) -> bool);
-
-#[derive(Debug, thiserror::Error)]
-#[error("an address is not public")]
-struct NotPublic;
-
-impl Resolve for CheckedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let allows = self.0;
-        Box::pin(async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            if !found.iter().all(|address| allows(address.ip())) {
-                return Err(NotPublic.into());
-            }
-            let addresses: Addrs = Box::new(found.into_iter());
-            Ok(addresses)
-        })
-    }
 }
 
 /// The bytes that a server sends, for a thread that may block.
@@ -251,6 +213,7 @@ impl Read for Body {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use serde_json::json;

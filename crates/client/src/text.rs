@@ -1,13 +1,15 @@
-//! What comes from servers, as text that a page shows and never obeys. Templates escape what HTML would obey; this
-//! writes out what a reader would not see: control characters, and those that turn the direction of text.
+//! What comes from servers, as text that a terminal or a page shows and never obeys: what a reader would not see is
+//! written out, which is control characters, and those that turn the direction of text.
 
 /// The text in one line, cut after so many characters.
-pub(crate) fn line(text: &str, characters_max: usize) -> String {
+#[must_use]
+pub fn line(text: &str, characters_max: usize) -> String {
     cut(text, characters_max, &[])
 }
 
 /// The text with its line breaks, cut after so many characters.
-pub(crate) fn block(text: &str, characters_max: usize) -> String {
+#[must_use]
+pub fn block(text: &str, characters_max: usize) -> String {
     cut(text, characters_max, &['\n', '\t'])
 }
 
@@ -38,12 +40,14 @@ const fn is_unseen(character: char) -> bool {
 }
 
 /// Whether a reader sees all of a text in one line. What is sent back by a form has to be so, since it is not changed.
-pub(crate) fn is_plain(text: &str) -> bool {
+#[must_use]
+pub fn is_plain(text: &str) -> bool {
     !text.chars().any(|character| character.is_control() || is_unseen(character))
 }
 
 /// For example `1 task` or `3 tasks`.
-pub(crate) fn count(number: usize, one: &str, several: &str) -> String {
+#[must_use]
+pub fn count(number: usize, one: &str, several: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {several}") }
 }
 
@@ -53,7 +57,7 @@ mod tests {
 
     #[test]
     fn what_a_reader_would_not_see_is_written_out() {
-        assert_eq!(line("a\u{1b}[2Jb\nc\u{202e}d\u{200b}", 99), "a\\u{1b}[2Jb c\\u{202e}d\\u{200b}");
+        assert_eq!(line("a\u{1b}[2Jb\nc\u{202e}d\u{200b}\u{9b}", 99), "a\\u{1b}[2Jb c\\u{202e}d\\u{200b}\\u{9b}");
         assert_eq!(block("a\n\tb\r\u{2066}c", 99), "a\n\tb \\u{2066}c");
     }
 
