@@ -174,7 +174,7 @@ pub(crate) const FAILURES_MAX: &str = "failures_max";
 
 // What only this adapter stores with a task.
 /// How far the cleanup is, for tools that have one.
-pub(crate) const CLEANUP: &str = "cleanup";
+pub(crate) const CLEANUP: &str = "cleaning";
 /// The format of the item, if a later version of this program has changed it. The present format is the absence.
 pub(crate) const FORMAT: &str = "format";
 /// Incremented by every write.
@@ -210,9 +210,9 @@ pub(crate) const STORED: &str = "stored";
 /// Followed by a moment in hours: how many of them expire until then.
 pub(crate) const BYTES_UNTIL: &str = "b";
 /// Number of the places of running attempts in an item.
-pub(crate) const ATTEMPTS: &str = "attempts";
-/// Followed by the digits of a task's id: the place of its attempt.
-pub(crate) const ATTEMPT: &str = "l";
+pub(crate) const ATTEMPTS: &str = "legs";
+/// Followed by the digits of a task's id: the permit of its attempt.
+pub(crate) const PERMIT: &str = "l";
 
 // Inside a payload that is stored in parts.
 pub(crate) const PARTS: &str = "parts";

@@ -317,7 +317,7 @@ impl Upstream {
         transport: impl Transport<RoleClient> + 'static,
     ) -> Result<RunningService<RoleClient, Client>, Option<Box<ClientInitializeError>>> {
         let transport = Watched::new(transport, &client);
-        let beginning = Box::pin(serve_client_with_lifecycle(client, transport, lifecycle(lifecycle)));
+        let beginning = Box::pin(serve_client_with_lifecycle(client, transport, client_mode(lifecycle)));
         match tokio::time::timeout(self.start_max, beginning).await {
             Ok(began) => began.map_err(|error| Some(Box::new(error))),
             Err(_late) => Err(None),

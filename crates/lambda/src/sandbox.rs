@@ -9,7 +9,7 @@ use longhaul_core::ports::{StoreError, WorkQueue};
 use longhaul_core::{Clock, IdSource, ToolClass};
 use longhaul_engine::{AttemptLimit, Engine, Ports, ToolRunner};
 use longhaul_mcp::{McpServer, McpSettings, Policies};
-use longhaul_push::{Endpoints, SecretSource, WebhookDeliveryRunner, read, read_without_secrets};
+use longhaul_push::{Endpoints, WebhookDeliveryRunner, read, read_without_secrets};
 use longhaul_settings::EnvSource;
 
 use crate::api::Api;
@@ -201,8 +201,8 @@ async fn webhook_runner(
 ) -> Result<Arc<dyn ToolRunner>, StartError> {
     let Some(text) = &config.webhooks else { return Ok(tools) };
     let (_, sources) = read_without_secrets(text, config.reach).map_err(StartError::Webhooks)?;
-    let secrets = Secrets(read_tool_secrets(aws, &arns(&sources), clock).await?);
-    let endpoints = read(text, &secrets, config.reach).map_err(StartError::Webhooks)?;
+    let secrets = read_tool_secrets(aws, &arns(&sources), clock).await?;
+    let endpoints = read(text, &|source| secret(&secrets, source), config.reach).map_err(StartError::Webhooks)?;
     Ok(Arc::new(WebhookDeliveryRunner::new(tools, engine.clone(), endpoints, config.reach)))
 }
 
@@ -216,13 +216,10 @@ fn arn(source: &str) -> Option<&str> {
     source.split_once(':').filter(|(service, _)| SERVICES.contains(service)).map(|(_, arn)| arn)
 }
 
-struct Secrets(BTreeMap<String, String>);
-
-impl SecretSource for Secrets {
-    fn secret(&self, source: &str) -> Result<String, String> {
-        let text = self.0.get(source).cloned();
-        text.ok_or_else(|| "has no source: write `secretsmanager:ARN` or `ssm:ARN`".to_owned())
-    }
+/// A secret that was read, by its source.
+fn secret(secrets: &BTreeMap<String, String>, source: &str) -> Result<String, String> {
+    let text = secrets.get(source).cloned();
+    text.ok_or_else(|| "has no source: write `secretsmanager:ARN` or `ssm:ARN`".to_owned())
 }
 
 #[cfg(test)]
@@ -231,12 +228,12 @@ mod tests {
 
     #[test]
     fn secrets_are_named_by_their_service_and_arn() {
-        let secret = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:hook-AbCdEf";
-        assert_eq!(arn(&format!("secretsmanager:{secret}")), Some(secret));
+        let named = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:hook-AbCdEf";
+        assert_eq!(arn(&format!("secretsmanager:{named}")), Some(named));
         assert_eq!(arn("ssm:arn:aws:ssm:eu-west-1:1:parameter/hook"), Some("arn:aws:ssm:eu-west-1:1:parameter/hook"));
-        for other in ["env:SECRET", "file:secret", "whsec_abc", secret] {
+        for other in ["env:SECRET", "file:secret", "whsec_abc", named] {
             assert_eq!(arn(other), None, "{other}");
-            assert!(Secrets(BTreeMap::new()).secret(other).is_err());
+            assert!(secret(&BTreeMap::new(), other).is_err());
         }
     }
 }

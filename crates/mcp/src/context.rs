@@ -97,7 +97,7 @@ impl TaskContext {
     }
 
     /// The attempt of a task; `None` in a plain call.
-    fn attempt(&self) -> Option<&Attempt> {
+    fn task_attempt(&self) -> Option<&Attempt> {
         match &self.0.run {
             Run::Task(attempt) => Some(attempt),
             Run::Plain(_) => None,
@@ -211,13 +211,13 @@ impl TaskContext {
     /// How many times the task was started, this time included. In a plain call always 1.
     #[must_use]
     pub fn attempt(&self) -> u32 {
-        self.attempt().map_or(1, |attempt| attempt.task().attempt)
+        self.task_attempt().map_or(1, |attempt| attempt.task().attempt)
     }
 
     /// When the task fails if it has not ended by then. `None` in a plain call, which ends when its caller leaves.
     #[must_use]
     pub fn deadline(&self) -> Option<SystemTime> {
-        UNIX_EPOCH.checked_add(Duration::from_millis(self.attempt()?.task().deadline().as_ms()))
+        UNIX_EPOCH.checked_add(Duration::from_millis(self.task_attempt()?.task().deadline().as_ms()))
     }
 
     /// How much longer this call may run in one piece: until the worker that runs it has to end, less the time in which
@@ -226,7 +226,7 @@ impl TaskContext {
     /// call.
     #[must_use]
     pub fn attempt_left(&self) -> Option<Duration> {
-        self.attempt()?.left_ms().map(Duration::from_millis)
+        self.task_attempt()?.left_ms().map(Duration::from_millis)
     }
 
     /// Who made this call, as it was verified when it was made: the same in every attempt, on every machine, however
@@ -253,7 +253,7 @@ impl TaskContext {
     /// have something for it. `None` in a plain call.
     #[must_use]
     pub fn task_key(&self) -> Option<TaskKey> {
-        Some(self.attempt()?.task().key())
+        Some(self.task_attempt()?.task().key())
     }
 
     /// A key for other systems that recognise a repeated request by one. In a task it is the task's id, the same in

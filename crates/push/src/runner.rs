@@ -287,13 +287,6 @@ mod tests {
         taken.pop();
         assert!(permits.take("a").is_some());
     }
-}
-
-#[cfg(test)]
-mod tests {
-    #![expect(clippy::unwrap_used, reason = "a failed test panics")]
-
-    use super::*;
 
     /// Tasks of an earlier version have this request.
     #[test]

@@ -121,7 +121,7 @@ impl TaskContext {
     }
 
     fn tools(&self) -> Result<(&Attempt, &Tools), ErrorData> {
-        let Some(attempt) = self.attempt() else {
+        let Some(attempt) = self.task_attempt() else {
             let message = "this tool calls other tools, which works in tasks only: its server should name it with \
                            `TaskPolicy::required`";
             return Err(ErrorData::invalid_request(message, None));
