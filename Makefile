@@ -162,7 +162,9 @@ bench: ## Speed, size and memory, compared with rmcp alone and a bare function (
 bench-peers: ## Longhaul beside Restate, DBOS, FastMCP, rmcp, pmcp and turul, in one run: docs/benchmarks (PEERS_ARGS="--quick")
 	scripts/setup-tools.sh aws peers
 	$(CARGO) build --release --locked -p longhaul-bench --bin bench
-	scripts/emulator.sh run-with target/release/bench peers --tools .cache/tools --sources crates/bench/peers --out $(PEERS_OUT) $(PEERS_ARGS)
+	cd crates/bench/peers && python3 -B -m unittest --quiet
+	scripts/emulator.sh run-with python3 -B crates/bench/peers/compare.py --bench target/release/bench --tools .cache/tools \
+	    --out $(PEERS_OUT) $(PEERS_ARGS)
 
 pictures: ## The pictures in the docs: pages of the console, and the command in a terminal
 	scripts/setup-tools.sh browser

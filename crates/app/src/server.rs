@@ -38,17 +38,7 @@ pub struct App {
 static PRODUCT: LazyLock<ToolRouter<App>> =
     LazyLock::new(|| App::profile_tool() + App::access_code_tools() + App::countdown_tool());
 
-static WITH_DIAGNOSTICS: LazyLock<ToolRouter<App>> = LazyLock::new(|| {
-    App::profile_tool()
-        + App::access_code_tools()
-        + App::countdown_tool()
-        + App::echo_tool()
-        + App::fail_tool()
-        + App::ask_tool()
-        + App::gather_tool()
-        + App::large_result_tool()
-        + App::tool_env_tool()
-});
+static WITH_DIAGNOSTICS: LazyLock<ToolRouter<App>> = LazyLock::new(|| PRODUCT.clone() + App::diagnostic_tools());
 
 impl App {
     fn new(settings: Settings) -> Result<Self, ServerError> {
@@ -113,8 +103,8 @@ fn gather() -> TaskPolicy {
 
 fn with_diagnostics(server: Server) -> Server {
     server
-        .task("fail", TaskPolicy::optional().run_at_most(Duration::from_secs(diagnostics::fail::RUN_S_MAX)))
-        .clean_up("fail", diagnostics::fail::clean_up)
+        .task("fail", TaskPolicy::optional().run_at_most(Duration::from_secs(diagnostics::FAIL_RUN_S_MAX)))
+        .clean_up("fail", diagnostics::clean_up)
         .task("ask", with_questions())
         .task("gather", gather())
         .task("large_result", TaskPolicy::optional())
@@ -127,7 +117,7 @@ mod tests {
 
     use super::WITH_DIAGNOSTICS;
     use crate::tools::access_codes::price::Confirmation;
-    use crate::tools::diagnostics::ask::Answer;
+    use crate::tools::diagnostics::Answer;
 
     #[test]
     fn no_text_that_clients_read_has_a_rustdoc_link() {

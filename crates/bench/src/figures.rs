@@ -58,6 +58,15 @@ impl Figure {
         Self { name: name.into(), unit, rounds, target: None, ratio: None }
     }
 
+    /// The figure of one row, in a column that has the values of all rows for each round.
+    pub(crate) fn of_row<const ROWS: usize>(
+        (row, name, unit): (usize, &str, &'static str),
+        what: &str,
+        rounds: &[[f64; ROWS]],
+    ) -> Self {
+        Self::new(format!("{name} ({what})"), unit, rounds.iter().filter_map(|round| round.get(row).copied()).collect())
+    }
+
     /// The target of a figure.
     pub(crate) const fn target(mut self, target: Target) -> Self {
         self.target = Some(target);

@@ -16,9 +16,7 @@ const AT_ONCE: usize = 1_000;
 
 /// Copies the one finished task in the file at `db` until there are `count` more, and returns the ids of the copies.
 pub(crate) async fn fill(db: &Path, count: usize) -> anyhow::Result<Vec<String>> {
-    // No call waits for these, so the disk may write them later.
-    let settings = Settings { durability: Durability::ProcessCrash, ..Settings::default() };
-    let database = Database::open(db, Arc::new(SystemClock), settings)?;
+    let database = open(db)?;
     let store = database.store();
     let page = store.list(&OwnerId::of(Identity::Anonymous), None, 1, SystemClock.now()).await?;
     let pattern = page.tasks.into_iter().next().context("there is no task to copy")?;
@@ -28,16 +26,13 @@ pub(crate) async fn fill(db: &Path, count: usize) -> anyhow::Result<Vec<String>>
         let batch = AT_ONCE.min(count - names.len());
         names.extend(try_join_all((0..batch).map(|_| copy(&store, &pattern))).await?);
     }
-    database.close().await;
-    // Now, and not while something is measured.
-    File::open(db)?.sync_all()?;
+    close(database, db).await?;
     Ok(names)
 }
 
 /// Copies the task `pattern` in the file at `db`, which sleeps, until there are `count` more, each with its message.
 pub(crate) async fn fill_with_sleepers(db: &Path, pattern: &str, count: usize) -> anyhow::Result<()> {
-    let settings = Settings { durability: Durability::ProcessCrash, ..Settings::default() };
-    let database = Database::open(db, Arc::new(SystemClock), settings)?;
+    let database = open(db)?;
     let (store, queue) = (database.store(), database.queue());
     let key = TaskKey::new(OwnerId::of(Identity::Anonymous), pattern.parse()?);
     let pattern = store.get(&key, SystemClock.now()).await?.context("there is no task to copy")?;
@@ -52,28 +47,33 @@ pub(crate) async fn fill_with_sleepers(db: &Path, pattern: &str, count: usize) -
         });
         try_join_all(copies).await?;
     }
+    close(database, db).await
+}
+
+fn open(db: &Path) -> anyhow::Result<Database> {
+    // No call waits for these, so the disk may write them later.
+    let settings = Settings { durability: Durability::ProcessCrash, ..Settings::default() };
+    Ok(Database::open(db, Arc::new(SystemClock), settings)?)
+}
+
+async fn close(database: Database, db: &Path) -> anyhow::Result<()> {
     database.close().await;
-    File::open(db)?.sync_all()?;
-    Ok(())
+    // Now, and not while something is measured.
+    Ok(File::open(db)?.sync_all()?)
 }
 
 async fn copy(store: &SqliteStore, pattern: &Task) -> anyhow::Result<String> {
     let now = SystemClock.now();
     let id = OsIds.task_id(now);
-    let task = Task::restore(TaskRecord { id, ..pattern.record().clone() });
-    store
-        .create(
-            NewTask {
-                task,
-                request_parts: Arc::new([]),
-                idempotency: None,
-                open_max: u32::MAX,
-                stored_max: u64::MAX,
-                new_max: None,
-                send_in_ms: None,
-            },
-            now,
-        )
-        .await?;
+    let new = NewTask {
+        task: Task::restore(TaskRecord { id, ..pattern.record().clone() }),
+        request_parts: Arc::new([]),
+        idempotency: None,
+        open_max: u32::MAX,
+        stored_max: u64::MAX,
+        new_max: None,
+        send_in_ms: None,
+    };
+    store.create(new, now).await?;
     Ok(id.to_string())
 }

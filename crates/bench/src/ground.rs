@@ -1,16 +1,34 @@
 //! What a deployment gives the functions: a table, a queue, a dead-letter queue, settings.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
-};
+use aws_sdk_dynamodb::types::AttributeValue;
+use harness::emulator::{RECEIVES_MAX, config_of, create_queues, create_table};
 use longhaul_aws::clients::Clients;
 use longhaul_core::{Identity, OwnerId, TaskKey};
 
-use crate::process;
+/// The variable that names the emulator's endpoint, as for every AWS client.
+const ENDPOINT: &str = "AWS_ENDPOINT_URL";
+
+static EMULATOR: OnceLock<String> = OnceLock::new();
+
+/// Finds the emulator with which the functions are measured.
+pub(crate) fn find_emulator() -> anyhow::Result<()> {
+    let url = std::env::var(ENDPOINT);
+    let url = url.with_context(|| {
+        format!("{ENDPOINT} is not set; run this with `make bench` or scripts/emulator.sh run-with")
+    })?;
+    EMULATOR.get_or_init(|| url);
+    Ok(())
+}
+
+/// The emulator's endpoint.
+pub(crate) fn endpoint() -> &'static str {
+    EMULATOR.get().expect("the emulator is found before anything is measured with it")
+}
 
 /// The key of an item in the table.
 pub(crate) type Key = HashMap<String, AttributeValue>;
@@ -29,15 +47,11 @@ pub(crate) struct Ground {
 impl Ground {
     /// Creates them, empty.
     pub(crate) async fn new() -> anyhow::Result<Self> {
-        let clients = Clients::new(&process::config());
-        let name = format!("bench-{}", SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos());
-        create_table(&clients, &name).await?;
-        let queue = async |name: String| {
-            let created = clients.sqs.create_queue().queue_name(name).send().await?;
-            created.queue_url.context("a queue has a URL")
-        };
-        let (queue_url, dead_letter_queue_url) = (queue(name.clone()).await?, queue(format!("{name}-dead")).await?);
-        Ok(Self { clients, table: name, queue_url, dead_letter_queue_url })
+        let clients = Clients::new(&config_of(endpoint()));
+        let table = format!("bench-{}", SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos());
+        create_table(&clients, &table).await;
+        let (queue_url, dead_letter_queue_url) = create_queues(&clients, &table, RECEIVES_MAX).await;
+        Ok(Self { clients, table, queue_url, dead_letter_queue_url })
     }
 
     /// The key of an anonymous caller's task in the table.
@@ -59,7 +73,7 @@ impl Ground {
     /// logged, since logs are mixed with the output of this program.
     pub(crate) fn env(&self, endpoint: &str, more: &[(&str, &str)]) -> Vec<(String, String)> {
         let settings = [
-            ("AWS_ENDPOINT_URL", endpoint),
+            (ENDPOINT, endpoint),
             ("AWS_REGION", "us-east-1"),
             ("AWS_ACCESS_KEY_ID", "test"),
             ("AWS_SECRET_ACCESS_KEY", "test"),
@@ -72,14 +86,4 @@ impl Ground {
         ];
         settings.iter().chain(more).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
-}
-
-async fn create_table(clients: &Clients, name: &str) -> anyhow::Result<()> {
-    let create = clients.dynamo.create_table().table_name(name).billing_mode(BillingMode::PayPerRequest);
-    let key = |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build();
-    let text =
-        |name: &str| AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S).build();
-    let create = create.key_schema(key("pk", KeyType::Hash)?).key_schema(key("sk", KeyType::Range)?);
-    create.attribute_definitions(text("pk")?).attribute_definitions(text("sk")?).send().await?;
-    Ok(())
 }

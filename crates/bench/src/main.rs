@@ -7,7 +7,8 @@
     clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a measuring program: it measures time, runs connections concurrently, and prints"
+    clippy::future_not_send,
+    reason = "a measuring program: it measures time, runs connections concurrently in one thread, and prints"
 )]
 
 mod connection;
@@ -16,12 +17,10 @@ mod figures;
 mod filled;
 mod function;
 mod ground;
-mod latency;
 mod load;
 mod measure;
 mod peers;
 mod proc;
-mod process;
 mod servers;
 mod session;
 mod spawned;
@@ -78,12 +77,13 @@ struct Choice {
     functions: Option<PathBuf>,
 }
 
-/// What this program does besides: the comparison with other systems, and the servers that it measures in addition to
-/// `local`, each in its own process.
+/// What this program is besides: the client of the comparison with other systems, and the servers that are measured in
+/// addition to `local`, each in its own process.
 #[derive(Subcommand)]
 enum Other {
-    /// Compares Longhaul with other systems, and writes a report.
-    Peers(peers::Choice),
+    /// The client of `peers/compare.py`.
+    #[command(hide = true)]
+    PeersClient,
     /// A server on the facade with a tool that does nothing.
     #[command(hide = true)]
     ServeNoop {
@@ -116,7 +116,7 @@ enum Other {
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     match cli.other {
-        Some(Other::Peers(choice)) => one_thread()?.block_on(peers::run(&choice)),
+        Some(Other::PeersClient) => one_thread()?.block_on(peers::run()),
         Some(Other::ServeNoop { listen, db }) => servers::noop::run(listen, db),
         Some(Other::ServeAws { listen, table, queue }) => servers::noop::run_on_aws(listen, table, queue),
         Some(Other::ServeRmcp { listen }) => servers::rmcp_alone::run(listen),

@@ -10,13 +10,16 @@ mod sleepers;
 mod tasks;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::ValueEnum;
 
-use crate::Choice;
+use crate::connection::Connection;
 use crate::figures::{self, Figure};
+use crate::spawned::Spawned;
+use crate::{Choice, filled, load};
 
 /// A part of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -25,8 +28,6 @@ pub(crate) enum Part {
     Local,
     /// All of the Lambda functions' parts.
     Lambda,
-    /// Calls through `longhaul gateway` and through other proxies, and its memory.
-    Gateway,
     /// Time from a server's start to its first answer.
     Ready,
     /// Time from a killed server's restart until its tasks run again.
@@ -39,6 +40,8 @@ pub(crate) enum Part {
     Million,
     /// `profile_dataset` on large files.
     Profile,
+    /// Calls through `longhaul gateway` and through other proxies, and its memory.
+    Gateway,
     /// Sizes of the functions' programs.
     Size,
     /// Time from a function's start until it asks for work.
@@ -57,17 +60,11 @@ impl Part {
     /// The whole that this is a part of.
     const fn whole(self) -> Self {
         match self {
-            Self::Gateway => Self::Gateway,
-            Self::Local
-            | Self::Ready
-            | Self::Restart
-            | Self::Tasks
-            | Self::Sleepers
-            | Self::Million
-            | Self::Profile => Self::Local,
+            Self::Gateway => self,
             Self::Lambda | Self::Size | Self::Start | Self::Poll | Self::Calls | Self::Memory | Self::Recovery => {
                 Self::Lambda
             }
+            _ => Self::Local,
         }
     }
 }
@@ -94,6 +91,26 @@ impl Plan {
     /// The path of a file of this name.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
+    }
+
+    /// Starts the server whose tools do nothing, on the database `db`.
+    pub(crate) async fn noop(&self, db: &Path) -> anyhow::Result<Spawned> {
+        Spawned::start(|address| {
+            let mut command = Command::new(&self.own);
+            command.args(["serve-noop", &address.to_string()]).arg(db);
+            command
+        })
+        .await
+    }
+
+    /// Lets the server itself create one finished task in `db`, and copies it. Returns the ids of the copies.
+    pub(crate) async fn fill(&self, db: &Path, count: usize) -> anyhow::Result<Vec<String>> {
+        let server = self.noop(db).await?;
+        let mut connection = Connection::open(server.address()).await?;
+        load::live(&mut connection, "noop", "{}").await?;
+        drop(connection);
+        server.stop()?;
+        filled::fill(db, count).await
     }
 }
 
@@ -129,26 +146,17 @@ async fn measure(plan: &Plan, choice: &Choice) -> anyhow::Result<Vec<Figure>> {
         check_program(&plan.longhaul)?;
     }
     let mut figures = Vec::new();
-    if wanted(Part::Ready) {
-        figures.extend(ready::measure(plan).await?);
-    }
-    if wanted(Part::Restart) {
-        figures.extend(restart::measure(plan).await?);
-    }
-    if wanted(Part::Tasks) {
-        figures.extend(tasks::measure(plan).await?);
-    }
-    if wanted(Part::Sleepers) {
-        figures.extend(sleepers::measure(plan).await?);
-    }
-    if wanted(Part::Million) {
-        figures.extend(million::measure(plan).await?);
-    }
-    if wanted(Part::Profile) {
-        figures.extend(profile::measure(plan).await?);
-    }
-    if wanted(Part::Gateway) {
-        figures.extend(gateway::measure(plan).await?);
+    for part in Part::value_variants().iter().copied().filter(|part| wanted(*part)) {
+        figures.extend(match part {
+            Part::Ready => ready::measure(plan).await?,
+            Part::Restart => restart::measure(plan).await?,
+            Part::Tasks => tasks::measure(plan).await?,
+            Part::Sleepers => sleepers::measure(plan).await?,
+            Part::Million => million::measure(plan).await?,
+            Part::Profile => profile::measure(plan).await?,
+            Part::Gateway => gateway::measure(plan).await?,
+            _ => Vec::new(),
+        });
     }
     if only.is_empty() || only.iter().any(|part| part.whole() == Part::Lambda) {
         figures.extend(lambda::measure(plan, wanted).await?);

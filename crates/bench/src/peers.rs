@@ -1,188 +1,162 @@
-//! The benchmark beside other systems: the same client, the same lives, one system after the other in each round.
+//! The client of the comparison with other systems. `peers/compare.py` starts the systems and asks this for lives of
+//! theirs: a line of JSON for each request on the standard input, and one for each answer on the standard output.
 
-mod aws;
-mod capacity;
-mod counter;
-mod measure;
-mod plot;
 mod protocol;
-mod report;
-mod running;
-mod system;
-mod tables;
+mod sdk;
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::io::{BufRead, Write, stdin, stdout};
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use clap::{Args, ValueEnum};
+use futures::future::{join_all, try_join_all};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use aws::Aws;
-use system::{Stage, System};
+use self::protocol::Protocol;
+use self::sdk::Sdk;
+use crate::connection::Connection;
+use crate::load::Latencies;
+use crate::servers::life::{Blob, Life};
+use crate::{load, wire};
 
-/// The usual rounds, and seconds of each measurement.
-const ROUNDS: u32 = 3;
-const SECONDS: u64 = 1;
-
-/// The options of a run.
-#[derive(Args, Debug)]
-pub(crate) struct Choice {
-    /// Where the report and its pictures are written.
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
-
-    /// Where the peers' programs are: what `scripts/setup-tools.sh peers` installs.
-    #[arg(long, value_name = "DIR")]
-    tools: PathBuf,
-
-    /// The folder of the peers' sources.
-    #[arg(long, value_name = "DIR")]
-    sources: PathBuf,
-
-    /// Compare only these.
-    #[arg(long, value_enum, value_delimiter = ',')]
-    only: Vec<System>,
-
-    /// Measure only these parts.
-    #[arg(long, value_enum, value_delimiter = ',')]
-    parts: Vec<Part>,
-
-    /// How many rounds; each figure is the median over them.
-    #[arg(long, value_name = "N", default_value_t = ROUNDS, value_parser = clap::value_parser!(u32).range(1..=100))]
-    rounds: u32,
-
-    /// How long each measurement of a round takes.
-    #[arg(long, value_name = "SECONDS", default_value_t = SECONDS, value_parser =
-        clap::value_parser!(u64).range(1..=600))]
-    seconds: u64,
-
-    /// One short round of each part: shows whether everything works; its figures say little.
-    #[arg(long)]
-    quick: bool,
-
-    /// Where the systems store their data during the run; on a disk, not in memory. Next to this program by default.
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
+/// A system, and how the client speaks to it.
+#[derive(Deserialize)]
+struct Peer {
+    front: SocketAddr,
+    protocol: Protocol,
+    #[serde(default)]
+    pause_ms: u64,
 }
 
-/// A part of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Part {
-    /// Lives one at a time, and many at a time, with the processor time and memory that they take.
-    Lives,
-    /// What a life hands to the disk, keeps there, and waits for.
-    Disk,
-    /// Calls and polls when the caller has finished tasks with long results.
-    Results,
-    /// A kill in flight.
-    Kill,
-    /// From the start to the first result.
-    Start,
-    /// On AWS: calls, units of capacity and bytes of a life and of a poll.
-    Calls,
+/// What is asked for.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", tag = "do")]
+enum Request {
+    /// Lives on so many connections, one after the other on each, for some seconds or until there are so many.
+    Lives { peer: Peer, life: Life, connections: usize, seconds: Option<f64>, lives: Option<u32> },
+    /// Begins a life with each of these names, and returns their ids.
+    Begin { peer: Peer, life: Life, names: Vec<Option<String>> },
+    /// Waits for the ends of lives, and counts those that did not come in time.
+    End { peer: Peer, life: Life, ids: Vec<String>, patience_s: u64 },
+    /// Polls a life once. It has to be completed.
+    Poll { peer: Peer, life: Life, id: String },
+    /// Completes tasks with results of so many bytes.
+    Blobs { peer: Peer, count: usize, bytes: usize },
+    /// The median times until a call is accepted, and until its first poll is answered.
+    Accepted { peer: Peer, calls: usize },
+    /// One of the calls of the AWS SDK that a task needs at least.
+    Sdk(sdk::Request),
 }
 
-/// How to run the benchmark.
-pub(crate) struct Plan {
-    systems: Vec<System>,
-    parts: Vec<Part>,
-    rounds: u32,
-    time: Duration,
-    is_quick: bool,
-    /// The options with which this was asked for, if they are not the usual ones.
-    asked: String,
-    ground: Ground,
-}
-
-/// What the systems need to start.
-pub(crate) struct Ground {
-    /// Where they store their data.
-    folder: PathBuf,
-    tools: PathBuf,
-    sources: PathBuf,
-    /// This program, for the servers that it contains.
-    own: PathBuf,
-    /// The emulator, for the systems on AWS.
-    aws: Option<Aws>,
-}
-
-impl Ground {
-    /// A program that was installed.
-    fn tool(&self, name: &str) -> PathBuf {
-        self.tools.join("bin").join(name)
+/// Answers requests until the input ends.
+pub(crate) async fn run() -> anyhow::Result<()> {
+    let mut sdk = None;
+    let mut output = stdout().lock();
+    for line in stdin().lock().lines() {
+        let answer = match serde_json::from_str(&line?) {
+            Ok(request) => answer(request, &mut sdk).await,
+            Err(error) => Err(error.into()),
+        };
+        let answer = answer.unwrap_or_else(|error| json!({"error": format!("{error:#}")}));
+        writeln!(output, "{answer}")?;
+        output.flush()?;
     }
-
-    /// A file of a peer's sources.
-    fn source(&self, path: &str) -> PathBuf {
-        self.sources.join(path)
-    }
-
-    /// A new folder of this name.
-    fn data(&self, name: &str) -> anyhow::Result<PathBuf> {
-        let folder = self.folder.join(name);
-        std::fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-        Ok(folder)
-    }
-
-    /// Where the systems on AWS have their data.
-    fn aws(&self) -> anyhow::Result<&Aws> {
-        self.aws.as_ref().context("there is no emulator")
-    }
-
-    /// Removes what a system has stored.
-    async fn clear(&self, system: System, folder: &Path) -> anyhow::Result<()> {
-        std::fs::remove_dir_all(folder)?;
-        if system.stage() == Stage::Aws { self.aws()?.remove(folder).await } else { Ok(()) }
-    }
+    Ok(())
 }
 
-/// Runs the benchmark, and writes the report.
-pub(crate) async fn run(choice: &Choice) -> anyhow::Result<()> {
-    let own = std::env::current_exe()?;
-    let beside = own.parent().context("this program is not in a directory")?;
-    let folder = tempfile::Builder::new().prefix("peers-").tempdir_in(choice.dir.as_deref().unwrap_or(beside))?;
-    let all = |given: &[System]| if given.is_empty() { System::value_variants().to_vec() } else { given.to_vec() };
-    let systems = all(&choice.only);
-    let is_on_aws = systems.iter().any(|system| system.stage() == Stage::Aws);
-    let plan = Plan {
-        parts: if choice.parts.is_empty() { Part::value_variants().to_vec() } else { choice.parts.clone() },
-        rounds: if choice.quick { 1 } else { choice.rounds },
-        time: if choice.quick { Duration::from_millis(500) } else { Duration::from_secs(choice.seconds) },
-        is_quick: choice.quick,
-        asked: choice.asked(),
-        systems,
-        ground: Ground {
-            folder: folder.path().to_owned(),
-            tools: absolute(&choice.tools)?,
-            sources: absolute(&choice.sources)?,
-            own: own.clone(),
-            aws: if is_on_aws { Some(Aws::find()?) } else { None },
-        },
-    };
-    let tables = measure::all(&plan).await?;
-    folder.close()?;
-    report::write(&choice.out, &plan, &tables)
-}
-
-impl Choice {
-    /// The options that are not the usual ones, as they were given.
-    fn asked(&self) -> String {
-        fn names<V: ValueEnum>(option: &str, values: &[V]) -> Option<String> {
-            let names = values.iter().filter_map(|value| Some(value.to_possible_value()?.get_name().to_owned()));
-            let names: Vec<String> = names.collect();
-            (!names.is_empty()).then(|| format!("{option} {}", names.join(",")))
+async fn answer(request: Request, sdk: &mut Option<Sdk>) -> anyhow::Result<Value> {
+    match request {
+        Request::Lives { peer, life, connections, seconds, lives } => {
+            let is_enough = |begun: Instant, done: u32| {
+                seconds.is_some_and(|seconds| begun.elapsed().as_secs_f64() >= seconds)
+                    || lives.is_some_and(|lives| done >= lives)
+            };
+            let mut connections = Connection::open_many(peer.front, connections).await?;
+            let (mut latencies, per_second) = closed(&peer, &mut connections, &life, is_enough).await?;
+            let (p50, p99) = (latencies.percentile_ms(50), latencies.percentile_ms(99));
+            Ok(json!({"p50": p50, "p99": p99, "per_second": per_second, "count": latencies.count()}))
         }
-        let options = [
-            names("--only", &self.only),
-            names("--parts", &self.parts),
-            self.quick.then(|| "--quick".to_owned()),
-            (self.rounds != ROUNDS).then(|| format!("--rounds {}", self.rounds)),
-            (self.seconds != SECONDS).then(|| format!("--seconds {}", self.seconds)),
-        ];
-        options.into_iter().flatten().collect::<Vec<_>>().join(" ")
+        Request::Begin { peer, life, names } => {
+            let mut connection = Connection::open(peer.front).await?;
+            let mut ids = Vec::new();
+            for id in names {
+                let life = Life { id, ..life.clone() };
+                ids.push(peer.protocol.begin(&mut connection, &life).await?);
+            }
+            Ok(json!({"ids": ids}))
+        }
+        Request::End { peer, life, ids, patience_s } => {
+            let mut connections = Connection::open_many(peer.front, ids.len()).await?;
+            let ends = connections.iter_mut().zip(&ids).map(async |(connection, id)| {
+                let end = peer.protocol.end(connection, id, &life, peer.pause());
+                matches!(tokio::time::timeout(Duration::from_secs(patience_s), end).await, Ok(Ok(())))
+            });
+            Ok(json!({"lost": join_all(ends).await.iter().filter(|ended| !**ended).count()}))
+        }
+        Request::Poll { peer, life, id } => {
+            let answer = Connection::open(peer.front).await?.send(wire::poll(&id)?).await?;
+            anyhow::ensure!(
+                protocol::is_completed(&answer, &life)?,
+                "a life is not completed although the system rests"
+            );
+            Ok(json!({}))
+        }
+        Request::Blobs { peer, count, bytes } => {
+            let mut connection = Connection::open(peer.front).await?;
+            for _ in 0..count {
+                load::live(&mut connection, "blob", &serde_json::to_string(&Blob { bytes })?).await?;
+            }
+            Ok(json!({}))
+        }
+        Request::Accepted { peer, calls } => accepted(&peer, calls).await,
+        Request::Sdk(request) => sdk.get_or_insert_with(|| Sdk::new(&request)).make(&request).await,
     }
 }
 
-fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
-    path.canonicalize().with_context(|| format!("{} is missing; run `make bench-peers`", path.display()))
+impl Peer {
+    const fn pause(&self) -> Duration {
+        Duration::from_millis(self.pause_ms)
+    }
+}
+
+/// Lives on all connections, one after the other on each, until `is_enough` of the lives done by all says so. Returns
+/// how long each took, and how many there were per second.
+async fn closed(
+    peer: &Peer,
+    connections: &mut [Connection],
+    life: &Life,
+    is_enough: impl Fn(Instant, u32) -> bool,
+) -> anyhow::Result<(Latencies, f64)> {
+    let (begun, done) = (Instant::now(), AtomicU32::new(0));
+    let loops = connections.iter_mut().map(async |connection| {
+        let mut latencies = Latencies::default();
+        while !is_enough(begun, done.load(Relaxed)) {
+            done.fetch_add(1, Relaxed);
+            let asked = Instant::now();
+            peer.protocol.live(connection, life, peer.pause()).await?;
+            latencies.add(asked.elapsed());
+        }
+        Ok::<_, anyhow::Error>(latencies)
+    });
+    let mut latencies = Latencies::default();
+    for measured in try_join_all(loops).await? {
+        latencies.merge(measured);
+    }
+    Ok((latencies, f64::from(done.load(Relaxed)) / begun.elapsed().as_secs_f64()))
+}
+
+async fn accepted(peer: &Peer, calls: usize) -> anyhow::Result<Value> {
+    let mut connection = Connection::open(peer.front).await?;
+    let (mut accepted, mut polled) = (Latencies::default(), Latencies::default());
+    for _ in 0..calls {
+        let asked = Instant::now();
+        let id = peer.protocol.begin(&mut connection, &Life::default()).await?;
+        accepted.add(asked.elapsed());
+        let asked = Instant::now();
+        connection.send(wire::poll(&id)?).await?;
+        polled.add(asked.elapsed());
+    }
+    Ok(json!({"call": accepted.percentile_ms(50), "poll": polled.percentile_ms(50)}))
 }

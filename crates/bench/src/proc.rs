@@ -23,13 +23,6 @@ pub(crate) fn processor_time(pid: u32) -> anyhow::Result<Duration> {
     Ok(Duration::from_millis(10 * ticks?.iter().sum::<u64>()))
 }
 
-/// The bytes that a process has handed to the disk so far; a page that is written twice counts twice.
-pub(crate) fn written_bytes(pid: u32) -> anyhow::Result<u64> {
-    let io = fs::read_to_string(format!("/proc/{pid}/io"))?;
-    let written = io.lines().find_map(|line| line.strip_prefix("write_bytes: ")).context("no write_bytes")?;
-    Ok(written.parse()?)
-}
-
 /// The processor time that the live threads of a process have used, to the nanosecond.
 pub(crate) fn cpu(pid: u32) -> anyhow::Result<Duration> {
     let mut nanos = 0;

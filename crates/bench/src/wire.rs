@@ -85,6 +85,11 @@ pub(crate) fn ready() -> anyhow::Result<Call> {
     Ok(Request::get("/readyz").header(HOST, "localhost").body(Full::default())?)
 }
 
+/// The beginning of an answer, for an error.
+pub(crate) fn beginning(answer: &[u8]) -> String {
+    String::from_utf8_lossy(answer.get(..answer.len().min(500)).unwrap_or(answer)).into_owned()
+}
+
 /// The task in an answer.
 pub(crate) fn task_in(answer: &[u8]) -> anyhow::Result<TaskView<'_>> {
     #[derive(Deserialize)]
@@ -92,7 +97,7 @@ pub(crate) fn task_in(answer: &[u8]) -> anyhow::Result<TaskView<'_>> {
         #[serde(borrow)]
         result: Option<TaskView<'a>>,
     }
-    let shown = || String::from_utf8_lossy(answer.get(..answer.len().min(500)).unwrap_or(answer)).into_owned();
+    let shown = || beginning(answer);
     let envelope: Envelope<'_> =
         serde_json::from_slice(answer).with_context(|| format!("the answer is not a task: {}", shown()))?;
     envelope.result.with_context(|| format!("the answer is an error: {}", shown()))

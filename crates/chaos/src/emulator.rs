@@ -4,10 +4,8 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 use anyhow::{Context, bail};
-use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
-use aws_sdk_dynamodb::types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType};
-use aws_sdk_sqs::types::QueueAttributeName;
-use longhaul_aws::clients::{Clients, function_config};
+use harness::emulator::{config_of, create_queues, create_table};
+use longhaul_aws::clients::Clients;
 use rustix::process::{Pid, Signal, kill_process_group};
 use url::Url;
 
@@ -58,29 +56,10 @@ impl Emulator {
     }
 
     /// Makes a table and queues.
-    pub(crate) async fn ground(&self) -> anyhow::Result<Ground> {
-        let endpoint = self.endpoint.to_string();
-        let config = function_config(move |name| match name {
-            "AWS_ENDPOINT_URL" => Some(endpoint.clone()),
-            "AWS_REGION" => Some("us-east-1".to_owned()),
-            _ => None,
-        });
-        let credentials = Credentials::new("test", "test", None, None, "emulator");
-        let config = config.into_builder().credentials_provider(SharedCredentialsProvider::new(credentials)).build();
-        let clients = Clients::new(&config);
-        let create = clients.dynamo.create_table().table_name("chaos").billing_mode(BillingMode::PayPerRequest);
-        let key = |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build();
-        let attribute = |name: &str| {
-            AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S).build()
-        };
-        let create = create.key_schema(key("pk", KeyType::Hash)?).key_schema(key("sk", KeyType::Range)?);
-        create.attribute_definitions(attribute("pk")?).attribute_definitions(attribute("sk")?).send().await?;
-        clients.sqs.create_queue().queue_name("chaos-dead").send().await?;
-        let arn = "arn:aws:sqs:us-east-1:000000000000:chaos-dead";
-        let redrive = format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":"{RECEIVES_MAX}"}}"#);
-        let queue = clients.sqs.create_queue().queue_name("chaos");
-        let queue = queue.attributes(QueueAttributeName::RedrivePolicy, redrive).send().await?;
-        let queue_url = queue.queue_url.context("a queue has a URL")?;
-        Ok(Ground { table: "chaos".to_owned(), queue_url })
+    pub(crate) async fn ground(&self) -> Ground {
+        let clients = Clients::new(&config_of(self.endpoint.as_str()));
+        create_table(&clients, "chaos").await;
+        let (queue_url, _dead) = create_queues(&clients, "chaos", RECEIVES_MAX).await;
+        Ground { table: "chaos".to_owned(), queue_url }
     }
 }

@@ -89,33 +89,26 @@ pub(crate) enum Function {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        let connections = |network| match network {
+            Network::Clients => "the connections of clients",
+            Network::Store => "the connections to the emulator",
+            Network::Jobs => "the connections to the system that runs jobs",
+        };
+        match *self {
             Self::Kill { server, down } => write!(f, "kills server {server}, which is gone for {down:?}"),
             Self::Freeze { server, time } => write!(f, "freezes server {server} for {time:?}"),
             Self::KillChild { child } => write!(f, "kills process {child} behind the gateway, if there are so many"),
             Self::PauseStore(time) => write!(f, "stops the emulator for {time:?}"),
             Self::KillFunction(function) => write!(f, "kills all that run the {} function", function.name()),
-            Self::Cut(network, time) => write!(f, "cuts the connections {network} for {time:?}"),
-            Self::Slow(network, delay) => write!(f, "makes the connections {network} slower by {delay:?}"),
-            Self::LoseAnswers(network, time) => {
-                write!(f, "loses the answers on the connections {network} for {time:?}")
-            }
+            Self::Cut(network, time) => write!(f, "cuts {} for {time:?}", connections(network)),
+            Self::Slow(network, delay) => write!(f, "makes {} slower by {delay:?}", connections(network)),
+            Self::LoseAnswers(network, time) => write!(f, "loses the answers on {} for {time:?}", connections(network)),
             Self::FreezeJobs(time) => write!(f, "freezes the system that runs jobs for {time:?}"),
             Self::FillDisk(time) => write!(f, "fills the disk for {time:?}"),
             Self::StartOnFullDisk(time) => {
                 write!(f, "kills server 0, and starts it on a disk that is full for {time:?}")
             }
         }
-    }
-}
-
-impl fmt::Display for Network {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Clients => "of clients",
-            Self::Store => "to the emulator",
-            Self::Jobs => "to the system that runs jobs",
-        })
     }
 }
 
@@ -130,39 +123,36 @@ impl Function {
 }
 
 impl Fault {
-    /// Which column of the table of results it belongs to.
-    pub(crate) const fn sort(self) -> Sort {
-        match self {
-            Self::Kill { .. } | Self::KillChild { .. } | Self::KillFunction(_) => Sort::Kill,
-            Self::Freeze { .. } | Self::PauseStore(_) | Self::FreezeJobs(_) => Sort::Standstill,
-            Self::Cut(..) => Sort::Cut,
-            Self::Slow(..) => Sort::Slow,
-            Self::LoseAnswers(..) => Sort::Loss,
-            Self::FillDisk(_) | Self::StartOnFullDisk(_) => Sort::Disk,
-        }
-    }
-
     /// The name in reports.
     pub(crate) const fn name(self) -> &'static str {
+        self.kind().0
+    }
+
+    /// Which column of the table of results it belongs to.
+    pub(crate) const fn sort(self) -> Sort {
+        self.kind().1
+    }
+
+    const fn kind(self) -> (&'static str, Sort) {
         match self {
-            Self::Kill { .. } => "server killed",
-            Self::Freeze { .. } => "server frozen",
-            Self::KillChild { .. } => "process behind killed",
-            Self::KillFunction(Function::Api) => "API function killed",
-            Self::KillFunction(Function::Worker) => "worker killed",
-            Self::PauseStore(_) => "emulator paused",
-            Self::Cut(Network::Clients, _) => "clients cut off",
-            Self::Cut(Network::Store, _) => "emulator cut off",
-            Self::Cut(Network::Jobs, _) => "jobs cut off",
-            Self::Slow(Network::Clients, _) => "clients slow",
-            Self::Slow(Network::Store, _) => "emulator slow",
-            Self::Slow(Network::Jobs, _) => "jobs slow",
-            Self::LoseAnswers(Network::Clients, _) => "client answers lost",
-            Self::LoseAnswers(Network::Store, _) => "store answers lost",
-            Self::LoseAnswers(Network::Jobs, _) => "job answers lost",
-            Self::FreezeJobs(_) => "job system frozen",
-            Self::FillDisk(_) => "disk full",
-            Self::StartOnFullDisk(_) => "killed, disk full",
+            Self::Kill { .. } => ("server killed", Sort::Kill),
+            Self::Freeze { .. } => ("server frozen", Sort::Standstill),
+            Self::KillChild { .. } => ("process behind killed", Sort::Kill),
+            Self::KillFunction(Function::Api) => ("API function killed", Sort::Kill),
+            Self::KillFunction(Function::Worker) => ("worker killed", Sort::Kill),
+            Self::PauseStore(_) => ("emulator paused", Sort::Standstill),
+            Self::Cut(Network::Clients, _) => ("clients cut off", Sort::Cut),
+            Self::Cut(Network::Store, _) => ("emulator cut off", Sort::Cut),
+            Self::Cut(Network::Jobs, _) => ("jobs cut off", Sort::Cut),
+            Self::Slow(Network::Clients, _) => ("clients slow", Sort::Slow),
+            Self::Slow(Network::Store, _) => ("emulator slow", Sort::Slow),
+            Self::Slow(Network::Jobs, _) => ("jobs slow", Sort::Slow),
+            Self::LoseAnswers(Network::Clients, _) => ("client answers lost", Sort::Loss),
+            Self::LoseAnswers(Network::Store, _) => ("store answers lost", Sort::Loss),
+            Self::LoseAnswers(Network::Jobs, _) => ("job answers lost", Sort::Loss),
+            Self::FreezeJobs(_) => ("job system frozen", Sort::Standstill),
+            Self::FillDisk(_) => ("disk full", Sort::Disk),
+            Self::StartOnFullDisk(_) => ("killed, disk full", Sort::Disk),
         }
     }
 }
@@ -204,26 +194,17 @@ impl Form {
 
     /// Whether its servers have a schedule. The deployed template has none without a parameter.
     pub(crate) const fn has_schedule(self) -> bool {
-        match self {
-            Self::Local | Self::Instances => true,
-            Self::Gateway | Self::Deployed => false,
-        }
+        matches!(self, Self::Local | Self::Instances)
     }
 
     /// Whether calls have keys. The callers of the deployed template are anonymous.
     pub(crate) const fn keys(self) -> Keys {
-        match self {
-            Self::Local | Self::Instances | Self::Gateway => Keys::Taken,
-            Self::Deployed => Keys::Refused,
-        }
+        if matches!(self, Self::Deployed) { Keys::Refused } else { Keys::Taken }
     }
 
     /// Servers that clients talk to.
     pub(crate) const fn servers(self) -> usize {
-        match self {
-            Self::Local | Self::Gateway | Self::Deployed => 1,
-            Self::Instances => 3,
-        }
+        if matches!(self, Self::Instances) { 3 } else { 1 }
     }
 
     fn fault(self, dice: &mut Dice) -> Fault {
@@ -231,7 +212,7 @@ impl Form {
         let network = match (self, dice.index(6)) {
             (_, 0) => Network::Jobs,
             (Self::Instances, 1..=3) | (Self::Gateway, 1) => Network::Store,
-            (Self::Local | Self::Instances | Self::Gateway | Self::Deployed, _) => Network::Clients,
+            _ => Network::Clients,
         };
         let ms = |dice: &mut Dice, from, to| Duration::from_millis(dice.between(from, to));
         match (self, dice.between(0, 16)) {
@@ -241,12 +222,12 @@ impl Form {
             (Self::Local, 5) => Fault::FillDisk(ms(dice, 200, 5_000)),
             (Self::Local, 6) => Fault::StartOnFullDisk(ms(dice, 200, 5_000)),
             (_, 16) => Fault::FreezeJobs(ms(dice, 200, 6_000)),
-            (Self::Instances | Self::Gateway | Self::Deployed, 5) => Fault::PauseStore(ms(dice, 200, 3_000)),
+            (_, 5) => Fault::PauseStore(ms(dice, 200, 3_000)),
             (Self::Local | Self::Instances, 7) => Fault::Freeze { server, time: ms(dice, 100, 6_000) },
             (Self::Gateway, 6..=10) => Fault::KillChild { child: dice.index(4) },
             (Self::Deployed, 6..=8) => Fault::KillFunction(Function::Api),
             (Self::Deployed, _) => Fault::KillFunction(Function::Worker),
-            (Self::Local | Self::Instances | Self::Gateway, _) => Fault::Kill { server, down: ms(dice, 0, 1_500) },
+            _ => Fault::Kill { server, down: ms(dice, 0, 1_500) },
         }
     }
 

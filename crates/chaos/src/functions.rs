@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 use url::Url;
 
 use crate::faults::Function;
+use crate::stage::processes;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -57,7 +58,9 @@ impl Functions {
     /// SIGKILL for all processes that run a function. Returns how many there were.
     pub(crate) fn kill(&self, function: Function) -> usize {
         let name = self.output(function.name()).unwrap_or_default();
-        let running = running(&format!("AWS_LAMBDA_FUNCTION_NAME={name}"));
+        let variable = format!("AWS_LAMBDA_FUNCTION_NAME={name}");
+        let has_it = |environment: &[u8]| environment.split(|byte| *byte == 0).any(|one| one == variable.as_bytes());
+        let running = processes("environ", has_it);
         running.into_iter().filter(|process| kill_process(*process, Signal::KILL).is_ok()).count()
     }
 }
@@ -92,15 +95,4 @@ fn local_aws(endpoint: &Url, arguments: &[&std::ffi::OsStr]) -> anyhow::Result<S
         bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
     Ok(String::from_utf8(output.stdout)?)
-}
-
-/// The processes with this in their environment.
-fn running(variable: &str) -> Vec<Pid> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let has_it = |path: &PathBuf| {
-        let environment = fs::read(path.join("environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|found| found == variable.as_bytes())
-    };
-    let pid = |path: PathBuf| Pid::from_raw(path.file_name()?.to_str()?.parse().ok()?);
-    entries.map(|entry| entry.path()).filter(has_it).filter_map(pid).collect()
 }

@@ -57,18 +57,18 @@ impl Job {
     pub(crate) fn roll(form: Form, dice: &mut Dice) -> Self {
         let system = match (form, dice.index(4)) {
             (_, 0) => System::Repeatable,
-            (Form::Gateway, 1 | 2) | (Form::Local | Form::Instances | Form::Deployed, 1) => System::Once,
-            (Form::Local | Form::Instances | Form::Deployed, 2) => System::CallsBack,
-            (Form::Instances | Form::Gateway | Form::Deployed, _) => System::Execution,
+            (_, 1) | (Form::Gateway, 2) => System::Once,
+            (_, 2) => System::CallsBack,
             // There is no emulator.
             (Form::Local, _) => System::Once,
+            _ => System::Execution,
         };
         let ending = match (system, dice.index(8)) {
             // Nobody stops it: its tool has no code for that.
             (System::CallsBack, _) => Ending::Done,
             (_, 0) => Ending::Failed,
             (_, 1 | 2) => Ending::Cancelled(dice.between(0, 3_000)),
-            (System::Repeatable | System::Once | System::Execution, _) => Ending::Done,
+            _ => Ending::Done,
         };
         Self { system, ending, seconds: dice.between(0, 5) }
     }

@@ -73,16 +73,16 @@ impl Kind {
             (_, 20..=24) => Self::Job(Job::roll(form, dice)),
             (Form::Gateway, 0..=13) => Self::Write,
             (Form::Gateway, _) => Self::Look,
-            (Form::Local | Form::Instances | Form::Deployed, 0..=5) => Self::Steps(dice.between(1, 30)),
-            (Form::Local | Form::Instances | Form::Deployed, 6..=8) => Self::Nap(dice.between(50, 5_000)),
-            (Form::Local | Form::Instances | Form::Deployed, 9..=11) => Self::Ask,
-            (Form::Local | Form::Instances | Form::Deployed, 12 | 13) => Self::Family(dice.between(1, 12)),
-            (Form::Local | Form::Instances | Form::Deployed, 14 | 15) => Self::Callback,
-            (Form::Local | Form::Instances | Form::Deployed, 16) => Self::Fail,
-            (Form::Local | Form::Instances | Form::Deployed, 17) => Self::CancelledFamily(dice.between(0, 2_000)),
-            (Form::Local | Form::Instances | Form::Deployed, 25 | 26) => Self::Kept(1 << dice.between(0, KEPT_DOUBLED)),
-            (Form::Local | Form::Instances | Form::Deployed, 27 | 28) => Self::Late,
-            (Form::Local | Form::Instances | Form::Deployed, _) => Self::Cancelled(dice.between(0, 2_000)),
+            (_, 0..=5) => Self::Steps(dice.between(1, 30)),
+            (_, 6..=8) => Self::Nap(dice.between(50, 5_000)),
+            (_, 9..=11) => Self::Ask,
+            (_, 12 | 13) => Self::Family(dice.between(1, 12)),
+            (_, 14 | 15) => Self::Callback,
+            (_, 16) => Self::Fail,
+            (_, 17) => Self::CancelledFamily(dice.between(0, 2_000)),
+            (_, 25 | 26) => Self::Kept(1 << dice.between(0, KEPT_DOUBLED)),
+            (_, 27 | 28) => Self::Late,
+            (_, _) => Self::Cancelled(dice.between(0, 2_000)),
         }
     }
 
@@ -113,16 +113,7 @@ impl Kind {
         match self {
             Self::Cancelled(after_ms) | Self::CancelledFamily(after_ms) => Some(after_ms),
             Self::Job(job) => job.cancelled_after_ms(),
-            Self::Steps(_)
-            | Self::Nap(_)
-            | Self::Ask
-            | Self::Family(_)
-            | Self::Callback
-            | Self::Fail
-            | Self::Kept(_)
-            | Self::Late
-            | Self::Write
-            | Self::Look => None,
+            _ => None,
         }
     }
 
@@ -131,17 +122,7 @@ impl Kind {
         match self {
             Self::Family(children) => Some((children, u64::from(CHILD_STEPS))),
             Self::CancelledFamily(_) => Some((CANCELLED_CHILDREN, CANCELLED_STEPS)),
-            Self::Steps(_)
-            | Self::Nap(_)
-            | Self::Ask
-            | Self::Callback
-            | Self::Fail
-            | Self::Kept(_)
-            | Self::Late
-            | Self::Cancelled(_)
-            | Self::Write
-            | Self::Look
-            | Self::Job(_) => None,
+            _ => None,
         }
     }
 
@@ -149,18 +130,7 @@ impl Kind {
     pub(crate) const fn job(self) -> Option<Job> {
         match self {
             Self::Job(job) => Some(job),
-            Self::Steps(_)
-            | Self::Nap(_)
-            | Self::Ask
-            | Self::Family(_)
-            | Self::Callback
-            | Self::Fail
-            | Self::Kept(_)
-            | Self::Late
-            | Self::Cancelled(_)
-            | Self::CancelledFamily(_)
-            | Self::Write
-            | Self::Look => None,
+            _ => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A state machine of Step Functions in the emulator, whose executions are jobs.
 
 use anyhow::Context;
+use harness::states::api_at;
 use serde_json::{Value, json};
 use url::Url;
 
@@ -29,7 +30,7 @@ impl Machine {
         let definition = json!({"StartAt": "Wait", "States": states}).to_string();
         let role = "arn:aws:iam::000000000000:role/states";
         let request = json!({"name": "chaos", "definition": definition, "roleArn": role, "type": "STANDARD"});
-        let created = call(endpoint, "CreateStateMachine", &request).await?;
+        let created = call(endpoint, "CreateStateMachine", &request).await;
         let arn = created["stateMachineArn"].as_str().with_context(|| created.to_string())?.to_owned();
         Ok(Self { endpoint: endpoint.clone(), arn })
     }
@@ -47,7 +48,7 @@ impl Machine {
             if !next.is_null() {
                 request["nextToken"] = next;
             }
-            let mut page = call(&self.endpoint, "ListExecutions", &request).await?;
+            let mut page = call(&self.endpoint, "ListExecutions", &request).await;
             for listed in page["executions"].as_array().into_iter().flatten() {
                 noted.extend(self.lines(&listed["executionArn"]).await?);
             }
@@ -59,7 +60,7 @@ impl Machine {
     }
 
     async fn lines(&self, arn: &Value) -> anyhow::Result<Vec<(String, String)>> {
-        let execution = call(&self.endpoint, "DescribeExecution", &json!({"executionArn": arn})).await?;
+        let execution = call(&self.endpoint, "DescribeExecution", &json!({"executionArn": arn})).await;
         let text = |key: &str| execution[key].as_str().with_context(|| execution.to_string());
         let (id, input) = (text("name")?, serde_json::from_str::<Value>(text("input")?)?);
         let end = match text("status")? {
@@ -74,14 +75,7 @@ impl Machine {
     }
 }
 
-/// An operation of Step Functions in the emulator, which does not look at signatures.
-async fn call(endpoint: &Url, operation: &str, input: &Value) -> anyhow::Result<Value> {
-    let request = reqwest::Client::new()
-        .post(endpoint.clone())
-        .header("content-type", "application/x-amz-json-1.0")
-        .header("x-amz-target", format!("AWSStepFunctions.{operation}"))
-        .header("authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/states/aws4_request")
-        .body(input.to_string());
-    let answer = request.send().await?.text().await?;
-    serde_json::from_str(&answer).with_context(|| answer.clone())
+/// An operation of Step Functions in the emulator.
+async fn call(endpoint: &Url, operation: &str, input: &Value) -> Value {
+    api_at(endpoint.as_str(), "states", &format!("AWSStepFunctions.{operation}"), input).await
 }

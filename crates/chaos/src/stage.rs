@@ -123,7 +123,7 @@ impl Stage {
     async fn add_instances(&mut self, count: usize) -> anyhow::Result<()> {
         let endpoint = self.add_emulator().await?;
         let (emulator, _) = self.emulator.as_ref().context("there is an emulator")?;
-        let ground = emulator.ground().await?;
+        let ground = emulator.ground().await;
         let command = Programs::find()?.server(&self.tool_env()?);
         let (store, queue) = (format!("dynamodb:{}", ground.table), format!("sqs:{}", ground.queue_url));
         for _ in 0..count {
@@ -204,9 +204,7 @@ impl Stage {
             }
             Fault::Freeze { server, time } => {
                 let server = self.servers.get(server).context("there is no such server")?;
-                server.signal(Signal::STOP);
-                tokio::time::sleep(time).await;
-                server.signal(Signal::CONT);
+                stopped(time, |signal| server.signal(signal)).await;
             }
             Fault::KillChild { child } => {
                 let running = children(&self.path("child.py")?);
@@ -214,10 +212,8 @@ impl Stage {
                 killed = hit.into_iter().filter(Result::is_ok).count();
             }
             Fault::PauseStore(time) => {
-                let emulator = self.emulator.as_ref().map(|(emulator, _)| emulator);
-                emulator.inspect(|emulator| emulator.signal(Signal::STOP));
-                tokio::time::sleep(time).await;
-                emulator.inspect(|emulator| emulator.signal(Signal::CONT));
+                let emulators = || self.emulator.iter().map(|(emulator, _)| emulator);
+                stopped(time, |signal| emulators().for_each(|emulator| emulator.signal(signal))).await;
             }
             Fault::KillFunction(function) => {
                 killed = self.functions.iter().map(|functions| functions.kill(function)).sum();
@@ -225,11 +221,7 @@ impl Stage {
             Fault::Cut(network, time) => self.pass(network, Passage::Cut, time).await,
             Fault::Slow(network, delay) => self.pass(network, Passage::Open(delay), SLOW).await,
             Fault::LoseAnswers(network, time) => self.pass(network, Passage::OneWay, time).await,
-            Fault::FreezeJobs(time) => {
-                self.jobs.signal(Signal::STOP);
-                tokio::time::sleep(time).await;
-                self.jobs.signal(Signal::CONT);
-            }
+            Fault::FreezeJobs(time) => stopped(time, |signal| self.jobs.signal(signal)).await,
             Fault::FillDisk(time) => self.fill_disk(time).await?,
             Fault::StartOnFullDisk(time) => {
                 let server = self.servers.first().context("there is no server")?;
@@ -374,13 +366,21 @@ fn text(path: &Path) -> anyhow::Result<String> {
     path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
+/// Stops what gets these signals, and lets it go on after a while.
+async fn stopped(time: Duration, send: impl Fn(Signal)) {
+    send(Signal::STOP);
+    tokio::time::sleep(time).await;
+    send(Signal::CONT);
+}
+
 /// The processes that run this script.
 fn children(script: &str) -> Vec<Pid> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let runs_it = |path: &PathBuf| {
-        let line = fs::read(path.join("cmdline")).unwrap_or_default();
-        line.split(|byte| *byte == 0).nth(1) == Some(script.as_bytes())
-    };
+    processes("cmdline", |line| line.split(|byte| *byte == 0).nth(1) == Some(script.as_bytes()))
+}
+
+/// The processes whose file of this name in `/proc` is such.
+pub(crate) fn processes(file: &str, is_one: impl Fn(&[u8]) -> bool) -> Vec<Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
     let pid = |path: PathBuf| Pid::from_raw(path.file_name()?.to_str()?.parse().ok()?);
-    entries.map(|entry| entry.path()).filter(runs_it).filter_map(pid).collect()
+    entries.filter(|path| is_one(&fs::read(path.join(file)).unwrap_or_default())).filter_map(pid).collect()
 }

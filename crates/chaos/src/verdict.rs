@@ -70,8 +70,7 @@ pub(crate) fn broken(visit: &Visit, all: &Noted, keys: Keys) -> Option<String> {
             (is_in_time && end.value.to_string().contains(&late())).then_some(())
         }
         (Kind::Fail, _) => end.value.to_string().contains("fails, as it should").then_some(()),
-        (Kind::Cancelled(_), Status::Cancelled) => Some(()),
-        (Kind::CancelledFamily(_), Status::Cancelled) => Some(()),
+        (Kind::Cancelled(_) | Kind::CancelledFamily(_), Status::Cancelled) => Some(()),
         // It was over before.
         (Kind::CancelledFamily(_), Status::Completed) => {
             (end.value["structuredContent"]["name"] == visit.name.as_str()).then_some(())
@@ -83,19 +82,7 @@ pub(crate) fn broken(visit: &Visit, all: &Noted, keys: Keys) -> Option<String> {
         (Kind::Look, Status::Completed) => {
             end.value.to_string().contains(&format!("look {}", visit.name)).then_some(())
         }
-        (
-            Kind::Steps(_)
-            | Kind::Nap(_)
-            | Kind::Ask
-            | Kind::Family(_)
-            | Kind::Callback
-            | Kind::Kept(_)
-            | Kind::Late
-            | Kind::Cancelled(_)
-            | Kind::CancelledFamily(_)
-            | Kind::Look,
-            _,
-        ) => None,
+        _ => None,
     };
     let right = right.filter(|()| is_one_task(all, keys));
     right.is_none().then(|| {
@@ -180,16 +167,10 @@ pub(crate) fn middle_and_longest(times: &[Duration]) -> Option<(f64, f64)> {
 
 /// The shortest, the middle and the longest of these times.
 pub(crate) fn summary(times: &[Duration]) -> String {
-    let mut sorted = times.to_vec();
-    sorted.sort_unstable();
-    match (sorted.first(), sorted.get(sorted.len() / 2), sorted.last()) {
-        (Some(first), Some(middle), Some(last)) => {
-            format!(
-                "{:.1} s, {:.1} s and {:.1} s at least, in the middle, and at most",
-                first.as_secs_f64(),
-                middle.as_secs_f64(),
-                last.as_secs_f64()
-            )
+    match (times.iter().min(), middle_and_longest(times)) {
+        (Some(first), Some((middle, longest))) => {
+            let first = first.as_secs_f64();
+            format!("{first:.1} s, {middle:.1} s and {longest:.1} s at least, in the middle, and at most")
         }
         _ => "and no task was hit".to_owned(),
     }

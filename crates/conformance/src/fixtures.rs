@@ -29,6 +29,12 @@ use tokio::sync::broadcast;
 
 use changes::Change;
 
+/// What is known of a request.
+type Context = RequestContext<RoleServer>;
+
+/// What comes of one.
+type Tried<T> = Result<T, ErrorData>;
+
 /// Built once: a router that is built per call costs three times the rest of the call.
 static TOOLS: LazyLock<ToolRouter<Fixtures>> = LazyLock::new(|| {
     Fixtures::content_router()
@@ -75,69 +81,49 @@ impl ServerHandler for Fixtures {
         info
     }
 
-    async fn list_tools(
-        &self,
-        _page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
+    async fn list_tools(&self, _page: Option<PaginatedRequestParams>, _context: Context) -> Tried<ListToolsResult> {
         let mut tools = TOOLS.list_all();
         tools.sort_by_key(|tool| tool.name != LISTED_FIRST);
         Ok(ListToolsResult::with_all_items(tools))
     }
 
-    async fn list_prompts(
-        &self,
-        _page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
+    async fn list_prompts(&self, _page: Option<PaginatedRequestParams>, _context: Context) -> Tried<ListPromptsResult> {
         Ok(ListPromptsResult::with_all_items(prompts::list()))
     }
 
-    async fn get_prompt(
-        &self,
-        request: GetPromptRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<GetPromptResponse, ErrorData> {
+    async fn get_prompt(&self, request: GetPromptRequestParams, context: Context) -> Tried<GetPromptResponse> {
         prompts::get(self, request, context).await
     }
 
     async fn list_resources(
         &self,
         _page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListResourcesResult, ErrorData> {
+        _context: Context,
+    ) -> Tried<ListResourcesResult> {
         Ok(ListResourcesResult::with_all_items(resources::list()))
     }
 
     async fn list_resource_templates(
         &self,
         _page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        _context: Context,
+    ) -> Tried<ListResourceTemplatesResult> {
         Ok(ListResourceTemplatesResult::with_all_items(resources::list_templates()))
     }
 
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ReadResourceResponse, ErrorData> {
+        _context: Context,
+    ) -> Tried<ReadResourceResponse> {
         resources::read(&request.uri).map(Into::into)
     }
 
-    async fn subscribe(
-        &self,
-        request: SubscribeRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
+    async fn subscribe(&self, request: SubscribeRequestParams, _context: Context) -> Tried<()> {
         resources::find(&request.uri)
     }
 
-    async fn unsubscribe(
-        &self,
-        request: UnsubscribeRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
+    async fn unsubscribe(&self, request: UnsubscribeRequestParams, _context: Context) -> Tried<()> {
         resources::find(&request.uri)
     }
 
@@ -145,15 +131,11 @@ impl ServerHandler for Fixtures {
         Some(changes::accepted(requested))
     }
 
-    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+    async fn listen(&self, subscription: SubscriptionContext) -> Tried<()> {
         changes::pass_on(self.changes.subscribe(), &subscription).await
     }
 
-    async fn complete(
-        &self,
-        request: CompleteRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<CompleteResult, ErrorData> {
+    async fn complete(&self, request: CompleteRequestParams, _context: Context) -> Tried<CompleteResult> {
         let started = request.argument.value;
         let values = ["paris", "park", "party"]
             .into_iter()
@@ -165,11 +147,7 @@ impl ServerHandler for Fixtures {
             .map_err(|error| ErrorData::internal_error(error, None))
     }
 
-    async fn set_level(
-        &self,
-        _request: SetLevelRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
+    async fn set_level(&self, _request: SetLevelRequestParams, _context: Context) -> Tried<()> {
         Ok(())
     }
 }

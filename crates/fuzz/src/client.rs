@@ -7,25 +7,16 @@ use std::net::SocketAddr;
 
 use longhaul_client::{Call, Called, Client, Error, Nobody, Question, Status, Target, TaskFilter};
 use serde_json::{Map, json};
-use tokio::net::TcpListener;
 
-use crate::upstream::{answers_of, serve};
+use crate::upstream::against;
 
 /// Connects, and asks for everything that a client asks for.
 pub(crate) fn run(input: &[u8]) {
-    let answers = answers_of(input);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
-        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-        tokio::select! {
-            () = serve(listener, answers) => {}
-            () = use_client(&url) => {}
-        }
-    });
+    against(input, use_client);
 }
 
-async fn use_client(url: &str) {
+async fn use_client(address: SocketAddr) {
+    let url = format!("http://{address}/mcp");
     let Some(client) = told(Client::connect(Target::new(url.parse().unwrap()), None).await) else { return };
     assert!(!client.revision().is_empty());
     let tools = told(client.tools().await).unwrap_or_default();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use futures::future::{Either, select};
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::driver::drive;
 use crate::world::{Answer, NOBODY, TOKEN, World};
@@ -43,18 +43,37 @@ pub(crate) fn run(input: &[u8]) {
 
 /// The task of a caller who does not take part.
 async fn carols_task(world: &World) -> String {
-    let body = format!(
-        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"steps","arguments":{{"note":"{SECRET}"}},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{{"name":"c","version":"1"}},"io.modelcontextprotocol/clientCapabilities":{{"extensions":{{"io.modelcontextprotocol/tasks":{{}}}}}}}}}}}}"#
-    );
-    let block = format!(
-        "carol POST /mcp\ncontent-type: application/json\nmcp-protocol-version: 2026-07-28\nmcp-method: \
-         tools/call\nmcp-name: steps\n\n{body}"
-    );
+    let block = call_block("carol", "steps", &json!({"note": SECRET}));
     let answer = world.send(request(block.as_bytes()).unwrap().1).await;
     let answer: Value = serde_json::from_slice(&answer.body).unwrap();
     let id = answer["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
     world.work().await;
     id
+}
+
+/// The body of a request as a client of 2026-07-28 with these capabilities sends it.
+pub(crate) fn body_of(method: &str, mut params: Value, capabilities: &Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    });
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+/// The body of a call by a client that knows tasks.
+pub(crate) fn call_of(tool: &str, arguments: &Value) -> Value {
+    let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    body_of("tools/call", json!({"name": tool, "arguments": arguments}), &tasks)
+}
+
+/// The block of such a call.
+pub(crate) fn call_block(caller: &str, tool: &str, arguments: &Value) -> String {
+    let body = call_of(tool, arguments);
+    format!(
+        "{caller} POST /mcp\ncontent-type: application/json\naccept: application/json, \
+         text/event-stream\nmcp-protocol-version: 2026-07-28\nmcp-method: tools/call\nmcp-name: {tool}\n\n{body}"
+    )
 }
 
 pub(crate) fn blocks(input: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -98,23 +98,24 @@ pub(crate) fn run(input: &[u8]) {
         .with_pauses(Arc::clone(&clock) as _, Arc::new(SeededIds::new(1)));
     drive(&clock, async {
         let key = key();
-        table.says(answers.clone());
+        let says = || table.says(answers.clone());
+        says();
         if let Ok(Some(task)) = store.get(&key, given::NOW).await {
             written_and_read(&store, &table, task).await;
         }
-        table.says(answers.clone());
+        says();
         let _page = store.list(&key.owner, None, 3, given::NOW).await;
-        table.says(answers.clone());
+        says();
         let _journal = store.journal(&key).await;
-        table.says(answers.clone());
+        says();
         let _parts = store.parts(&key, &PartsName::Request, 3).await;
-        table.says(answers.clone());
+        says();
         let _text = store.collect(&key.owner, &MailboxId::of(&[b"mailbox"]), given::NOW).await;
-        table.says(answers.clone());
+        says();
         let until = given::NOW.plus_ms(60_000);
         let place = AttemptPermit { task: key, lease: LeaseToken::from_random([1; 16]), since: given::NOW, until };
         let _taken = store.take(&place, 2, given::NOW).await;
-        table.says(answers);
+        says();
         let _changed = store.apply(&key, &TaskEvent::Cancel, given::NOW).await;
     });
 }

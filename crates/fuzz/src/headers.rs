@@ -5,15 +5,14 @@
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request};
+use serde_json::json;
 
-use crate::dialogue::check;
+use crate::dialogue::{call_of, check, find};
 use crate::driver::drive;
 use crate::world::{Answer, TOKEN, World};
 
 /// A page that may call.
 const PAGE: &str = "https://app.example.com";
-
-const BODY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}"#;
 
 /// What the request has unless the input says otherwise.
 const USUAL: [(&str, &str); 6] = [
@@ -74,14 +73,14 @@ fn is_loopback(host: &str) -> bool {
 
 fn assert_no_token(headers: &http::HeaderMap, answer: &Answer) {
     // Other words may be in an answer anyway, and so may what other headers say.
-    let is_token = |token: &&HeaderValue| crate::dialogue::find(token.as_bytes(), TOKEN.as_bytes()).is_some();
+    let is_token = |token: &&HeaderValue| find(token.as_bytes(), TOKEN.as_bytes()).is_some();
     let is_elsewhere = |token: &HeaderValue| {
         let mut others = headers.iter().filter(|(name, _)| *name != http::header::AUTHORIZATION);
-        others.any(|(_, value)| crate::dialogue::find(value.as_bytes(), token.as_bytes()).is_some())
+        others.any(|(_, value)| find(value.as_bytes(), token.as_bytes()).is_some())
     };
     let tokens = headers.get_all("authorization").iter().filter(is_token).filter(|token| !is_elsewhere(token));
     for token in tokens {
-        let is_told = |text: &[u8]| crate::dialogue::find(text, token.as_bytes()).is_some();
+        let is_told = |text: &[u8]| find(text, token.as_bytes()).is_some();
         assert!(!is_told(&answer.body), "an answer has a token");
         assert!(!answer.headers.values().any(|value| is_told(value.as_bytes())), "a header has a token");
     }
@@ -89,7 +88,7 @@ fn assert_no_token(headers: &http::HeaderMap, answer: &Answer) {
 
 /// The usual request, with the headers of the input in place of those that have the same name.
 fn request(input: &[u8]) -> Option<Request<Bytes>> {
-    let mut request = Request::post("/mcp").body(Bytes::from_static(BODY.as_bytes())).ok()?;
+    let mut request = Request::post("/mcp").body(call_of("add", &json!({"a": 1, "b": 2})).to_string().into()).ok()?;
     let headers = request.headers_mut();
     for line in input.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).take(64) {
         let at = line.iter().position(|byte| *byte == b':')?;

@@ -12,24 +12,9 @@
     reason = "a broken promise shows as a panic; nothing here runs in production"
 )]
 
-mod client;
-mod configurations;
-mod data_sets;
-mod dialogue;
 mod driver;
-mod dynamo;
-mod events;
-mod headers;
 mod memory;
-mod records;
-mod schemas;
-mod settings;
-mod signed;
-mod texts;
-mod token_file;
-mod tokens;
 mod tools;
-mod upstream;
 mod world;
 
 /// Something that reads bytes from outside.
@@ -41,30 +26,39 @@ pub struct Target {
     pub run: fn(&[u8]),
 }
 
-/// All of them.
-pub const TARGETS: [Target; 15] = [
-    Target { name: "requests", run: dialogue::run },
-    Target { name: "headers", run: headers::run },
-    Target { name: "signed", run: signed::run },
-    Target { name: "schemas", run: schemas::run },
-    Target { name: "events", run: events::run },
-    Target { name: "records", run: records::run },
-    Target { name: "dynamo", run: dynamo::run },
-    Target { name: "data_sets", run: data_sets::run },
-    Target { name: "settings", run: settings::run },
-    Target { name: "texts", run: texts::run },
-    Target { name: "token_file", run: token_file::run },
-    Target { name: "tokens", run: tokens::run },
-    Target { name: "configurations", run: configurations::run },
-    Target { name: "upstream", run: upstream::run },
-    Target { name: "client", run: client::run },
-];
+/// The targets: a module each, with a function `run`, and a folder of that name below `corpus`.
+macro_rules! targets {
+    ($($module:ident as $name:ident),+ $(,)?) => {
+        $(mod $module;)+
+
+        /// All of them.
+        pub const TARGETS: &[Target] = &[$(Target { name: stringify!($name), run: $module::run }),+];
+    };
+}
+
+targets! {
+    dialogue as requests,
+    headers as headers,
+    signed as signed,
+    schemas as schemas,
+    events as events,
+    records as records,
+    dynamo as dynamo,
+    data_sets as data_sets,
+    settings as settings,
+    texts as texts,
+    token_file as token_file,
+    tokens as tokens,
+    configurations as configurations,
+    upstream as upstream,
+    client as client,
+}
 
 /// The target called `name`.
 #[must_use]
 pub fn target(name: &str) -> Target {
-    let found = TARGETS.into_iter().find(|target| target.name == name);
-    found.unwrap_or_else(|| panic!("`{name}` is not a target; the targets are {:?}", TARGETS.map(|target| target.name)))
+    let found = TARGETS.iter().copied().find(|target| target.name == name);
+    found.unwrap_or_else(|| panic!("`{name}` is not a target; the targets are {TARGETS:?}"))
 }
 
 /// Runs the target on an input, and panics if it takes more memory than a request may.

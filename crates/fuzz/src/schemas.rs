@@ -13,9 +13,9 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::dialogue::{check, request};
+use crate::dialogue::{call_block, check, request};
 use crate::driver::drive;
 use crate::world::{World, owner, read};
 
@@ -95,21 +95,7 @@ fn has_controls(value: &Value) -> bool {
 
 /// Calls the tool: a task, or a refusal that says why.
 async fn judge(mcp: &McpServer, arguments: &JsonObject, has_controls: bool) {
-    let body = json!({
-        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {
-            "name": "tool", "arguments": arguments,
-            "_meta": {
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
-            },
-        },
-    });
-    let block = format!(
-        "alice POST /mcp\ncontent-type: application/json\naccept: application/json, \
-         text/event-stream\nmcp-protocol-version: 2026-07-28\nmcp-method: tools/call\nmcp-name: tool\n\n{body}"
-    );
+    let block = call_block("alice", "tool", &Value::Object(arguments.clone()));
     let (_, request) = request(block.as_bytes()).unwrap();
     let answer = read(mcp.respond(request, owner("alice")).await).await;
     let messages = check(&answer);

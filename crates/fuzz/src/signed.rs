@@ -18,12 +18,12 @@ const EDITS_MAX: usize = 32;
 /// One more than a page of a list.
 const LISTED: usize = longhaul_core::limits::PAGE_MAX + 1;
 
-/// A value that is signed: what makes the server sign it, and how it comes back.
+/// A value that is signed: what makes the server sign it, and how it comes back, each with its headers and its body.
 struct Signed {
     name: &'static str,
     place: Place,
-    made_by: &'static str,
-    sent_with: &'static str,
+    made_by: [&'static str; 2],
+    sent_with: [&'static str; 2],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,70 +32,60 @@ enum Place {
     Body,
 }
 
+/// The headers of a call of `rounds`, and of the revision whose lists have cursors.
+const ROUNDS: &str = "mcp-protocol-version: 2026-07-28\nmcp-method: tools/call\nmcp-name: rounds\n";
+const LISTS: &str = "mcp-protocol-version: 2025-11-25\n";
+
 const VALUES: [Signed; 4] = [
     Signed {
         name: "{session}",
         place: Place::Header,
-        made_by: "alice POST /mcp
-content-type: application/json
-accept: application/json, text/event-stream
-
-{'jsonrpc':'2.0','id':1,'method':'initialize','params':{'protocolVersion':'2025-06-18','capabilities':{'elicitation':{}},'clientInfo':{'name':'c','version':'1'}}}",
-        sent_with: "alice POST /mcp
-content-type: application/json
-accept: application/json, text/event-stream
-mcp-protocol-version: 2025-06-18
-mcp-session-id: {session}
-
-{'jsonrpc':'2.0','id':1,'method':'tools/list','params':{}}",
+        made_by: [
+            "accept: application/json, text/event-stream\n",
+            r"{'jsonrpc':'2.0','id':1,'method':'initialize','params':{'protocolVersion':'2025-06-18','capabilities':{'elicitation':{}},'clientInfo':{'name':'c','version':'1'}}}",
+        ],
+        sent_with: [
+            "accept: application/json, text/event-stream\nmcp-protocol-version: 2025-06-18\n\
+             mcp-session-id: {session}\n",
+            r"{'jsonrpc':'2.0','id':1,'method':'tools/list','params':{}}",
+        ],
     },
     Signed {
         name: "{state}",
         place: Place::Body,
-        made_by: "alice POST /mcp
-content-type: application/json
-mcp-protocol-version: 2026-07-28
-mcp-method: tools/call
-mcp-name: rounds
-
-{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'rounds','arguments':{},'_meta':{'io.modelcontextprotocol/protocolVersion':'2026-07-28','io.modelcontextprotocol/clientInfo':{'name':'c','version':'1'},'io.modelcontextprotocol/clientCapabilities':{'elicitation':{'form':{}}}}}}",
-        sent_with: "alice POST /mcp
-content-type: application/json
-mcp-protocol-version: 2026-07-28
-mcp-method: tools/call
-mcp-name: rounds
-
-{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'rounds','arguments':{},'requestState':'{state}','inputResponses':{'value':{'action':'accept','content':{'value':'x'}}},'_meta':{'io.modelcontextprotocol/protocolVersion':'2026-07-28','io.modelcontextprotocol/clientInfo':{'name':'c','version':'1'},'io.modelcontextprotocol/clientCapabilities':{'elicitation':{'form':{}}}}}}",
+        made_by: [
+            ROUNDS,
+            r"{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'rounds','arguments':{},'_meta':{'io.modelcontextprotocol/protocolVersion':'2026-07-28','io.modelcontextprotocol/clientInfo':{'name':'c','version':'1'},'io.modelcontextprotocol/clientCapabilities':{'elicitation':{'form':{}}}}}}",
+        ],
+        sent_with: [
+            ROUNDS,
+            r"{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':'rounds','arguments':{},'requestState':'{state}','inputResponses':{'value':{'action':'accept','content':{'value':'x'}}},'_meta':{'io.modelcontextprotocol/protocolVersion':'2026-07-28','io.modelcontextprotocol/clientInfo':{'name':'c','version':'1'},'io.modelcontextprotocol/clientCapabilities':{'elicitation':{'form':{}}}}}}",
+        ],
     },
     Signed {
         name: "{cursor}",
         place: Place::Body,
-        made_by: "alice POST /mcp
-content-type: application/json
-mcp-protocol-version: 2025-11-25
-
-{'jsonrpc':'2.0','id':1,'method':'tasks/list','params':{}}",
-        sent_with: "alice POST /mcp
-content-type: application/json
-mcp-protocol-version: 2025-11-25
-
-{'jsonrpc':'2.0','id':1,'method':'tasks/list','params':{'cursor':'{cursor}'}}",
+        made_by: [LISTS, r"{'jsonrpc':'2.0','id':1,'method':'tasks/list','params':{}}"],
+        sent_with: [LISTS, r"{'jsonrpc':'2.0','id':1,'method':'tasks/list','params':{'cursor':'{cursor}'}}"],
     },
     Signed {
         name: "{cursor}",
         place: Place::Body,
-        made_by: "alice POST /mcp
-content-type: application/json
-mcp-protocol-version: 2025-11-25
-
-{'jsonrpc':'2.0','id':1,'method':'dev.longhaul/tasks/list','params':{'status':['working']}}",
-        sent_with: "alice POST /mcp
-content-type: application/json
-mcp-protocol-version: 2025-11-25
-
-{'jsonrpc':'2.0','id':1,'method':'dev.longhaul/tasks/list','params':{'status':['working'],'cursor':'{cursor}'}}",
+        made_by: [
+            LISTS,
+            r"{'jsonrpc':'2.0','id':1,'method':'dev.longhaul/tasks/list','params':{'status':['working']}}",
+        ],
+        sent_with: [
+            LISTS,
+            r"{'jsonrpc':'2.0','id':1,'method':'dev.longhaul/tasks/list','params':{'status':['working'],'cursor':'{cursor}'}}",
+        ],
     },
 ];
+
+/// A request of this caller, as a block of a conversation.
+fn block(caller: &str, [headers, body]: [&str; 2]) -> String {
+    format!("{caller} POST /mcp\ncontent-type: application/json\n{headers}\n{}", body.replace('\'', "\""))
+}
 
 /// Changes one value, and sends it back.
 pub(crate) fn run(input: &[u8]) {
@@ -108,7 +98,7 @@ pub(crate) fn run(input: &[u8]) {
             fill(&world).await;
         }
         let mut seen = Seen::default();
-        let made = world.send(request(signed.made_by.replace('\'', "\"").as_bytes()).unwrap().1).await;
+        let made = world.send(request(block("alice", signed.made_by).as_bytes()).unwrap().1).await;
         seen.note(&made, &check(&made));
         let value = seen.0.get(signed.name).unwrap_or_else(|| panic!("nothing was signed: {:?}", made.body)).clone();
         let changed = edited(&value, edits);
@@ -138,7 +128,7 @@ async fn fill(world: &World) {
 }
 
 async fn is_accepted(world: &World, signed: &Signed, value: &[u8], caller: &str) -> bool {
-    let block = signed.sent_with.replace('\'', "\"").replacen("alice", caller, 1);
+    let block = block(caller, signed.sent_with);
     let value = match signed.place {
         Place::Header => value.to_vec(),
         Place::Body => {

@@ -8,10 +8,9 @@ use longhaul::Server;
 use longhaul::local::{self, Options, Running, ServeError};
 use longhaul::settings::table::{self, Callers};
 use longhaul_core::with_causes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use crate::tools::Tools;
+use crate::upstream::status_of;
 
 /// A token that no file has.
 const UNKNOWN: &str = "unknown-token-unknown-token-unknown-token";
@@ -58,16 +57,7 @@ async fn judge(running: &Running, text: &str) {
 
 /// The status with which a request with this token is answered.
 async fn status(running: &Running, token: &str) -> u16 {
-    let mut stream = TcpStream::connect(running.address()).await.unwrap();
-    let request = format!(
-        "POST /mcp HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n\
-         content-length: 2\r\nconnection: close\r\n\r\n{{}}"
-    );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.unwrap();
-    let status = answer.split(|byte| *byte == b' ').nth(1).and_then(|word| std::str::from_utf8(word).ok());
-    status.and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&answer)))
+    status_of(running.address(), &format!("authorization: Bearer {token}\r\n"), "{}").await
 }
 
 fn refused(input: &[u8], error: &ServeError) {

@@ -10,10 +10,11 @@ use std::net::SocketAddr;
 use longhaul::local::{self, Options};
 use longhaul::settings::table;
 use longhaul_gateway::{Config, Gateway};
+use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::dialogue::blocks;
+use crate::dialogue::{blocks, body_of};
 
 /// Answers of one input.
 const BLOCKS_MAX: usize = 12;
@@ -26,25 +27,25 @@ const STATUSES: [u16; 3] = [200, 400, 404];
 
 /// Starts one gateway.
 pub(crate) fn run(input: &[u8]) {
-    let answers = answers_of(input);
+    against(input, use_gateway);
+}
+
+/// Uses a server that has the answers in an input.
+pub(crate) fn against(input: &[u8], use_it: impl AsyncFnOnce(SocketAddr)) {
+    let answers = blocks(input).take(BLOCKS_MAX).map(<[u8]>::to_vec).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::select! {
             () = serve(listener, answers) => {}
-            () = use_gateway(address) => {}
+            () = use_it(address) => {}
         }
     });
 }
 
-/// The answers in an input.
-pub(crate) fn answers_of(input: &[u8]) -> Vec<Vec<u8>> {
-    blocks(input).take(BLOCKS_MAX).map(<[u8]>::to_vec).collect()
-}
-
 /// Answers each request with the block for its method, and all others with a status of 500.
-pub(crate) async fn serve(listener: TcpListener, answers: Vec<Vec<u8>>) {
+async fn serve(listener: TcpListener, answers: Vec<Vec<u8>>) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
         let Some(asked) = read_request(stream).await else { continue };
@@ -130,16 +131,22 @@ async fn use_gateway(address: SocketAddr) {
 
 /// The status with which the gateway answers a client of 2026-07-28 that knows no tasks.
 async fn ask(address: SocketAddr, method: &str, name: Option<&str>) -> u16 {
-    let called = name.map(|name| format!(r#""name": "{name}", "arguments": {{}}, "#)).unwrap_or_default();
-    let body = format!(
-        r#"{{"jsonrpc": "2.0", "id": 1, "method": "{method}", "params": {{{called}"_meta": {{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": {{"name": "c", "version": "1"}}, "io.modelcontextprotocol/clientCapabilities": {{}}}}}}}}"#
-    );
+    let params = name.map_or_else(|| json!({}), |name| json!({"name": name, "arguments": {}}));
+    let body = body_of(method, params, &json!({})).to_string();
     let named = name.map(|name| format!("mcp-name: {name}\r\n")).unwrap_or_default();
+    let headers = format!(
+        "accept: application/json, text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: \
+         {method}\r\n{named}"
+    );
+    status_of(address, &headers, &body).await
+}
+
+/// The status with which a server answers a request with these headers.
+pub(crate) async fn status_of(address: SocketAddr, headers: &str, body: &str) -> u16 {
     let length = body.len();
     let request = format!(
-        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: application/json, \
-         text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\n{named}content-length: \
-         {length}\r\nconnection: close\r\n\r\n{body}"
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: \
+         {length}\r\n{headers}connection: close\r\n\r\n{body}"
     );
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();

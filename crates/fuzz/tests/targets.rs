@@ -108,84 +108,24 @@ fn withstands(name: &str) {
     }
 }
 
-#[test]
-fn requests() {
-    withstands("requests");
+/// A test for each of these targets, which are all.
+macro_rules! tests {
+    ($($name:ident),+ $(,)?) => {
+        $(
+            #[test]
+            fn $name() {
+                withstands(stringify!($name));
+            }
+        )+
+
+        #[test]
+        fn every_target_has_a_test() {
+            assert_eq!(TARGETS.iter().map(|target| target.name).collect::<Vec<_>>(), [$(stringify!($name)),+]);
+        }
+    };
 }
 
-#[test]
-fn headers() {
-    withstands("headers");
-}
-
-#[test]
-fn signed() {
-    withstands("signed");
-}
-
-#[test]
-fn schemas() {
-    withstands("schemas");
-}
-
-#[test]
-fn events() {
-    withstands("events");
-}
-
-#[test]
-fn records() {
-    withstands("records");
-}
-
-#[test]
-fn dynamo() {
-    withstands("dynamo");
-}
-
-#[test]
-fn data_sets() {
-    withstands("data_sets");
-}
-
-#[test]
-fn settings() {
-    withstands("settings");
-}
-
-#[test]
-fn texts() {
-    withstands("texts");
-}
-
-#[test]
-fn token_file() {
-    withstands("token_file");
-}
-
-#[test]
-fn tokens() {
-    withstands("tokens");
-}
-
-#[test]
-fn configurations() {
-    withstands("configurations");
-}
-
-#[test]
-fn upstream() {
-    withstands("upstream");
-}
-
-#[test]
-fn client() {
-    withstands("client");
-}
-
-#[test]
-fn every_target_has_a_test() {
-    let tests = include_str!("targets.rs");
-    let missing = TARGETS.iter().find(|target| !tests.contains(&format!("withstands(\"{}\")", target.name)));
-    assert!(missing.is_none(), "{missing:?}");
+tests! {
+    requests, headers, signed, schemas, events, records, dynamo, data_sets,
+    settings, texts, token_file, tokens, configurations, upstream, client,
 }

@@ -1,17 +1,16 @@
 //! A proxy between a function and the emulator: it records every call, and holds back the one that a test asks for.
 
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+use crate::serving::serve;
 
 /// What AWS's JSON protocols call the operation: `DynamoDB_20120810.UpdateItem`.
 const TARGET: &str = "x-amz-target";
@@ -72,7 +71,8 @@ impl Gate {
         let (calls, trap) = (Mutex::default(), Mutex::default());
         let http = reqwest::Client::new();
         let inner = Arc::new(Inner { http, endpoint: endpoint.to_owned(), calls, trap });
-        let serving = tokio::spawn(serve(listener, Arc::clone(&inner)));
+        let answer = |inner: Arc<Inner>, request| async move { inner.answer(request).await };
+        let serving = tokio::spawn(serve(listener, Arc::clone(&inner), answer));
         Self { url, inner, _serving: Arc::new(Serving(serving)) }
     }
 
@@ -97,19 +97,6 @@ impl Gate {
     pub fn calls_of(&self, operation: &str, mentions: &str) -> usize {
         let calls = self.calls();
         calls.iter().filter(|call| call.operation == operation && call.body.contains(mentions)).count()
-    }
-}
-
-async fn serve(listener: TcpListener, inner: Arc<Inner>) {
-    loop {
-        let Ok((connection, _peer)) = listener.accept().await else { return };
-        drop(connection.set_nodelay(true));
-        let inner = Arc::clone(&inner);
-        let answer = service_fn(move |request| {
-            let inner = Arc::clone(&inner);
-            async move { Ok::<_, Infallible>(inner.answer(request).await) }
-        });
-        tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(connection), answer));
     }
 }
 

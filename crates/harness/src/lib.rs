@@ -26,6 +26,7 @@ pub mod proxy;
 pub mod receiver;
 pub mod runtime_host;
 pub mod seen;
+mod serving;
 pub mod states;
 #[cfg(feature = "template")]
 pub mod template;

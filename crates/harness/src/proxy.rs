@@ -1,18 +1,18 @@
 //! A reverse proxy in front of a server under test. Its address is known before the server starts, so that the server
 //! can be told who it is for its clients; and it may remove headers, as some front doors do.
 
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::header::{HOST, HeaderName, HeaderValue};
-use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
+
+use crate::serving::serve;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Answer = Response<Either<Incoming, Full<Bytes>>>;
@@ -51,7 +51,8 @@ impl Proxy {
         drop(in_runtime);
         let url = format!("http://{}/mcp", listener.local_addr().expect("it is bound"));
         let inner = Arc::new(Inner { hidden, ..Inner::default() });
-        runtime.spawn(serve(listener, Arc::clone(&inner)));
+        let answer = |inner: Arc<Inner>, request| async move { inner.answer(request).await };
+        runtime.spawn(serve(listener, Arc::clone(&inner), answer));
         Self { url, inner, runtime: Some(runtime) }
     }
 
@@ -74,19 +75,6 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         // Not by its own destructor, which would block.
         self.runtime.take().expect("it is taken here only").shutdown_background();
-    }
-}
-
-async fn serve(listener: TcpListener, inner: Arc<Inner>) {
-    loop {
-        let Ok((connection, _peer)) = listener.accept().await else { return };
-        drop(connection.set_nodelay(true));
-        let inner = Arc::clone(&inner);
-        let answer = service_fn(move |request| {
-            let inner = Arc::clone(&inner);
-            async move { Ok::<_, Infallible>(inner.answer(request).await) }
-        });
-        tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(connection), answer));
     }
 }
 

@@ -2,7 +2,6 @@
 //! The test decides which events it delivers and when, and when the process is frozen or killed.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,14 +11,14 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Frame, Incoming};
-use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+
+use crate::serving::serve;
 
 pub mod front_door;
 #[cfg(feature = "aws")]
@@ -168,7 +167,8 @@ impl Sandbox {
             polls: watch::Sender::new(Polls::Alive(0)),
             numbers: AtomicU64::new(1),
         });
-        let serving = tokio::spawn(serve(listener, pid, Arc::clone(&host)));
+        let answer = move |host: Arc<Host>, request| async move { host.answer(request, pid).await };
+        let serving = tokio::spawn(serve(listener, Arc::clone(&host), answer));
         let of_child = Arc::clone(&host);
         let watching = tokio::spawn(async move {
             drop(child.wait().await);
@@ -260,19 +260,6 @@ impl Drop for Sandbox {
 fn signal(pid: Pid, signal: Signal) {
     // It may just have ended.
     kill_process(pid, signal).ok();
-}
-
-async fn serve(listener: TcpListener, pid: Pid, host: Arc<Host>) {
-    loop {
-        let Ok((connection, _peer)) = listener.accept().await else { return };
-        drop(connection.set_nodelay(true));
-        let host = Arc::clone(&host);
-        let answer = service_fn(move |request| {
-            let host = Arc::clone(&host);
-            async move { Ok::<_, Infallible>(host.answer(request, pid).await) }
-        });
-        tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(connection), answer));
-    }
 }
 
 impl Host {

@@ -84,9 +84,14 @@ pub async fn states_api(operation: &str, input: &Value) -> Value {
 
 /// An operation of a service of the emulator, which does not look at signatures.
 pub async fn api(service: &str, target: &str, input: &Value) -> Value {
+    api_at(endpoint(), service, target, input).await
+}
+
+/// The same of the emulator at this endpoint.
+pub async fn api_at(endpoint: &str, service: &str, target: &str, input: &Value) -> Value {
     let credential = format!("AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/{service}/aws4_request");
     let request = reqwest::Client::new()
-        .post(endpoint())
+        .post(endpoint)
         .header("content-type", "application/x-amz-json-1.1")
         .header("x-amz-target", target)
         .header("authorization", credential)

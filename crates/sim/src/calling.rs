@@ -14,15 +14,13 @@ const LEASES_IN_ATTEMPT: u32 = 5;
 impl Running<'_> {
     /// Calls these tools at once, and waits for all of them. How the attempt ends, if it cannot.
     pub(super) async fn call_all(&self, first: usize, count: usize) -> Option<AttemptEnd> {
-        let at_ms = self.now_ms();
-        self.world.lock().checks.calls_begin(&self.key, self.number, at_ms);
+        self.world.lock().checks.calls_begin(&self.key, self.number);
         let ends = join_all((first..first + count).map(|number| self.call(number))).await;
         self.world.lock().checks.calls_end(&self.key);
-        let at_ms = self.now_ms();
         for end in ends {
             match end {
                 Ok(_) => {}
-                Err(CallError::TooDeep { .. }) => self.world.lock().checks.call_refused(self.attempt.task(), at_ms),
+                Err(CallError::TooDeep { .. }) => self.world.lock().checks.call_refused(self.attempt.task()),
                 Err(error @ CallError::NotAccepted(_)) => {
                     return Some(AttemptEnd::Crashed { reason: error.to_string() });
                 }
@@ -53,10 +51,9 @@ impl Running<'_> {
             self.wait_in_attempt(TaskKey::new(task.owner, id)).await;
         }
         let end = self.attempt.call(&name, id, prepare).await?;
-        let at_ms = self.now_ms();
         let mut state = self.world.lock();
         let super::world::State { checks, store, .. } = &mut *state;
-        checks.child_heard(store, &self.key, id, &end, at_ms);
+        checks.child_heard(store, &self.key, id, &end);
         Ok(end)
     }
 

@@ -11,7 +11,7 @@ use longhaul_engine::{AcceptError, AnswerError, Call, Engine, Idempotency, PollE
 use longhaul_testkit::models::{PlantedFault, Randomness};
 use sha2::{Digest, Sha256};
 
-use super::checks::Observation;
+use super::checks::{Checks, Observation};
 use super::fault_profile::InjectedFault;
 use super::kernel::EPOCH_MS;
 use super::lying::Instance;
@@ -154,23 +154,26 @@ impl Client {
 
     /// Polls once.
     pub(crate) async fn poll(&self, key: TaskKey) -> Option<Task> {
-        let (observed, answer) = self.request(|engine| async move { engine.poll(&key).await }).await?;
-        match answer {
-            Ok(task) => {
-                self.world.lock().checks.observed_task(observed, &task);
-                let name = self.world.lock().name(&key);
-                self.world.kernel.tell(|| format!("sees that {name} is {}", task.status().as_str()));
-                Some(task)
-            }
-            Err(PollError::NotFound) => {
-                self.not_found(observed, &key);
-                None
-            }
-            Err(PollError::Unavailable(_)) => {
-                self.unavailable(observed);
-                None
-            }
+        let answer = self.request(|engine| async move { engine.poll(&key).await }).await?;
+        let task = self.told(&key, answer, Checks::observed_task)?;
+        let name = self.world.lock().name(&key);
+        self.world.kernel.tell(|| format!("sees that {name} is {}", task.status().as_str()));
+        Some(task)
+    }
+
+    /// Notes what it was told of a task.
+    fn told(
+        &self,
+        key: &TaskKey,
+        (observed, answer): (Observation, Result<Task, PollError>),
+        note: impl FnOnce(&mut Checks, Observation, &Task),
+    ) -> Option<Task> {
+        match &answer {
+            Ok(task) => note(&mut self.world.lock().checks, observed, task),
+            Err(PollError::NotFound) => self.not_found(observed, key),
+            Err(PollError::Unavailable(_)) => self.unavailable(observed),
         }
+        answer.ok()
     }
 
     fn not_found(&self, observed: Observation, key: &TaskKey) {
@@ -189,7 +192,7 @@ impl Client {
         let WorldState { checks, store, .. } = &mut *state;
         if let Some(held) = store.peek(&key).filter(|held| !held.has_expired(observed.begun)) {
             let held = Task::clone(held);
-            checks.observed_result(observed, store, &held, text.ok().as_deref());
+            checks.observed_result(store, &held, text.ok().as_deref());
         }
     }
 
@@ -243,24 +246,16 @@ impl Client {
     /// Cancels once.
     pub(crate) async fn cancel(&self, key: TaskKey) {
         self.world.kernel.tell(|| format!("asks to cancel {}", self.world.lock().name(&key)));
-        let Some((observed, answer)) = self.request(|engine| async move { engine.cancel(&key).await }).await else {
-            return;
-        };
-        match answer {
-            Ok(task) => self.world.lock().checks.observed_cancelled(observed, &task),
-            Err(PollError::NotFound) => self.not_found(observed, &key),
-            Err(PollError::Unavailable(_)) => self.unavailable(observed),
+        if let Some(answer) = self.request(|engine| async move { engine.cancel(&key).await }).await {
+            self.told(&key, answer, Checks::observed_cancelled);
         }
     }
 
     async fn extend_retention(&self, key: TaskKey, retention_ms: u64) {
         self.world.kernel.tell(|| format!("asks to retain {} for {retention_ms} ms", self.world.lock().name(&key)));
         let answer = self.request(|engine| async move { engine.extend_retention(&key, retention_ms).await }).await;
-        let Some((observed, answer)) = answer else { return };
-        match answer {
-            Ok(task) => self.world.lock().checks.observed_extended(observed, &task, retention_ms),
-            Err(PollError::NotFound) => self.not_found(observed, &key),
-            Err(PollError::Unavailable(_)) => self.unavailable(observed),
+        if let Some(answer) = answer {
+            self.told(&key, answer, |checks, observed, task| checks.observed_extended(observed, task, retention_ms));
         }
     }
 

@@ -2,60 +2,59 @@
 
 use longhaul_testkit::models::Randomness;
 
-/// What can go wrong in a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum InjectedFault {
-    /// The store fails and does nothing.
-    StoreBefore,
-    /// The store succeeds, and its answer is lost.
-    StoreAfter,
-    /// The store's answer is lost, and the write lands much later.
-    StoreLate,
-    /// The store takes very long.
-    StoreStall,
-    /// The queue fails and sends nothing.
-    SendBefore,
-    /// The queue sends the message, and its answer is lost.
-    SendAfter,
-    /// A message vanishes.
-    SendLost,
-    /// A message arrives much later than it should.
-    SendSlow,
-    /// A message is delivered twice.
-    Double,
-    /// Another call to the queue fails.
-    QueueFails,
-    /// A worker is killed.
-    Kill,
-    /// A worker freezes for a while, and then continues.
-    Freeze,
-    /// A worker is asked to stop.
-    Stop,
-    /// An API instance dies in the middle of a request.
-    ApiDies,
-    /// The store deletes what has expired.
-    Purge,
+/// One line for each fault: what happens, its name, and how often it happens at the most, per 1,000 occasions.
+macro_rules! injected_faults {
+    ($(#[doc = $what:literal] $fault:ident at_most $worst:literal;)+) => {
+        /// What can go wrong in a world.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum InjectedFault {
+            $(#[doc = $what] $fault,)+
+        }
+
+        impl InjectedFault {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$fault,)+];
+
+            const fn worst(self) -> u64 {
+                match self {
+                    $(Self::$fault => $worst,)+
+                }
+            }
+        }
+    };
 }
 
-impl InjectedFault {
-    /// All of them.
-    pub const ALL: [Self; 15] = [
-        Self::StoreBefore,
-        Self::StoreAfter,
-        Self::StoreLate,
-        Self::StoreStall,
-        Self::SendBefore,
-        Self::SendAfter,
-        Self::SendLost,
-        Self::SendSlow,
-        Self::Double,
-        Self::QueueFails,
-        Self::Kill,
-        Self::Freeze,
-        Self::Stop,
-        Self::ApiDies,
-        Self::Purge,
-    ];
+injected_faults! {
+    /// The store fails and does nothing.
+    StoreBefore at_most 150;
+    /// The store succeeds, and its answer is lost.
+    StoreAfter at_most 150;
+    /// The store's answer is lost, and the write lands much later.
+    StoreLate at_most 30;
+    /// The store takes very long.
+    StoreStall at_most 30;
+    /// The queue fails and sends nothing.
+    SendBefore at_most 300;
+    /// The queue sends the message, and its answer is lost.
+    SendAfter at_most 300;
+    /// A message vanishes.
+    SendLost at_most 300;
+    /// A message arrives much later than it should.
+    SendSlow at_most 200;
+    /// A message is delivered twice.
+    Double at_most 200;
+    /// Another call to the queue fails.
+    QueueFails at_most 200;
+    /// A worker is killed.
+    Kill at_most 60;
+    /// A worker freezes for a while, and then continues.
+    Freeze at_most 30;
+    /// A worker is asked to stop.
+    Stop at_most 20;
+    /// An API instance dies in the middle of a request.
+    ApiDies at_most 100;
+    /// The store deletes what has expired.
+    Purge at_most 20;
 }
 
 /// Rates per 1,000 occasions, by fault.
@@ -74,13 +73,13 @@ impl FaultProfile {
             0 => {}
             1..=6 => {
                 for _ in 0..dice.between(1, 4) {
-                    let fault = dice.one_of(&InjectedFault::ALL);
-                    profile.rates[fault as usize] = worst(fault) / dice.one_of(&[1, 3, 10]);
+                    let fault = dice.one_of(InjectedFault::ALL);
+                    profile.rates[fault as usize] = fault.worst() / dice.one_of(&[1, 3, 10]);
                 }
             }
             _ => {
                 for fault in InjectedFault::ALL {
-                    profile.rates[fault as usize] = worst(fault) / dice.one_of(&[2, 4, 20]);
+                    profile.rates[*fault as usize] = fault.worst() / dice.one_of(&[2, 4, 20]);
                 }
             }
         }
@@ -111,17 +110,5 @@ impl FaultProfile {
     /// Leaves `fault` out.
     pub const fn spare(&mut self, fault: InjectedFault) {
         self.rates[fault as usize] = 0;
-    }
-}
-
-const fn worst(fault: InjectedFault) -> u64 {
-    match fault {
-        InjectedFault::StoreBefore | InjectedFault::StoreAfter => 150,
-        InjectedFault::SendBefore | InjectedFault::SendAfter | InjectedFault::SendLost => 300,
-        InjectedFault::SendSlow | InjectedFault::Double | InjectedFault::QueueFails => 200,
-        InjectedFault::Kill => 60,
-        InjectedFault::StoreLate | InjectedFault::Freeze | InjectedFault::StoreStall => 30,
-        InjectedFault::Stop | InjectedFault::Purge => 20,
-        InjectedFault::ApiDies => 100,
     }
 }

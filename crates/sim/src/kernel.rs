@@ -3,8 +3,7 @@
 //! Every actor is one future. An actor that waits registers a timer; if several are ready at the same moment,
 //! the seed picks. Nothing else decides, so one seed is one run.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +32,8 @@ struct Core {
     seed: u64,
     events: u64,
     hash: u64,
-    timers: BinaryHeap<Reverse<Timer>>,
+    /// By their moments; what is due at the same one is woken in the order that the seed says.
+    timers: BTreeMap<(u64, u64, u64), Waker>,
     timers_made: u64,
     ready: Vec<Actor>,
     is_ready: Vec<bool>,
@@ -45,36 +45,6 @@ struct Core {
     names: Vec<String>,
     over: bool,
     story: Option<Vec<Line>>,
-}
-
-struct Timer {
-    at_ms: u64,
-    tie: u64,
-    number: u64,
-    waker: Waker,
-}
-
-impl Timer {
-    const fn rank(&self) -> (u64, u64, u64) {
-        (self.at_ms, self.tie, self.number)
-    }
-}
-
-impl PartialEq for Timer {
-    fn eq(&self, other: &Self) -> bool {
-        self.rank() == other.rank()
-    }
-}
-impl Eq for Timer {}
-impl PartialOrd for Timer {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Timer {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.rank().cmp(&other.rank())
-    }
 }
 
 struct ActorWaker {
@@ -123,7 +93,7 @@ impl Kernel {
                 seed,
                 events: 0,
                 hash: seed,
-                timers: BinaryHeap::with_capacity(64),
+                timers: BTreeMap::new(),
                 timers_made: 0,
                 ready: Vec::with_capacity(16),
                 is_ready: Vec::with_capacity(16),
@@ -199,11 +169,11 @@ impl Kernel {
                 core.hash = mix(core.hash ^ core.now_ms.rotate_left(20) ^ actor as u64);
                 return Some(actor);
             }
-            let Reverse(timer) = core.timers.pop()?;
-            core.now_ms = core.now_ms.max(timer.at_ms);
+            let ((at_ms, ..), waker) = core.timers.pop_first()?;
+            core.now_ms = core.now_ms.max(at_ms);
             drop(core);
             // Outside the lock: a waker takes it.
-            timer.waker.wake();
+            waker.wake();
         }
     }
 
@@ -289,7 +259,7 @@ impl Kernel {
         let mut core = self.lock();
         let (tie, number) = (core.order.next(), core.timers_made);
         core.timers_made += 1;
-        core.timers.push(Reverse(Timer { at_ms, tie, number, waker }));
+        core.timers.insert((at_ms, tie, number), waker);
     }
 
     /// Wakes the actor that polls, `ms` from now.

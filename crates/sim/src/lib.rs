@@ -48,7 +48,7 @@ mod worlds;
 
 pub use fault_profile::{FaultProfile, InjectedFault};
 pub use load::{Attempts, LoadPlan, LoadReport, run_load};
-pub use longhaul_testkit::models::{PlantedFault, Promise, SCHEDULED_TOOL, Violation};
+pub use longhaul_testkit::models::{PlantedFault, Promise, SCHEDULED_TOOL, ShowsIn, Violation};
 pub use metered::MeteredStore;
 pub use partitions::{Throughput, Usage};
 pub use plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, StoreAndQueue, Tool, WorkerPlan};

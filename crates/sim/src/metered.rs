@@ -7,11 +7,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use longhaul_core::ports::{ApplyError, CreateError, Created, Left, NewTask, Page, Recorded, StoreError, TaskStore};
-use longhaul_core::{
-    Clock, Entry, IdSource, MailboxId, OwnerId, PartsName, Payload, Task, TaskEvent, TaskFilter, TaskId, TaskKey,
-    Timestamp,
-};
+use longhaul_core::ports::{ApplyError, CreateError, Created, NewTask, Recorded, StoreError, TaskStore};
+use longhaul_core::{Clock, Entry, IdSource, OwnerId, Payload, Task, TaskEvent, TaskKey, Timestamp};
+use longhaul_testkit::{Layered, StoreCall, StoreLayer};
 
 use super::partitions::{Known, Partitions, Throughput, Usage};
 use super::units::{self, Call, PartitionKey, Units};
@@ -35,7 +33,7 @@ pub(crate) struct Throttled {
 /// Hears of each refused call, and how long the caller waits at most before it tries again.
 pub(crate) type HearOfRefusal = dyn Fn(&'static str, u64) + Send + Sync;
 
-/// A store, and the partitions that its calls use.
+/// A layer over a store: the partitions that its calls use.
 pub struct MeteredStore {
     store: Arc<dyn TaskStore>,
     partitions: Arc<Partitions>,
@@ -53,8 +51,8 @@ impl MeteredStore {
         throughput: Option<Throughput>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn IdSource>,
-    ) -> Self {
-        Self::over(store, Arc::new(Partitions::with(throughput)), clock, ids)
+    ) -> Layered<Self> {
+        Layered(Self::over(store, Arc::new(Partitions::with(throughput)), clock, ids))
     }
 
     /// `store` over these partitions.
@@ -155,8 +153,34 @@ impl MeteredStore {
 }
 
 #[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl TaskStore for MeteredStore {
+impl StoreLayer for MeteredStore {
+    fn inner(&self) -> &dyn TaskStore {
+        &*self.store
+    }
+
+    async fn around<T: Send, E: From<StoreError> + Send>(
+        &self,
+        call: StoreCall<'_>,
+        real: impl Future<Output = Result<T, E>> + Send,
+    ) -> Result<T, E> {
+        let calls = match call {
+            StoreCall::Get(key) => {
+                let bytes = self.partitions.known(key).task.as_ref().map_or(1, units::item_bytes);
+                vec![units::task_read(key, bytes)]
+            }
+            StoreCall::List(owner) => units::list(*owner),
+            StoreCall::Journal(key) => vec![units::journal_read(key, self.partitions.known(key).journal)],
+            StoreCall::PutParts(key, _, parts) => vec![units::parts_written(key, parts.iter().map(|part| part.len()))],
+            StoreCall::Parts(key, _, count) => vec![units::parts_read(key, count)],
+            StoreCall::Leave(owner, mailbox, text) => vec![units::left(*owner, *mailbox, text.len())],
+            StoreCall::Collect(owner, mailbox) => vec![units::collected(*owner, *mailbox)],
+            // What these use depends on their answers.
+            StoreCall::Create(_) | StoreCall::Apply(..) | StoreCall::Record(..) => Vec::new(),
+        };
+        self.make_all(&calls).await?;
+        real.await
+    }
+
     async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
         let calls = units::creation(&new);
         self.make_all(&calls).await?;
@@ -184,12 +208,6 @@ impl TaskStore for MeteredStore {
         created
     }
 
-    async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
-        let bytes = self.partitions.known(key).task.as_ref().map_or(1, units::item_bytes);
-        self.make(&units::task_read(key, bytes)).await?;
-        self.store.get(key, now).await
-    }
-
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
         let known = self.update(key, event, now).await?;
         let applied = self.store.apply(key, event, now).await;
@@ -203,29 +221,6 @@ impl TaskStore for MeteredStore {
         applied
     }
 
-    async fn list(
-        &self,
-        owner: &OwnerId,
-        before: Option<TaskId>,
-        limit: usize,
-        now: Timestamp,
-    ) -> Result<Page, StoreError> {
-        self.make_all(&units::list(*owner)).await?;
-        self.store.list(owner, before, limit, now).await
-    }
-
-    async fn list_filtered(
-        &self,
-        owner: &OwnerId,
-        filter: &TaskFilter,
-        before: Option<TaskId>,
-        limit: usize,
-        now: Timestamp,
-    ) -> Result<Page, StoreError> {
-        self.make_all(&units::list(*owner)).await?;
-        self.store.list_filtered(owner, filter, before, limit, now).await
-    }
-
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
         let (call, bytes) = units::entry_written(key, entry);
         self.make(&call).await?;
@@ -234,42 +229,5 @@ impl TaskStore for MeteredStore {
             self.partitions.note(key, |known| known.journal += bytes);
         }
         Ok(recorded)
-    }
-
-    async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
-        self.make(&units::journal_read(key, self.partitions.known(key).journal)).await?;
-        self.store.journal(key).await
-    }
-
-    async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
-        self.make(&units::parts_written(key, parts.iter().map(|part| part.len()))).await?;
-        self.store.put_parts(key, name, parts).await
-    }
-
-    async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
-        self.make(&units::parts_read(key, count)).await?;
-        self.store.parts(key, name, count).await
-    }
-
-    async fn leave(
-        &self,
-        owner: &OwnerId,
-        mailbox: &MailboxId,
-        text: &str,
-        expires_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<Left, StoreError> {
-        self.make(&units::left(*owner, *mailbox, text.len())).await?;
-        self.store.leave(owner, mailbox, text, expires_at, now).await
-    }
-
-    async fn collect(
-        &self,
-        owner: &OwnerId,
-        mailbox: &MailboxId,
-        now: Timestamp,
-    ) -> Result<Option<String>, StoreError> {
-        self.make(&units::collected(*owner, *mailbox)).await?;
-        self.store.collect(owner, mailbox, now).await
     }
 }

@@ -225,57 +225,6 @@ pub enum Act {
 }
 
 impl Plan {
-    /// What the world is like, in a few lines.
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let settings = &self.settings;
-        writeln!(
-            f,
-            "lease {} ms, heartbeat {} ms, resend {} ms, attempts of at most {:?} ms, {} open tasks, {:?} at the end",
-            settings.lease_ms,
-            settings.heartbeat_ms,
-            settings.resend_ms,
-            settings.attempt_ms_max,
-            settings.open_tasks_max,
-            self.care
-        )?;
-        writeln!(
-            f,
-            "  {} API instance(s), {} worker(s), clocks within {} ms, visibility {} ms, dead after {} receives",
-            self.apis.len(),
-            self.workers.len(),
-            self.skew_ms_max(),
-            self.visibility_ms,
-            self.receives_max
-        )?;
-        if let Some(attempts_max) = self.owner_attempts {
-            writeln!(f, "  at most {attempts_max} attempt(s) of one owner at a time")?;
-        }
-        if self.store_and_queue == StoreAndQueue::OneDatabase {
-            writeln!(f, "  store and queue are one database")?;
-        }
-        if let Some(every_ms) = self.filtered_lists_ms {
-            writeln!(f, "  filtered lists are read every {every_ms} ms")?;
-        }
-        if let Some(throughput) = self.throughput {
-            writeln!(f, "  {throughput:?}")?;
-        }
-        for (number, call) in self.calls.iter().enumerate() {
-            let made = |client: &ClientPlan| client.acts.contains(&Act::Call(number));
-            if self.clients.iter().any(made) {
-                writeln!(
-                    f,
-                    "  call {number}: {:?}, then {:?}; may run {} ms, {} failures in a row, key {:?}, not before {:?} \
-                     ms",
-                    call.tool, call.ending, call.run_ms, call.consecutive_failures_max, call.key, call.not_before_ms
-                )?;
-            }
-        }
-        for (number, client) in self.clients.iter().enumerate().filter(|(_, client)| !client.acts.is_empty()) {
-            writeln!(f, "  client {}: {:?}", number + 1, client.acts)?;
-        }
-        Ok(())
-    }
-
     /// How long the permit of an attempt is taken whose worker is not told when it ends, where attempts are limited.
     #[must_use]
     pub const fn attempt_ms(&self) -> u64 {
@@ -285,21 +234,13 @@ impl Plan {
     /// Whether tools wait for signals.
     #[must_use]
     pub fn has_signals(&self) -> bool {
-        let waits = |call: &CallPlan| {
-            matches!(&call.tool, Tool::Script(ops) if
-            ops.iter().any(|op| matches!(op, Op::Signal(_))))
-        };
-        self.calls.iter().any(waits)
+        self.calls.iter().flat_map(CallPlan::ops).any(|op| matches!(op, Op::Signal(_)))
     }
 
     /// Whether tools call other tools.
     #[must_use]
     pub fn has_children(&self) -> bool {
-        let calls = |call: &CallPlan| {
-            matches!(&call.tool, Tool::Script(ops) if
-            ops.iter().any(|op| matches!(op, Op::Call(..))))
-        };
-        self.calls.iter().any(calls)
+        self.calls.iter().flat_map(CallPlan::ops).any(|op| matches!(op, Op::Call(..)))
     }
 
     /// The latest moment before which a call is not to start, in milliseconds since the world began.
@@ -324,19 +265,32 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.describe(f)
+        let bare = Self { calls: Vec::new(), clients: Vec::new(), spared: BTreeSet::new(), ..self.clone() };
+        writeln!(f, "{bare:?}")?;
+        for (number, call) in self.calls.iter().enumerate() {
+            let made = |client: &ClientPlan| client.acts.contains(&Act::Call(number));
+            if self.clients.iter().any(made) {
+                writeln!(f, "  call {number}: {call:?}")?;
+            }
+        }
+        for (number, client) in self.clients.iter().enumerate().filter(|(_, client)| !client.acts.is_empty()) {
+            writeln!(f, "  client {}: {:?}", number + 1, client.acts)?;
+        }
+        Ok(())
     }
 }
 
 impl CallPlan {
+    /// What its tool does, if that is a script.
+    #[must_use]
+    pub fn ops(&self) -> &[Op] {
+        if let Tool::Script(ops) = &self.tool { ops } else { &[] }
+    }
+
     /// How long the tool takes if nothing goes wrong and answers come at once.
     #[must_use]
     pub fn work_ms(&self) -> u64 {
-        match &self.tool {
-            Tool::Script(ops) => ops.iter().map(|op| op.ms()).sum(),
-            Tool::Plain(ms) => *ms,
-            Tool::Rounds(_) => 0,
-        }
+        if let Tool::Plain(ms) = self.tool { ms } else { self.ops().iter().map(|op| op.ms()).sum() }
     }
 
     /// What is agreed on with its caller.
@@ -361,10 +315,7 @@ impl CallPlan {
     /// Whether the tool ends by itself, sooner or later.
     #[must_use]
     pub fn ends_by_itself(&self) -> bool {
-        match &self.tool {
-            Tool::Script(ops) => !ops.contains(&Op::Hang),
-            Tool::Plain(_) | Tool::Rounds(_) => true,
-        }
+        !self.ops().contains(&Op::Hang)
     }
 }
 
@@ -372,18 +323,12 @@ impl Op {
     /// How many journal entries it may leave.
     pub(crate) const fn entries_max(self) -> usize {
         match self {
-            Self::Work(_) | Self::Progress | Self::Variable(_) | Self::Crash(_) | Self::Hang => 0,
             Self::Step(..) | Self::Sleep(_) | Self::Ask | Self::Signal(_) => 1,
             Self::TwoSteps(..) | Self::TwoAsks => 2,
             Self::Call(_, count) => 2 * count,
             Self::AskOrSleep(_) => 3,
-            Self::Poll(_, first_ms, longest_ms) => {
-                if first_ms < longest_ms {
-                    2
-                } else {
-                    1
-                }
-            }
+            Self::Poll(_, first_ms, longest_ms) => 1 + (first_ms < longest_ms) as usize,
+            _ => 0,
         }
     }
 
@@ -392,13 +337,7 @@ impl Op {
             Self::Work(ms) | Self::Step(ms, _) | Self::Sleep(ms) | Self::AskOrSleep(ms) | Self::Signal(ms) => ms,
             Self::TwoSteps(one, two) => one + two,
             Self::Poll(there_ms, _, longest_ms) => there_ms + longest_ms,
-            Self::Ask
-            | Self::TwoAsks
-            | Self::Call(..)
-            | Self::Progress
-            | Self::Variable(_)
-            | Self::Crash(_)
-            | Self::Hang => 0,
+            _ => 0,
         }
     }
 }

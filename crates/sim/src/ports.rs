@@ -5,7 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use longhaul_core::{Clock, IdSource, Timestamp};
 use longhaul_engine::{AttemptLimit, Engine, Ports};
+use longhaul_testkit::Layered;
 
+use super::kernel::{EPOCH_MS, Kernel};
 use super::lying::{self, Instance};
 use super::metered::{HearOfRefusal, MeteredStore};
 use super::permits_port::SimPermits;
@@ -19,11 +21,11 @@ pub(crate) fn engine(world: &Arc<World>, instance: Instance, skew_ms: i64) -> En
     if let Some(fault) = world.planted {
         (store, queue) = lying::ports(fault, instance, store, queue);
     }
-    let clock = Arc::new(SimClock { world: Arc::clone(world), skew_ms });
-    let ids = Arc::new(SimIds { world: Arc::clone(world) });
+    let clock = Arc::new(SimClock { kernel: Arc::clone(&world.kernel), skew_ms });
+    let ids = Arc::new(SimIds(Arc::clone(&world.kernel)));
     if let Some(partitions) = &world.partitions {
         let metered = MeteredStore::over(store, Arc::clone(partitions), true_clock(world), Arc::<SimIds>::clone(&ids));
-        store = Arc::new(metered.telling(hear_of_refusals(world)));
+        store = Arc::new(Layered(metered.telling(hear_of_refusals(world))));
     }
     let ports = Ports { store, queue, clock, ids };
     let engine = Engine::new(ports, world.plan.settings);
@@ -48,32 +50,31 @@ fn hear_of_refusals(world: &Arc<World>) -> Arc<HearOfRefusal> {
 
 /// The clock that is right.
 pub(crate) fn true_clock(world: &Arc<World>) -> Arc<dyn Clock> {
-    Arc::new(SimClock { world: Arc::clone(world), skew_ms: 0 })
+    Arc::new(SimClock { kernel: Arc::clone(&world.kernel), skew_ms: 0 })
 }
 
-struct SimClock {
-    world: Arc<World>,
-    skew_ms: i64,
+/// A clock that is off by `skew_ms`.
+pub(crate) struct SimClock {
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) skew_ms: i64,
 }
 
 #[async_trait]
 impl Clock for SimClock {
     fn now(&self) -> Timestamp {
-        self.world.clock(self.skew_ms)
+        Timestamp::from_ms((EPOCH_MS + self.kernel.now_ms()).saturating_add_signed(self.skew_ms))
     }
 
     async fn sleep_ms(&self, ms: u64) {
-        self.world.kernel.sleep(ms).await;
+        self.kernel.sleep(ms).await;
     }
 }
 
-struct SimIds {
-    world: Arc<World>,
-}
+pub(crate) struct SimIds(pub(crate) Arc<Kernel>);
 
 impl IdSource for SimIds {
     fn fill(&self, bytes: &mut [u8]) {
-        self.world.kernel.draw(|dice| {
+        self.0.draw(|dice| {
             for chunk in bytes.chunks_mut(8) {
                 chunk.copy_from_slice(&dice.next().to_le_bytes()[..chunk.len()]);
             }

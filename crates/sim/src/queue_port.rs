@@ -104,7 +104,7 @@ impl WorkQueue for SimQueue {
         self.travel().await;
         let world = &self.world;
         let now_ms = self.now_ms();
-        world.lock().checks.sent(&message.task, now_ms);
+        world.lock().checks.sent(&message.task);
         let name = world.lock().name(&message.task);
         if world.injects(InjectedFault::SendBefore) {
             world.kernel.tell(|| format!("cannot send a message for {name}"));

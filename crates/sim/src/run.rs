@@ -101,13 +101,12 @@ fn run_as(
     };
     let end = kernel.run(events_max);
     let mut state = world.lock();
-    let at_ms = kernel.now_ms();
     match end {
         RunEnd::Over => {}
-        RunEnd::Stuck => state.checks.fail(Promise::BecomesIdle, at_ms, "no actor can continue".to_owned()),
+        RunEnd::Stuck => state.checks.fail(Promise::BecomesIdle, "no actor can continue".to_owned()),
         RunEnd::TooManyEvents => {
             let what = format!("more than {events_max} events without an end");
-            state.checks.fail(Promise::BecomesIdle, at_ms, what);
+            state.checks.fail(Promise::BecomesIdle, what);
         }
     }
     let violation = state.checks.violation().cloned();
@@ -180,17 +179,16 @@ async fn direct(world: Arc<World>) {
         }
         world.kernel.sleep(lease_ms / 2).await;
     }
-    let at_ms = world.kernel.now_ms();
     let now = world.clock(0);
     let keys = cared_for(&world);
     {
         let mut state = world.lock();
         let State { checks, store, .. } = &mut *state;
-        checks.must_have_ended(store, &keys, plan.care, now, at_ms);
-        checks.must_be_clean(store, &keys, now, at_ms);
-        checks.ends_have_reasons(at_ms);
-        checks.must_be_published(plan.endpoints, at_ms);
-        checks.must_have_kept_times(at_ms);
+        checks.must_have_ended(store, &keys, plan.care, now);
+        checks.must_be_clean(store, &keys, now);
+        checks.ends_have_reasons();
+        checks.must_be_published(plan.endpoints);
+        checks.must_have_kept_times();
     }
     if plan.after == After::Expiry {
         check_expiry(&world, &carers).await;
@@ -211,11 +209,10 @@ async fn check_rest(world: &Arc<World>) {
     // So does that of a task that was cancelled before its start.
     let starts_ms = world.plan.last_start_ms();
     world.kernel.sleep(until_deadline_ms + longest_ms + waits_ms + starts_ms + 8 * lease_ms).await;
-    let at_ms = world.kernel.now_ms();
     let mut state = world.lock();
     let messages: Vec<TaskKey> = state.queue.messages().map(|message| message.task).collect();
     let State { checks, store, .. } = &mut *state;
-    checks.must_rest(store, &messages, at_ms);
+    checks.must_rest(store, &messages);
 }
 
 /// How long a quiescent world may take to end all tasks, in milliseconds.

@@ -6,7 +6,6 @@ use super::fault_profile::InjectedFault;
 use super::plan::{Act, After, ClientPlan, Ending, Op, Plan, Tool};
 use super::run::{Report, run};
 use super::story::StoryMode;
-use super::world::Injected;
 
 /// The smallest failing world that was found.
 #[derive(Clone, Debug)]
@@ -35,27 +34,17 @@ pub fn shrink(plan: &Plan, planted: Option<PlantedFault>) -> Shrunk {
     let promise = promise.expect("only a world that fails can be made smaller");
     let mut search = Search { best: plan.clone(), planted, promise, tried: 0 };
     loop {
-        let before = search.tried;
-        let gained = [
-            search.fewer_calls(),
-            search.fewer_clients(),
-            search.fewer_injected_faults(),
-            search.shorter_scripts(),
-            search.fewer_acts(),
-            search.plainer_world(),
-        ];
-        if !gained.contains(&Gain::Some) || search.tried >= TRIES_MAX || search.tried == before {
+        let mut gained = false;
+        for change in changes(&search.best) {
+            gained |= search.change(&*change);
+        }
+        gained |= search.fewer_injected_faults();
+        if !gained || search.tried >= TRIES_MAX {
             break;
         }
     }
     let report = run(&search.best, planted, StoryMode::Record);
     Shrunk { plan: search.best, report, tried: search.tried }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Gain {
-    Some,
-    None,
 }
 
 struct Search {
@@ -66,151 +55,86 @@ struct Search {
 }
 
 impl Search {
-    /// Accepts `plan` if it fails in the same way.
-    fn attempt(&mut self, mut plan: Plan) -> Gain {
+    /// Accepts the changed world if it is another one, and fails in the same way.
+    fn change(&mut self, change: &dyn Fn(&mut Plan)) -> bool {
+        let mut plan = self.best.clone();
+        change(&mut plan);
+        if format!("{plan:?}") == format!("{:?}", self.best) {
+            return false;
+        }
         for other in 0..SEEDS_PER_WORLD {
             if self.tried >= TRIES_MAX {
-                return Gain::None;
+                return false;
             }
             self.tried += 1;
             plan.seed = plan.seed.wrapping_add(other << 40);
             let report = run(&plan, self.planted, StoryMode::Skip);
             if report.violation.is_some_and(|violation| violation.promise == self.promise) {
                 self.best = plan;
-                return Gain::Some;
+                return true;
             }
         }
-        Gain::None
+        false
     }
 
-    fn change(&mut self, change: impl FnOnce(&mut Plan)) -> Gain {
-        let mut plan = self.best.clone();
-        change(&mut plan);
-        self.attempt(plan)
-    }
-
-    /// Removes calls: no client makes them any more.
-    fn fewer_calls(&mut self) -> Gain {
-        let mut gain = Gain::None;
-        for call in 0..self.best.calls.len() {
-            let made = |act: &Act| about(*act) == Some(call);
-            if self.best.clients.iter().any(|client| client.acts.iter().any(made)) {
-                let stop_making = |client: &mut ClientPlan| client.acts.retain(|act| !made(act));
-                gain = or(gain, self.change(|plan| plan.clients.iter_mut().for_each(stop_making)));
-            }
-        }
-        gain
-    }
-
-    fn fewer_clients(&mut self) -> Gain {
-        let mut gain = Gain::None;
-        for client in 0..self.best.clients.len() {
-            if !self.best.clients[client].acts.is_empty() {
-                gain = or(gain, self.change(|plan| plan.clients[client].acts.clear()));
-            }
-        }
-        for workers in (1..self.best.workers.len()).rev() {
-            gain = or(gain, self.change(|plan| plan.workers.truncate(workers)));
-        }
-        if self.best.apis.len() > 1 {
-            gain = or(gain, self.change(|plan| plan.apis.truncate(1)));
-        }
-        gain
-    }
-
-    fn fewer_injected_faults(&mut self) -> Gain {
-        let mut gain = Gain::None;
-        for fault in InjectedFault::ALL {
-            if self.best.fault_profile.rate(fault) > 0 {
-                gain = or(gain, self.change(|plan| plan.fault_profile.spare(fault)));
-            }
-        }
+    /// Leaves out halves of the faults that were injected, quarters, and so on.
+    fn fewer_injected_faults(&mut self) -> bool {
+        let mut gained = false;
         let injected = run(&self.best, self.planted, StoryMode::Skip).injected;
         let mut size = injected.len().div_ceil(2);
         while size > 0 {
             for some in injected.chunks(size) {
-                gain = or(gain, self.spare(some));
+                gained |= self.change(&|plan| plan.spared.extend(some.iter().map(|one| one.id)));
             }
             size = if size == 1 { 0 } else { size.div_ceil(2) };
         }
-        gain
+        gained
     }
+}
 
-    fn spare(&mut self, some: &[Injected]) -> Gain {
-        if some.iter().all(|one| self.best.spared.contains(&one.id)) {
-            return Gain::None;
-        }
-        self.change(|plan| plan.spared.extend(some.iter().map(|one| one.id)))
-    }
+type Change = Box<dyn Fn(&mut Plan)>;
 
-    fn shorter_scripts(&mut self) -> Gain {
-        let mut gain = Gain::None;
-        for call in 0..self.best.calls.len() {
-            let Tool::Script(ops) = &self.best.calls[call].tool else { continue };
-            for position in (0..ops.len()).rev() {
-                gain = or(gain, self.without_op(call, position));
-            }
-            if self.best.calls[call].not_before_ms.is_some() {
-                gain = or(gain, self.change(|plan| plan.calls[call].not_before_ms = None));
-            }
-            if self.best.calls[call].request_bytes > 10 {
-                gain = or(gain, self.change(|plan| plan.calls[call].request_bytes = 10));
-            }
-            if self.best.calls[call].ending != Ending::Result(20) {
-                gain = or(gain, self.change(|plan| plan.calls[call].ending = Ending::Result(20)));
-            }
-        }
-        gain
+/// What can make a world smaller: those that remove much come first. Each also fits a world that others have made
+/// smaller.
+fn changes(plan: &Plan) -> Vec<Change> {
+    let mut all: Vec<Change> = Vec::new();
+    for call in 0..plan.calls.len() {
+        let stop_making = move |client: &mut ClientPlan| client.acts.retain(|act| about(*act) != Some(call));
+        all.push(Box::new(move |plan| plan.clients.iter_mut().for_each(stop_making)));
     }
-
-    /// An operation's position is its name: the operation is replaced by one that does nothing, not removed.
-    fn without_op(&mut self, call: usize, position: usize) -> Gain {
-        let Tool::Script(ops) = &self.best.calls[call].tool else { return Gain::None };
-        let mut shorter = ops.clone();
-        if std::mem::replace(&mut shorter[position], Op::Progress) == Op::Progress {
-            return Gain::None;
-        }
-        self.change(|plan| plan.calls[call].tool = Tool::Script(shorter))
+    for client in 0..plan.clients.len() {
+        all.push(Box::new(move |plan| plan.clients[client].acts.clear()));
     }
-
-    fn fewer_acts(&mut self) -> Gain {
-        let mut gain = Gain::None;
-        for client in 0..self.best.clients.len() {
-            for act in (0..self.best.clients[client].acts.len()).rev() {
-                gain = or(gain, self.without_act(client, act));
-            }
-        }
-        gain
+    for workers in (1..plan.workers.len()).rev() {
+        all.push(Box::new(move |plan| plan.workers.truncate(workers)));
     }
-
-    fn without_act(&mut self, client: usize, act: usize) -> Gain {
-        self.change(|plan| {
-            plan.clients[client].acts.remove(act);
-        })
+    all.push(Box::new(|plan| plan.apis.truncate(1)));
+    for fault in InjectedFault::ALL {
+        all.push(Box::new(|plan| plan.fault_profile.spare(*fault)));
     }
-
-    fn plainer_world(&mut self) -> Gain {
-        let mut gain = Gain::None;
-        if self.best.skew_ms_max() > 0 {
-            gain = or(
-                gain,
-                self.change(|plan| {
-                    plan.apis.iter_mut().for_each(|skew_ms| *skew_ms = 0);
-                    plan.workers.iter_mut().for_each(|worker| worker.skew_ms = 0);
-                }),
-            );
+    for call in 0..plan.calls.len() {
+        let Tool::Script(ops) = &plan.calls[call].tool else { continue };
+        // An operation's position is its name: the operation is replaced by one that does nothing, not removed.
+        for position in (0..ops.len()).rev() {
+            all.push(Box::new(move |plan| empty(plan, call, position)));
         }
-        if self.best.workers.iter().any(|worker| worker.timeout_ms.is_some()) {
-            gain = or(gain, self.change(|plan| plan.workers.iter_mut().for_each(|worker| worker.timeout_ms = None)));
-        }
-        if self.best.after != After::Stop {
-            gain = or(gain, self.change(|plan| plan.after = After::Stop));
-        }
-        if self.best.settings.attempt_ms_max.is_some() {
-            gain = or(gain, self.change(|plan| plan.settings.attempt_ms_max = None));
-        }
-        gain
+        all.push(Box::new(move |plan| plan.calls[call].not_before_ms = None));
+        all.push(Box::new(move |plan| plan.calls[call].request_bytes = plan.calls[call].request_bytes.min(10)));
+        all.push(Box::new(move |plan| plan.calls[call].ending = Ending::Result(20)));
     }
+    for client in 0..plan.clients.len() {
+        for act in (0..plan.clients[client].acts.len()).rev() {
+            all.push(Box::new(move |plan| leave_out(plan, client, act)));
+        }
+    }
+    all.push(Box::new(|plan| {
+        plan.apis.fill(0);
+        plan.workers.iter_mut().for_each(|worker| worker.skew_ms = 0);
+    }));
+    all.push(Box::new(|plan| plan.workers.iter_mut().for_each(|worker| worker.timeout_ms = None)));
+    all.push(Box::new(|plan| plan.after = After::Stop));
+    all.push(Box::new(|plan| plan.settings.attempt_ms_max = None));
+    all
 }
 
 const fn about(act: Act) -> Option<usize> {
@@ -226,9 +150,15 @@ const fn about(act: Act) -> Option<usize> {
     }
 }
 
-const fn or(one: Gain, other: Gain) -> Gain {
-    match one {
-        Gain::Some => Gain::Some,
-        Gain::None => other,
+fn empty(plan: &mut Plan, call: usize, position: usize) {
+    if let Tool::Script(ops) = &mut plan.calls[call].tool {
+        ops[position] = Op::Progress;
+    }
+}
+
+fn leave_out(plan: &mut Plan, client: usize, act: usize) {
+    let acts = &mut plan.clients[client].acts;
+    if act < acts.len() {
+        acts.remove(act);
     }
 }

@@ -80,13 +80,12 @@ fn unavailable<E: From<StoreError>>() -> E {
 }
 
 /// Compares the answer of a real store with the model's.
-fn same<T: Debug>(world: &World, state: &mut State, verb: &str, model: &T, real: impl FnOnce(&dyn TaskStore) -> T) {
+fn same<T: Debug>(state: &mut State, verb: &str, model: &T, real: impl FnOnce(&dyn TaskStore) -> T) {
     let Some(store) = state.real_store.clone() else { return };
     let real = format!("{:?}", real(&*store));
     let model = format!("{model:?}");
     if real != model {
-        let at_ms = world.kernel.now_ms();
-        state.checks.differs(at_ms, &format!("{verb}: the store answers {real}, and the model answers {model}"));
+        state.checks.differs(&format!("{verb}: the store answers {real}, and the model answers {model}"));
     }
 }
 
@@ -98,14 +97,13 @@ fn apply(
     event: &TaskEvent,
     now: Timestamp,
 ) -> Result<Task, ApplyError> {
-    let at_ms = world.kernel.now_ms();
-    let (answer, change) = state.store.apply(key, event, now, at_ms);
-    same(world, state, "apply", &answer, |store| block_on(store.apply(key, event, now)));
+    let (answer, change) = state.store.apply(key, event, now, world.kernel.now_ms());
+    same(state, "apply", &answer, |store| block_on(store.apply(key, event, now)));
     if let Some(change) = change {
         state.note_record(&change.after);
         state.checks.seq += 1;
         let State { checks, store, .. } = state;
-        checks.changed(store, actor, &change, event, now, at_ms);
+        checks.changed(store, actor, &change, event, now);
     }
     world.kernel.note(sentences::mark(&answer));
     world.kernel.tell(|| sentences::applied(&state.name(key), event, &answer));
@@ -134,13 +132,24 @@ fn in_one_database(
 
 /// Puts the message of a new task into the queue. A real store has put it there already.
 fn put_message(world: &World, state: &mut State, message: &Message, send_in_ms: u64) {
-    let now_ms = world.kernel.now_ms();
-    state.checks.sent(&message.task, now_ms);
+    state.checks.sent(&message.task);
     if state.real_queue.is_none() {
-        state.queue.send(message, now_ms + send_in_ms.min(world.plan.delay_ms_max));
+        state.queue.send(message, world.kernel.now_ms() + send_in_ms.min(world.plan.delay_ms_max));
     }
     state.queue.version += 1;
     std::mem::take(&mut state.queue.waiters).into_iter().for_each(Waker::wake);
+}
+
+/// A call of which the checkers need not hear.
+macro_rules! plain {
+    ($port:ident, $verb:literal, $name:ident($($argument:ident),*)) => {
+        $port.call($verb, |_world, state| {
+            let answer = Ok(state.store.$name($($argument),*));
+            same(state, stringify!($name), &answer, |store| block_on(store.$name($($argument),*)));
+            answer
+        })
+        .await
+    };
 }
 
 #[async_trait]
@@ -148,15 +157,14 @@ fn put_message(world: &World, state: &mut State, message: &Message, send_in_ms: 
 impl TaskStore for SimStore {
     async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
         self.call("the creation", |world, state| {
-            let at_ms = world.kernel.now_ms();
             let created = state.store.create(new.clone(), now);
             let (created, message) = in_one_database(world, &new, created);
-            same(world, state, "create", &created, |store| block_on(store.create(new.clone(), now)));
+            same(state, "create", &created, |store| block_on(store.create(new.clone(), now)));
             if let Ok(Created::New(task) | Created::NewAndSent(task)) = &created {
                 state.note_record(task);
                 state.checks.seq += 1;
                 let State { checks, store, .. } = state;
-                checks.created(store, task, &new, now, at_ms);
+                checks.created(store, task, &new, now);
             }
             if let Some(message) = message {
                 put_message(world, state, &message, new.send_in_ms.unwrap_or(0));
@@ -174,7 +182,7 @@ impl TaskStore for SimStore {
         self.call("the read", |world, state| {
             let found = state.store.get(key, now, stale, begun_ms);
             let compared: Result<_, StoreError> = Ok(found);
-            same(world, state, "get", &compared, |store| block_on(store.get(key, now)));
+            same(state, "get", &compared, |store| block_on(store.get(key, now)));
             world.kernel.tell(|| sentences::read(&state.name(key), compared.as_ref().ok().and_then(Option::as_ref)));
             compared
         })
@@ -207,12 +215,7 @@ impl TaskStore for SimStore {
         limit: usize,
         now: Timestamp,
     ) -> Result<Page, StoreError> {
-        self.call("the list", |world, state| {
-            let page = Ok(state.store.list(owner, before, limit, now));
-            same(world, state, "list", &page, |store| block_on(store.list(owner, before, limit, now)));
-            page
-        })
-        .await
+        plain!(self, "the list", list(owner, before, limit, now))
     }
 
     async fn list_filtered(
@@ -223,23 +226,16 @@ impl TaskStore for SimStore {
         limit: usize,
         now: Timestamp,
     ) -> Result<Page, StoreError> {
-        self.call("the filtered list", |world, state| {
-            let page = Ok(state.store.list_filtered(owner, filter, before, limit, now));
-            let real = |store: &dyn TaskStore| block_on(store.list_filtered(owner, filter, before, limit, now));
-            same(world, state, "list_filtered", &page, real);
-            page
-        })
-        .await
+        plain!(self, "the filtered list", list_filtered(owner, filter, before, limit, now))
     }
 
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
         self.call("the record", |world, state| {
             let recorded = Ok(state.store.record(key, entry));
-            same(world, state, "record", &recorded, |store| block_on(store.record(key, entry)));
-            let at_ms = world.kernel.now_ms();
+            same(state, "record", &recorded, |store| block_on(store.record(key, entry)));
             state.checks.seq += 1;
             let State { checks, store, .. } = state;
-            checks.recorded(store, key, entry, recorded.as_ref().ok(), at_ms);
+            checks.recorded(store, key, entry, recorded.as_ref().ok());
             world.kernel.tell(|| sentences::recorded(&state.name(key), entry, recorded.as_ref().ok()));
             recorded
         })
@@ -247,11 +243,11 @@ impl TaskStore for SimStore {
     }
 
     async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
-        self.call("the read of the journal", |world, state| {
+        self.call("the read of the journal", |_world, state| {
             let mut journal = state.store.journal(key);
             journal.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
             let journal = Ok(journal);
-            same(world, state, "journal", &journal, |store| {
+            same(state, "journal", &journal, |store| {
                 block_on(store.journal(key)).map(|mut journal| {
                     journal.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
                     journal
@@ -265,7 +261,7 @@ impl TaskStore for SimStore {
     async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
         self.call("the write of parts", |world, state| {
             state.store.put_parts(key, name, parts);
-            same(world, state, "put_parts", &Ok(()), |store| block_on(store.put_parts(key, name, parts)));
+            same(state, "put_parts", &Ok(()), |store| block_on(store.put_parts(key, name, parts)));
             world.kernel.tell(|| format!("writes {} part(s) of {} of {}", parts.len(), name, state.name(key)));
             Ok(())
         })
@@ -273,12 +269,7 @@ impl TaskStore for SimStore {
     }
 
     async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
-        self.call("the read of parts", |world, state| {
-            let parts = Ok(state.store.parts(key, name, count));
-            same(world, state, "parts", &parts, |store| block_on(store.parts(key, name, count)));
-            parts
-        })
-        .await
+        plain!(self, "the read of parts", parts(key, name, count))
     }
     async fn leave(
         &self,
@@ -288,12 +279,7 @@ impl TaskStore for SimStore {
         expires_at: Timestamp,
         now: Timestamp,
     ) -> Result<Left, StoreError> {
-        self.call("the write to a mailbox", |world, state| {
-            let left = Ok(state.store.leave(owner, mailbox, text, expires_at, now));
-            same(world, state, "leave", &left, |store| block_on(store.leave(owner, mailbox, text, expires_at, now)));
-            left
-        })
-        .await
+        plain!(self, "the write to a mailbox", leave(owner, mailbox, text, expires_at, now))
     }
 
     async fn collect(
@@ -302,11 +288,6 @@ impl TaskStore for SimStore {
         mailbox: &MailboxId,
         now: Timestamp,
     ) -> Result<Option<String>, StoreError> {
-        self.call("the read of a mailbox", |world, state| {
-            let text = Ok(state.store.collect(owner, mailbox, now));
-            same(world, state, "collect", &text, |store| block_on(store.collect(owner, mailbox, now)));
-            text
-        })
-        .await
+        plain!(self, "the read of a mailbox", collect(owner, mailbox, now))
     }
 }

@@ -62,7 +62,6 @@ pub(crate) async fn poll(world: Arc<World>, make: Arc<MakePolls>, number: usize)
 async fn poll_once(world: &World, process: &dyn Polls) {
     let begun_ms = world.kernel.now_ms();
     if process.poll().await {
-        let at_ms = world.kernel.now_ms();
-        world.lock().checks.polled(begun_ms, at_ms);
+        world.lock().checks.polled(begun_ms);
     }
 }

@@ -33,8 +33,7 @@ pub(super) struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let at_ms = self.world.kernel.now_ms();
-        self.world.lock().checks.tool_stops(&self.key, self.number, at_ms);
+        self.world.lock().checks.tool_stops(&self.key, self.number);
     }
 }
 
@@ -42,10 +41,9 @@ impl Drop for Running<'_> {
 impl ToolRunner for SimTools {
     async fn run(&self, attempt: Attempt) -> AttemptEnd {
         let world = &*self.world;
-        let at_ms = world.kernel.now_ms();
         let scheduled = world.plan.schedule.as_ref().filter(|_| attempt.task().tool == SCHEDULED_TOOL);
         let call = scheduled.map(|schedule| schedule.call).or_else(|| call_of(attempt.request()));
-        world.lock().checks.tool_begins(attempt.task(), call, attempt.request(), at_ms);
+        world.lock().checks.tool_begins(attempt.task(), call, attempt.request());
         if attempt.task().is_webhook_delivery() {
             return self.tell(&attempt);
         }
@@ -72,12 +70,12 @@ impl ToolRunner for SimTools {
 
     async fn clean(&self, ended: &Ended) -> Cleaned {
         let world = &*self.world;
-        let (key, at_ms) = (ended.task().key(), world.kernel.now_ms());
+        let key = ended.task().key();
         let Some(plan) = call_of(ended.request()).and_then(|call| world.plan.calls.get(call)) else {
             return Cleaned::Failed { reason: "there is no such call".to_owned() };
         };
         world.kernel.tell(|| format!("cleans up after {}", world.lock().name(&key)));
-        let tries = world.lock().checks.cleanup_begins(&key, at_ms);
+        let tries = world.lock().checks.cleanup_begins(&key);
         world.kernel.sleep(world.plan.latency_ms * 4).await;
         if tries <= plan.cleanup_fails {
             return Cleaned::Failed { reason: "it is still in use".to_owned() };
@@ -91,15 +89,14 @@ impl SimTools {
     /// Tells an endpoint of a notification.
     fn tell(&self, attempt: &Attempt) -> AttemptEnd {
         let world = &*self.world;
-        let at_ms = world.kernel.now_ms();
         let mut state = world.lock();
         if let Some((notification, endpoint)) = read_webhook_delivery(attempt.request()) {
             world.kernel.tell(|| format!("tells endpoint {endpoint} of {notification}"));
-            state.checks.told(notification, endpoint, at_ms);
+            state.checks.told(notification, endpoint);
         }
         let (task, result) = (attempt.task(), "{}".to_owned());
         state.checks.tool_gave(&task.key(), task.attempt, &result);
-        state.checks.tool_stops(&task.key(), task.attempt, at_ms);
+        state.checks.tool_stops(&task.key(), task.attempt);
         AttemptEnd::Completed { result, kind: ResultKind::Success }
     }
 }
@@ -112,8 +109,7 @@ impl Running<'_> {
     async fn script(&self, ops: &[Op]) -> AttemptEnd {
         if ops.iter().any(|op| matches!(op, Op::Variable(_))) {
             let value = self.attempt.variable("v").await.as_ref().and_then(number);
-            let at_ms = self.now_ms();
-            self.world.lock().checks.variable_is(&self.key, self.number, value, at_ms);
+            self.world.lock().checks.variable_is(&self.key, self.number, value);
         }
         for (position, op) in ops.iter().enumerate() {
             if let Some(end) = self.play(position, *op).await {
@@ -154,8 +150,7 @@ impl Running<'_> {
 
     async fn step(&self, name: String, ms: u64, bytes: usize) {
         let body = || async {
-            let at_ms = self.now_ms();
-            self.world.lock().checks.step_runs(&self.key, self.number, &name, at_ms);
+            self.world.lock().checks.step_runs(&self.key, self.number, &name);
             self.world.kernel.tell(|| format!("runs step `{name}`, which takes {ms} ms"));
             self.world.kernel.sleep(ms).await;
             // Every run returns a different text, so that a replay can be told from a second run.
@@ -174,18 +169,15 @@ impl Running<'_> {
     }
 
     fn got(&self, kind: EntryKind, name: &str, text: &str) {
-        let at_ms = self.now_ms();
-        self.world.lock().checks.tool_got(&self.key, self.number, kind, name, text, at_ms);
+        self.world.lock().checks.tool_got(&self.key, self.number, kind, name, text);
         let mut received = self.received.lock().unwrap();
         received.push((name.to_owned(), text.chars().take(20).collect()));
     }
 
     async fn sleep(&self, position: usize, ms: u64) {
-        let at_ms = self.now_ms();
-        self.world.lock().checks.sleep_begins(&self.key, position, at_ms);
+        self.world.lock().checks.sleep_begins(&self.key, position);
         self.attempt.sleep_ms(ms).await;
-        let at_ms = self.now_ms();
-        self.world.lock().checks.sleep_ends(&self.key, position, ms, at_ms);
+        self.world.lock().checks.sleep_ends(&self.key, position, ms);
     }
 
     /// Which came first is recorded as a step: the next attempt may find both.
@@ -207,15 +199,13 @@ impl Running<'_> {
     async fn poll(&self, position: usize, there_ms: u64, every: Every) {
         let name = format!("l{position}");
         let poll = async || {
-            let at_ms = self.now_ms();
-            let first_ms = self.world.lock().checks.poll_begins(&self.key, self.number, position, every, at_ms);
+            let first_ms = self.world.lock().checks.poll_begins(&self.key, self.number, position, every);
             self.world.kernel.sleep(self.world.plan.latency_ms).await;
-            let at_ms = self.now_ms();
-            let is_there = at_ms >= first_ms + there_ms;
+            let is_there = self.now_ms() >= first_ms + there_ms;
             self.world
                 .kernel
                 .tell(|| format!("looks for `{name}`: {}", if is_there { "it is there" } else { "not yet" }));
-            self.world.lock().checks.poll_ends(&self.key, self.number, at_ms);
+            self.world.lock().checks.poll_ends(&self.key, self.number);
             // Every poll finds a different text, so that a replay can be told from another poll.
             Ok::<_, Infallible>(is_there.then(|| format!("{}.{}", self.number, self.world.kernel.events())))
         };
@@ -274,9 +264,8 @@ impl Running<'_> {
             Driven::Ended(Some((carry, answers))) => {
                 let done: u32 = carry.parse().unwrap_or(0);
                 if answers.len() != 1 {
-                    let at_ms = self.now_ms();
                     let what = format!("a tool asked one question, and got {} answers", answers.len());
-                    self.world.lock().checks.fail(Promise::AnswersAreFinal, at_ms, what);
+                    self.world.lock().checks.fail(Promise::AnswersAreFinal, what);
                 }
                 done
             }

@@ -107,7 +107,7 @@ pub(crate) struct InjectedError;
 
 impl World {
     pub(crate) fn new(kernel: Arc<Kernel>, plan: Plan, planted: Option<PlantedFault>) -> Arc<Self> {
-        let state = Mutex::new(State::new(&plan, planted));
+        let state = Mutex::new(State::new(&kernel, &plan, planted));
         let partitions = plan.throughput.map(|throughput| Arc::new(Partitions::with(Some(throughput))));
         Arc::new(Self { kernel, plan, planted, partitions, state })
     }
@@ -275,13 +275,13 @@ pub(crate) struct Killable<'a> {
 }
 
 impl State {
-    fn new(plan: &Plan, planted: Option<PlantedFault>) -> Self {
+    fn new(kernel: &Arc<Kernel>, plan: &Plan, planted: Option<PlantedFault>) -> Self {
         let calls = plan.calls.len();
         Self {
             store: StoreModel::with(planted),
             queue: QueueModel::new(plan.receives_max, planted),
             permits: PermitsModel::with(planted),
-            checks: Checks::new(plan),
+            checks: Checks::new(Arc::clone(kernel), plan),
             real_store: None,
             real_queue: None,
             quiescent_since_ms: None,

@@ -4,12 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use longhaul_core::ports::{
-    ApplyError, CreateError, Created, Delivery, Left, Message, NewTask, Page, QueueError, Recorded, StoreError,
-    TaskStore, WorkQueue,
-};
-use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp};
+use longhaul_core::ports::{Delivery, Message, QueueError, StoreError, TaskStore, WorkQueue};
 use tokio::sync::Notify;
+
+use crate::layer::{Layered, StoreCall, StoreLayer};
 
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,31 +24,6 @@ pub enum Fault {
     DiesAfter,
     /// It was applied, and its answer does not come for as long as anybody waits for it.
     HangsAfter,
-}
-
-/// A call to a store, as a script sees it.
-#[derive(Clone, Copy, Debug)]
-pub enum StoreCall<'a> {
-    /// [`TaskStore::create`]
-    Create(&'a NewTask),
-    /// [`TaskStore::get`]
-    Get(&'a TaskKey),
-    /// [`TaskStore::apply`]
-    Apply(&'a TaskKey, &'a TaskEvent),
-    /// [`TaskStore::list`] and [`TaskStore::list_filtered`]
-    List(&'a OwnerId),
-    /// [`TaskStore::record`]
-    Record(&'a TaskKey, &'a Entry),
-    /// [`TaskStore::journal`]
-    Journal(&'a TaskKey),
-    /// [`TaskStore::put_parts`]
-    PutParts(&'a TaskKey, &'a PartsName),
-    /// [`TaskStore::parts`]
-    Parts(&'a TaskKey, &'a PartsName),
-    /// [`TaskStore::leave`]
-    Leave(&'a OwnerId, &'a MailboxId),
-    /// [`TaskStore::collect`]
-    Collect(&'a OwnerId, &'a MailboxId),
 }
 
 /// A call to a queue, as a script sees it.
@@ -73,11 +46,38 @@ pub enum QueueCall<'a> {
 #[error("injected: the call failed {0:?} it was applied")]
 struct Scripted(Fault);
 
+impl Fault {
+    /// How a call ends whose real end is `real`; `dies` hears of the death of its process.
+    async fn befall<T, E>(
+        self,
+        real: impl Future<Output = Result<T, E>>,
+        dies: impl FnOnce(),
+        error: impl FnOnce(Scripted) -> E,
+    ) -> Result<T, E> {
+        let answer = match self {
+            Self::Before => return Err(error(Scripted(self))),
+            Self::DiesBefore => None,
+            _ => Some(real.await),
+        };
+        match (self, answer) {
+            (Self::None, Some(answer)) => return answer,
+            // Only its answer is lost.
+            (Self::After, _) => return Err(error(Scripted(self))),
+            (Self::HangsAfter, _) => {}
+            _ => dies(),
+        }
+        std::future::pending().await
+    }
+}
+
 type StoreScript = Box<dyn FnMut(StoreCall<'_>) -> Fault + Send>;
 type QueueScript = Box<dyn FnMut(QueueCall<'_>) -> Fault + Send>;
 
 /// A store that asks a script what happens to each call.
-pub struct FaultyStore {
+pub type FaultyStore = Layered<Scripting>;
+
+/// The layer of a [`FaultyStore`].
+pub struct Scripting {
     inner: Arc<dyn TaskStore>,
     script: Mutex<StoreScript>,
     open: AtomicUsize,
@@ -100,134 +100,46 @@ impl Drop for OpenCall<'_> {
     }
 }
 
-impl FaultyStore {
+impl Layered<Scripting> {
     /// `inner`, with the faults that `script` returns, call by call.
     pub fn new(inner: Arc<dyn TaskStore>, script: impl FnMut(StoreCall<'_>) -> Fault + Send + 'static) -> Self {
-        Self { inner, script: Mutex::new(Box::new(script)), open: AtomicUsize::new(0), deaths: Arc::default() }
+        let script: Mutex<StoreScript> = Mutex::new(Box::new(script));
+        Self(Scripting { inner, script, open: AtomicUsize::new(0), deaths: Arc::default() })
     }
 
     /// Is notified when a process dies: whoever runs it has to drop it then.
     #[must_use]
     pub fn deaths(&self) -> Arc<Notify> {
-        Arc::clone(&self.deaths)
+        Arc::clone(&self.0.deaths)
     }
 
     /// Whether no call waits for its answer.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.open.load(Ordering::SeqCst) == 0
+        self.0.open.load(Ordering::SeqCst) == 0
     }
 
     /// Uses another script from now on.
     pub fn follow(&self, script: impl FnMut(StoreCall<'_>) -> Fault + Send + 'static) {
-        *self.script.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(script);
+        *self.0.script.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(script);
+    }
+}
+
+#[async_trait]
+impl StoreLayer for Scripting {
+    fn inner(&self) -> &dyn TaskStore {
+        &*self.inner
     }
 
-    async fn dies<T>(&self) -> T {
-        self.deaths.notify_one();
-        std::future::pending().await
-    }
-
-    async fn run<T, E: From<StoreError>>(
+    async fn around<T: Send, E: From<StoreError> + Send>(
         &self,
         call: StoreCall<'_>,
         real: impl Future<Output = Result<T, E>> + Send,
     ) -> Result<T, E> {
         let _open = OpenCall::begin(&self.open);
         let fault = self.script.lock().unwrap_or_else(PoisonError::into_inner)(call);
-        let unavailable = || E::from(StoreError::Unavailable(Scripted(fault).into()));
-        match fault {
-            Fault::None => real.await,
-            Fault::Before => Err(unavailable()),
-            Fault::After => {
-                // Only its answer is lost.
-                drop(real.await);
-                Err(unavailable())
-            }
-            Fault::DiesBefore => self.dies().await,
-            Fault::DiesAfter => {
-                drop(real.await);
-                self.dies().await
-            }
-            Fault::HangsAfter => {
-                drop(real.await);
-                std::future::pending().await
-            }
-        }
-    }
-}
-
-#[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl TaskStore for FaultyStore {
-    async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
-        let seen = new.clone();
-        self.run(StoreCall::Create(&seen), self.inner.create(new, now)).await
-    }
-
-    async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
-        self.run(StoreCall::Get(key), self.inner.get(key, now)).await
-    }
-
-    async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
-        self.run(StoreCall::Apply(key, event), self.inner.apply(key, event, now)).await
-    }
-
-    async fn list(
-        &self,
-        owner: &OwnerId,
-        before: Option<TaskId>,
-        limit: usize,
-        now: Timestamp,
-    ) -> Result<Page, StoreError> {
-        self.run(StoreCall::List(owner), self.inner.list(owner, before, limit, now)).await
-    }
-
-    async fn list_filtered(
-        &self,
-        owner: &OwnerId,
-        filter: &TaskFilter,
-        before: Option<TaskId>,
-        limit: usize,
-        now: Timestamp,
-    ) -> Result<Page, StoreError> {
-        self.run(StoreCall::List(owner), self.inner.list_filtered(owner, filter, before, limit, now)).await
-    }
-
-    async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
-        self.run(StoreCall::Record(key, entry), self.inner.record(key, entry)).await
-    }
-
-    async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
-        self.run(StoreCall::Journal(key), self.inner.journal(key)).await
-    }
-
-    async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
-        self.run(StoreCall::PutParts(key, name), self.inner.put_parts(key, name, parts)).await
-    }
-
-    async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
-        self.run(StoreCall::Parts(key, name), self.inner.parts(key, name, count)).await
-    }
-
-    async fn leave(
-        &self,
-        owner: &OwnerId,
-        mailbox: &MailboxId,
-        text: &str,
-        expires_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<Left, StoreError> {
-        self.run(StoreCall::Leave(owner, mailbox), self.inner.leave(owner, mailbox, text, expires_at, now)).await
-    }
-
-    async fn collect(
-        &self,
-        owner: &OwnerId,
-        mailbox: &MailboxId,
-        now: Timestamp,
-    ) -> Result<Option<String>, StoreError> {
-        self.run(StoreCall::Collect(owner, mailbox), self.inner.collect(owner, mailbox, now)).await
+        let unavailable = |why: Scripted| E::from(StoreError::Unavailable(why.into()));
+        fault.befall(real, || self.deaths.notify_one(), unavailable).await
     }
 }
 
@@ -254,20 +166,7 @@ impl FaultyQueue {
         real: impl Future<Output = Result<T, QueueError>> + Send,
     ) -> Result<T, QueueError> {
         let fault = self.script.lock().unwrap_or_else(PoisonError::into_inner)(call);
-        match fault {
-            Fault::None => real.await,
-            Fault::Before => Err(QueueError(Scripted(fault).into())),
-            Fault::After => {
-                // Only its answer is lost.
-                drop(real.await);
-                Err(QueueError(Scripted(fault).into()))
-            }
-            Fault::DiesBefore => std::future::pending().await,
-            Fault::DiesAfter | Fault::HangsAfter => {
-                drop(real.await);
-                std::future::pending().await
-            }
-        }
+        fault.befall(real, || {}, |why| QueueError(why.into())).await
     }
 }
 

@@ -12,6 +12,7 @@
 mod clock;
 mod faulty;
 pub mod given;
+mod layer;
 mod lines;
 mod logging;
 #[cfg(feature = "contract")]
@@ -27,7 +28,8 @@ mod seeded_ids;
 pub mod store_contract;
 
 pub use clock::ManualClock;
-pub use faulty::{Fault, FaultyQueue, FaultyStore, QueueCall, StoreCall};
+pub use faulty::{Fault, FaultyQueue, FaultyStore, QueueCall, Scripting};
+pub use layer::{Layered, StoreCall, StoreLayer};
 pub use lines::Lines;
 pub use logging::capture;
 #[cfg(feature = "contract")]

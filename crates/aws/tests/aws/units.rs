@@ -13,7 +13,7 @@ use longhaul_core::ports::{NewTask, TaskStore};
 use longhaul_core::{Entry, EntryKind, Payload, Suspension, Task, TaskEvent, TaskKey};
 use longhaul_sim::MeteredStore;
 use longhaul_testkit::given::{self, NOW, owner};
-use longhaul_testkit::{FakeStore, ManualClock, SeededIds, block_on};
+use longhaul_testkit::{FakeStore, Layered, ManualClock, SeededIds, block_on};
 use serde_json::Value;
 
 use crate::counts::item_size;
@@ -26,7 +26,7 @@ const OWN_BYTES_MAX: usize = 64;
 /// Both stores, and the items of the real one.
 struct Beside {
     real: DynamoStore,
-    model: MeteredStore,
+    model: Layered<MeteredStore>,
     meter: Meter,
     client: Client,
     table: String,

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 use anyhow::ensure;
 use serde_json::{Value, json};
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 use super::Plan;
 use crate::connection::Connection;
 use crate::figures::{Figure, Target};
-use crate::latency::Latencies;
+use crate::load::Latencies;
 use crate::servers::stdio::ANSWER;
 use crate::session::{Direct, Session};
 use crate::spawned::Spawned;
@@ -113,11 +112,11 @@ async fn calls(plan: &Plan, programs: &Programs) -> anyhow::Result<Vec<Figure>> 
         let mut latencies: [Latencies; 5] = Default::default();
         let [direct_ms, plain_ms, durable_ms, fastmcp_ms, mcp_proxy_ms] = &mut latencies;
         for _ in 0..turns {
-            timed(direct_ms, direct.call("plain")).await?;
-            timed(plain_ms, plain.call("plain")).await?;
-            timed(durable_ms, call_durably(&mut durable)).await?;
-            timed(fastmcp_ms, by_fastmcp.call("plain")).await?;
-            timed(mcp_proxy_ms, by_mcp_proxy.call("plain")).await?;
+            direct_ms.time(direct.call("plain")).await?;
+            plain_ms.time(plain.call("plain")).await?;
+            durable_ms.time(call_durably(&mut durable)).await?;
+            fastmcp_ms.time(by_fastmcp.call("plain")).await?;
+            mcp_proxy_ms.time(by_mcp_proxy.call("plain")).await?;
         }
         if turns == TURNS {
             for (round, mut latencies) in rounds.iter_mut().zip(latencies) {
@@ -132,13 +131,6 @@ async fn calls(plan: &Plan, programs: &Programs) -> anyhow::Result<Vec<Figure>> 
         figures.push(Figure::new(format!("peak memory of {name}, 1 server"), "MiB", peak));
     }
     Ok(figures)
-}
-
-async fn timed(latencies: &mut Latencies, call: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    call.await?;
-    latencies.add(begun.elapsed());
-    Ok(())
 }
 
 /// A call that becomes a task, whose answer comes with it.

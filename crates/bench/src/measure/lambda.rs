@@ -18,8 +18,7 @@ use rustix::stdio::{dup2_stdout, stdout};
 use super::{Part, Plan};
 use crate::figures::{Figure, Target};
 use crate::function::Function;
-use crate::ground::Ground;
-use crate::process::{self, endpoint};
+use crate::ground::{self, Ground, endpoint};
 use crate::wire;
 
 /// The largest program, in MiB.
@@ -48,7 +47,7 @@ struct Setup<'a> {
 
 /// Measures the requested parts.
 pub(crate) async fn measure(plan: &Plan, wanted: impl Fn(Part) -> bool) -> anyhow::Result<Vec<Figure>> {
-    process::find()?;
+    ground::find_emulator()?;
     let programs = Programs::find(&plan.functions)?;
     let setup =
         async || Ok::<_, anyhow::Error>(Setup { plan, programs: programs.clone(), ground: Ground::new().await? });
@@ -57,17 +56,14 @@ pub(crate) async fn measure(plan: &Plan, wanted: impl Fn(Part) -> bool) -> anyho
     if wanted(Part::Size) {
         figures.extend(sizes(&programs)?);
     }
-    if wanted(Part::Start) {
-        figures.extend(start::measure(&setup().await?).await?);
-    }
-    if wanted(Part::Poll) {
-        figures.extend(poll::measure(&setup().await?).await?);
-    }
-    if wanted(Part::Calls) {
-        figures.extend(calls::measure(&setup().await?).await?);
-    }
-    if wanted(Part::Memory) {
-        figures.extend(memory::measure(&setup().await?).await?);
+    for part in [Part::Start, Part::Poll, Part::Calls, Part::Memory].into_iter().filter(|part| wanted(*part)) {
+        let setup = setup().await?;
+        figures.extend(match part {
+            Part::Start => start::measure(&setup).await?,
+            Part::Poll => poll::measure(&setup).await?,
+            Part::Calls => calls::measure(&setup).await?,
+            _ => memory::measure(&setup).await?,
+        });
     }
     if wanted(Part::Recovery) {
         // The tasks of one round would keep the workers of the next one busy.

@@ -1,6 +1,5 @@
 //! Polls and whole lives of tasks that do nothing: on a new file, on one with many finished tasks, and on `rmcp` alone.
 
-use std::path::Path;
 use std::process::Command;
 
 use super::Plan;
@@ -8,7 +7,7 @@ use crate::connection::Connection;
 use crate::figures::{Figure, Target};
 use crate::load::{self, Work};
 use crate::spawned::Spawned;
-use crate::{filled, wire};
+use crate::wire;
 
 /// Finished tasks in the full file.
 const FULL: usize = 100_000;
@@ -26,61 +25,45 @@ const CONNECTIONS: usize = 16;
 const POLLS: u32 = 3_000;
 const LIVES: u32 = 300;
 
-/// What one round gives for one server.
-#[derive(Clone, Copy)]
-struct Round {
-    ready_ms: f64,
-    memory_peak_mib: f64,
-    polls: f64,
-    poll_cpu_us: f64,
-    lives: f64,
-    life_cpu_us: f64,
-    quarter_p50_ms: f64,
-    quarter_p99_ms: f64,
-    both_polls: f64,
-    both_lives: f64,
-    both_p99_ms: f64,
-}
+/// What a round measures of one server.
+const ROWS: [(&str, &str, Option<Target>); 11] = [
+    ("polls", "/s", Some(Target::AtLeast(POLLS as f64))),
+    ("lives", "/s", Some(Target::AtLeast(LIVES as f64))),
+    ("poll p50 at a quarter of the load", "ms", Some(Target::Below(1.0))),
+    ("poll p99 at a quarter of the load", "ms", Some(Target::Below(10.0))),
+    ("whole load at once: polls", "/s", None),
+    ("whole load at once: lives", "/s", None),
+    ("whole load at once: poll p99", "ms", None),
+    ("ready after start", "ms", Some(Target::Below(200.0))),
+    ("peak memory over the round", "MiB", None),
+    ("server's processor time per poll", "us", None),
+    ("server's processor time per life", "us", None),
+];
+
+/// What one round gives for one server: a value for each row.
+type Round = [f64; ROWS.len()];
 
 /// Measures all three servers, one after the other in each round, so that a slow moment of the machine affects all.
 pub(crate) async fn measure(plan: &Plan) -> anyhow::Result<Vec<Figure>> {
     let full_db = plan.file("full.db");
     eprintln!("tasks: filling a file with {FULL} finished tasks");
-    let finished = fill(plan, &full_db).await?;
+    let finished = plan.fill(&full_db, FULL).await?;
     let (mut new, mut full, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     for number in 1..=plan.rounds {
         eprintln!("tasks: round {number} of {}", plan.rounds);
         let db = plan.file(&format!("new-{number}.db"));
-        let server = Spawned::start(|address| noop(plan, address, &db)).await?;
+        let server = plan.noop(&db).await?;
         new.push(round(plan, server, Vec::new()).await?);
-        let server = Spawned::start(|address| noop(plan, address, &full_db)).await?;
+        let server = plan.noop(&full_db).await?;
         full.push(round(plan, server, finished.clone()).await?);
-        let server = Spawned::start(|address| serve(plan, &["serve-rmcp", &address.to_string()])).await?;
-        alone.push(round(plan, server, Vec::new()).await?);
+        let alone_server = Spawned::start(|address| {
+            let mut command = Command::new(&plan.own);
+            command.args(["serve-rmcp", &address.to_string()]);
+            command
+        });
+        alone.push(round(plan, alone_server.await?, Vec::new()).await?);
     }
     Ok(figures(&new, &full, &alone))
-}
-
-/// Lets the server itself create one finished task, and copies it.
-async fn fill(plan: &Plan, db: &Path) -> anyhow::Result<Vec<String>> {
-    let server = Spawned::start(|address| noop(plan, address, db)).await?;
-    let mut connection = Connection::open(server.address()).await?;
-    load::live(&mut connection, "noop", "{}").await?;
-    drop(connection);
-    server.stop()?;
-    filled::fill(db, FULL).await
-}
-
-fn noop(plan: &Plan, address: std::net::SocketAddr, db: &Path) -> Command {
-    let mut command = serve(plan, &["serve-noop", &address.to_string()]);
-    command.arg(db);
-    command
-}
-
-fn serve(plan: &Plan, arguments: &[&str]) -> Command {
-    let mut command = Command::new(&plan.own);
-    command.args(arguments);
-    command
 }
 
 /// One round on one server. `finished` are tasks that it already has.
@@ -111,19 +94,19 @@ async fn round(plan: &Plan, server: Spawned, finished: Vec<String>) -> anyhow::R
     let (ready_ms, memory_peak_mib) = (server.ready().as_secs_f64() * 1e3, server.memory_peak_mib()?);
     server.stop()?;
     let seconds = plan.time.as_secs_f64();
-    Ok(Round {
+    Ok([
+        polls,
+        lives,
+        quarter.latencies.percentile_ms(50),
+        quarter.latencies.percentile_ms(99),
+        both_polls.per_second,
+        both_lives.per_second,
+        both_polls.latencies.percentile_ms(99),
         ready_ms,
         memory_peak_mib,
-        polls,
-        poll_cpu_us: poll_cpu.as_secs_f64() * 1e6 / (polls * seconds),
-        lives,
-        life_cpu_us: life_cpu.as_secs_f64() * 1e6 / (lives * seconds),
-        quarter_p50_ms: quarter.latencies.percentile_ms(50),
-        quarter_p99_ms: quarter.latencies.percentile_ms(99),
-        both_polls: both_polls.per_second,
-        both_lives: both_lives.per_second,
-        both_p99_ms: both_polls.latencies.percentile_ms(99),
-    })
+        poll_cpu.as_secs_f64() * 1e6 / (polls * seconds),
+        life_cpu.as_secs_f64() * 1e6 / (lives * seconds),
+    ])
 }
 
 /// The tasks that are polled: finished ones and working ones in turn.
@@ -143,29 +126,10 @@ async fn polled(connections: &mut [Connection], mut finished: Vec<String>) -> an
 }
 
 fn figures(new: &[Round], full: &[Round], alone: &[Round]) -> Vec<Figure> {
-    type Take = fn(&Round) -> f64;
-    let rows: [(&str, &'static str, Take, Option<Target>); 11] = [
-        ("polls", "/s", |round| round.polls, Some(Target::AtLeast(f64::from(POLLS)))),
-        ("lives", "/s", |round| round.lives, Some(Target::AtLeast(f64::from(LIVES)))),
-        ("poll p50 at a quarter of the load", "ms", |round| round.quarter_p50_ms, Some(Target::Below(1.0))),
-        ("poll p99 at a quarter of the load", "ms", |round| round.quarter_p99_ms, Some(Target::Below(10.0))),
-        ("whole load at once: polls", "/s", |round| round.both_polls, None),
-        ("whole load at once: lives", "/s", |round| round.both_lives, None),
-        ("whole load at once: poll p99", "ms", |round| round.both_p99_ms, None),
-        ("ready after start", "ms", |round| round.ready_ms, Some(Target::Below(200.0))),
-        ("peak memory over the round", "MiB", |round| round.memory_peak_mib, None),
-        ("server's processor time per poll", "us", |round| round.poll_cpu_us, None),
-        ("server's processor time per life", "us", |round| round.life_cpu_us, None),
-    ];
     let mut figures = Vec::new();
-    for (name, unit, take, target) in rows {
-        let of = |what: &str, rounds: &[Round]| {
-            Figure::new(format!("{name} ({what})"), unit, rounds.iter().map(take).collect())
-        };
-        let aim = |figure: Figure| match target {
-            Some(target) => figure.target(target),
-            None => figure,
-        };
+    for (number, (name, unit, target)) in ROWS.into_iter().enumerate() {
+        let of = |what, rounds| Figure::of_row((number, name, unit), what, rounds);
+        let aim = |figure: Figure| target.into_iter().fold(figure, Figure::target);
         let alone = of("rmcp alone", alone);
         let new = aim(of("new file", new)).compared_with("rmcp alone", &alone);
         let full = aim(of("100,000 finished tasks", full)).compared_with("new file", &new);

@@ -25,11 +25,6 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// A life of steps that do nothing.
-    pub(crate) fn of(steps: u32) -> Self {
-        Self { steps, ..Self::default() }
-    }
-
     /// The sum of the numbers of its steps.
     pub(crate) fn sum(&self) -> u32 {
         (0..self.steps).sum()

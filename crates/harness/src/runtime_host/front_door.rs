@@ -1,6 +1,5 @@
 //! The HTTP frontend of an API function: HTTP in, events to sandboxes in turn, and their answers out as they arrive.
 
-use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,15 +13,14 @@ use futures::stream::{self, StreamExt};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::JoinHandle;
 
 use super::{Answer, Idle, NoAnswer, Sandbox};
+use crate::serving::serve;
 
 mod door;
 
@@ -86,7 +84,8 @@ impl HttpFrontend {
         }
         let sandboxes = Arc::new(Sandboxes { all, turn: AtomicUsize::new(0), mode });
         let url = format!("http://{}/mcp", listener.local_addr().expect("it is bound"));
-        let serving = tokio::spawn(serve(listener, Arc::clone(&sandboxes)));
+        let answer = |sandboxes: Arc<Sandboxes>, request| async move { sandboxes.answer(request).await };
+        let serving = tokio::spawn(serve(listener, Arc::clone(&sandboxes), answer));
         Self { url, sandboxes, serving }
     }
 
@@ -109,19 +108,6 @@ impl HttpFrontend {
 impl Drop for HttpFrontend {
     fn drop(&mut self) {
         self.serving.abort();
-    }
-}
-
-async fn serve(listener: TcpListener, sandboxes: Arc<Sandboxes>) {
-    loop {
-        let Ok((connection, _peer)) = listener.accept().await else { return };
-        drop(connection.set_nodelay(true));
-        let sandboxes = Arc::clone(&sandboxes);
-        let answer = service_fn(move |request| {
-            let sandboxes = Arc::clone(&sandboxes);
-            async move { Ok::<_, Infallible>(sandboxes.answer(request).await) }
-        });
-        tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(connection), answer));
     }
 }
 

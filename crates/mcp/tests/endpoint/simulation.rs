@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use longhaul_engine::Engine;
 use longhaul_mcp::{McpServer, McpSettings, Overlap, Schedule, TaskPolicy};
 use longhaul_sim::{
-    MakePolls, Overlaps, Plan, PlantedFault, Polls, Report, SCHEDULED_TOOL, StoryMode, run_scheduled, search,
+    MakePolls, Overlaps, Plan, PlantedFault, Polls, Report, SCHEDULED_TOOL, ShowsIn, StoryMode, run_scheduled, search,
 };
 use rmcp::ServerHandler;
 use serde_json::json;
@@ -88,7 +88,7 @@ fn every_planted_fault_of_schedules_is_found_by_the_checker_of_its_promise() {
     let missed: Vec<PlantedFault> = PlantedFault::ALL
         .iter()
         .copied()
-        .filter(|fault| fault.is_of_schedules())
+        .filter(|fault| fault.shows_in() == ShowsIn::Schedule)
         .filter(|fault| first_seed(*fault).is_none())
         .collect();
     assert!(missed.is_empty(), "no checker found {missed:?}");

@@ -10,14 +10,7 @@ const NOTED_ATTEMPTS_MAX: usize = 16;
 
 impl Checks {
     /// An attempt is noted by the event that ends it, with its own attempt and its own beginning, and stays as it is.
-    pub(super) fn check_attempts(
-        &mut self,
-        before: &Task,
-        after: &Task,
-        event: &TaskEvent,
-        now: Timestamp,
-        at_ms: u64,
-    ) {
+    pub(super) fn check_attempts(&mut self, before: &Task, after: &Task, event: &TaskEvent, now: Timestamp) {
         let (mut expected, mut since) = (before.attempts.past.clone(), before.attempts.since);
         if let Some((end, to)) = ended_attempt(before, event, now) {
             expected.push(PastAttempt { number: before.attempt, from: since.take().unwrap_or(to), to, end });
@@ -32,7 +25,7 @@ impl Checks {
                 self.name(&before.key()),
                 after.attempts
             );
-            self.fail(Promise::AttemptsAreNoted, at_ms, what);
+            self.fail(Promise::AttemptsAreNoted, what);
         }
     }
 }

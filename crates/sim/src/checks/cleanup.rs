@@ -7,7 +7,7 @@ use super::state::Checks;
 
 impl Checks {
     /// The author's code begins to clean up. Returns how often it has begun by now.
-    pub(crate) fn cleanup_begins(&mut self, key: &TaskKey, at_ms: u64) -> u32 {
+    pub(crate) fn cleanup_begins(&mut self, key: &TaskKey) -> u32 {
         let (name, slack_ms) = (self.name(key), self.heartbeat_ms + 8 * self.latency_ms + self.skew_ms);
         let Some(trace) = self.trace(key) else { return 0 };
         trace.cleanups += 1;
@@ -21,11 +21,11 @@ impl Checks {
         let running: Vec<usize> =
             trace.attempts.iter().filter(|attempt| attempt.tool_runs).map(|attempt| attempt.actor).collect();
         if let Some(what) = wrong {
-            self.fail(Promise::CleansUp, at_ms, what);
+            self.fail(Promise::CleansUp, what);
         }
         // A worker that had trouble a moment ago may not have noticed the end, and nor may one that lost its lease.
-        if running.iter().any(|actor| self.disturbed_until_ms(*actor) + slack_ms < at_ms) {
-            self.fail(Promise::CleansUp, at_ms, format!("{name} is cleaned while its tool runs"));
+        if running.iter().any(|actor| self.disturbed_until_ms(*actor) + slack_ms < self.now_ms()) {
+            self.fail(Promise::CleansUp, format!("{name} is cleaned while its tool runs"));
         }
         cleanups
     }
@@ -38,14 +38,13 @@ impl Checks {
     }
 
     /// The time is up: what was to be cleaned is clean, or was given up.
-    pub(crate) fn must_be_clean(&mut self, store: &StoreModel, keys: &[TaskKey], now: Timestamp, at_ms: u64) {
+    pub(crate) fn must_be_clean(&mut self, store: &StoreModel, keys: &[TaskKey], now: Timestamp) {
         for key in keys {
             let Some(task) = store.peek(key).filter(|task| !task.has_expired(now)) else { continue };
             let is_cleaned = self.trace(key).is_some_and(|trace| trace.is_cleaned);
             let is_due = task.cleanup != Cleanup::None && ended_without_its_tool(task);
             if is_due && !is_cleaned && task.cleanup != Cleanup::GivenUp {
-                let what = format!("{} was not cleaned: {:?}", self.name(key), task.cleanup);
-                self.fail(Promise::CleansUp, at_ms, what);
+                self.fail(Promise::CleansUp, format!("{} was not cleaned: {:?}", self.name(key), task.cleanup));
             }
         }
     }
@@ -56,10 +55,6 @@ fn ended_without_its_tool(task: &Task) -> bool {
     match &task.state {
         State::Cancelled => true,
         State::Failed { failure } => failure.kind != FailureKind::Tool,
-        State::Completed { .. }
-        | State::Queued
-        | State::Running { .. }
-        | State::Sleeping { .. }
-        | State::InputRequired { .. } => false,
+        _ => false,
     }
 }

@@ -13,31 +13,24 @@ impl Checks {
     /// A client was told the state of a task.
     pub(crate) fn observed_task(&mut self, observed: Observation, task: &Task) {
         let key = task.key();
-        let at_ms = observed.at_ms;
         let name = self.name(&key);
         if key.owner != observed.owner {
-            return self.fail(
-                Promise::OwnersSeeOnlyTheirOwn,
-                at_ms,
-                format!("a client was told of {name}, which is not its own"),
-            );
+            return self
+                .fail(Promise::OwnersSeeOnlyTheirOwn, format!("a client was told of {name}, which is not its own"));
         }
         if observed.begun >= task.expires_at {
-            self.fail(Promise::ExpiredIsNotFound, at_ms, format!("a client was told of {name} after it had expired"));
+            self.fail(Promise::ExpiredIsNotFound, format!("a client was told of {name} after it had expired"));
         }
         let Some(trace) = self.trace(&key) else {
-            return self.fail(
-                Promise::RepliesMatchTheRecord,
-                at_ms,
-                "a client was told of a task that is not on record".to_owned(),
-            );
+            return self
+                .fail(Promise::RepliesMatchTheRecord, "a client was told of a task that is not on record".to_owned());
         };
         // What was on record at some moment while the client waited.
         let since = trace.versions.iter().rposition(|(since_ms, _)| *since_ms < observed.begun_ms).unwrap_or(0);
         let true_once = trace.versions[since..].iter().any(|(_, version)| **version == *task);
         if !true_once {
             let what = format!("a client was told that {name} is {}, which it was not", task.status().as_str());
-            self.fail(Promise::RepliesMatchTheRecord, at_ms, what);
+            self.fail(Promise::RepliesMatchTheRecord, what);
         }
         self.check_monotone(observed, task, &name);
     }
@@ -47,13 +40,13 @@ impl Checks {
         let end = self.observed.ends.iter().find(|(client, end)| *client == observed.client && end.key() == key);
         if end.is_some_and(|(_, end)| end.state != task.state) {
             let what = format!("a client that knew the end of {name} was told that it is {}", task.status().as_str());
-            return self.fail(Promise::ReadsAreMonotonic, observed.at_ms, what);
+            return self.fail(Promise::ReadsAreMonotonic, what);
         }
         let seen = self.observed.seen.iter_mut().find(|(client, held, _)| *client == observed.client && *held == key);
         match seen {
             Some((_, _, attempt)) if *attempt > task.attempt => {
                 let what = format!("a client was told of attempt {} of {name} after attempt {attempt}", task.attempt);
-                return self.fail(Promise::ReadsAreMonotonic, observed.at_ms, what);
+                return self.fail(Promise::ReadsAreMonotonic, what);
             }
             Some((_, _, attempt)) => *attempt = task.attempt,
             None => self.observed.seen.push((observed.client, key, task.attempt)),
@@ -74,7 +67,7 @@ impl Checks {
         let latest_now_ms = EPOCH_MS + observed.at_ms + skew_ms;
         if latest_now_ms < task.expires_at.as_ms() {
             let what = format!("a client was told that {name} does not exist, although it has not expired");
-            self.fail(Promise::AcceptedStaysOnRecord, observed.at_ms, what);
+            self.fail(Promise::AcceptedStaysOnRecord, what);
         }
     }
 
@@ -89,12 +82,12 @@ impl Checks {
         let (Accepted::New(task) | Accepted::Existing(task)) = accepted;
         if self.position(&task.key()).is_none() {
             let what = "a call was accepted, but its task is not on record".to_owned();
-            return self.fail(Promise::AcceptedStaysOnRecord, observed.at_ms, what);
+            return self.fail(Promise::AcceptedStaysOnRecord, what);
         }
         self.observed_task(observed, task);
         if self.trace(&task.key()).is_some_and(|trace| trace.call != call) {
             let what = "a call was accepted as a retry of another call with different arguments".to_owned();
-            self.fail(Promise::SameKeySameTask, observed.at_ms, what);
+            self.fail(Promise::SameKeySameTask, what);
         }
         let Some(idempotency) = idempotency else { return };
         let key = task.key();
@@ -111,8 +104,7 @@ impl Checks {
             .and_then(|trace| trace.latest().cloned())
             .is_some_and(|task| EPOCH_MS + observed.at_ms + skew_ms < task.expires_at.as_ms());
         if held != key && alive {
-            let what = "the same idempotency key gave two tasks".to_owned();
-            self.fail(Promise::SameKeySameTask, observed.at_ms, what);
+            self.fail(Promise::SameKeySameTask, "the same idempotency key gave two tasks".to_owned());
         }
         self.observed.keys[position].2 = key;
     }
@@ -126,7 +118,7 @@ impl Checks {
                 };
                 if !self.traces.iter().any(|trace| holder(trace.key.owner, trace.fingerprint)) {
                     let what = "a client was told that its new idempotency key was used before".to_owned();
-                    self.fail(Promise::SameKeySameTask, observed.at_ms, what);
+                    self.fail(Promise::SameKeySameTask, what);
                 }
             }
             AcceptError::TooManyOpen { .. } => {
@@ -134,15 +126,10 @@ impl Checks {
                 if open < self.open_max {
                     let what =
                         format!("a client with {open} unfinished tasks was refused, and {} are allowed", self.open_max);
-                    self.fail(Promise::QuotaIsRight, observed.at_ms, what);
+                    self.fail(Promise::QuotaIsRight, what);
                 }
             }
-            AcceptError::TooLarge { .. }
-            | AcceptError::TooFarAhead { .. }
-            | AcceptError::InvalidKey { .. }
-            | AcceptError::TooMuchStored { .. }
-            | AcceptError::TooManyNew { .. }
-            | AcceptError::Unavailable(_) => {}
+            _ => {}
         }
     }
 
@@ -166,7 +153,7 @@ impl Checks {
                 self.name(&task.key()),
                 task.status().as_str()
             );
-            self.fail(Promise::RepliesMatchTheRecord, observed.at_ms, what);
+            self.fail(Promise::RepliesMatchTheRecord, what);
         }
     }
 
@@ -178,7 +165,7 @@ impl Checks {
         let forgotten = task.expires_at < from.plus_ms(task.terms.retention_ms);
         if !forgotten && task.expires_at < from.plus_ms(retention_ms) {
             let what = format!("{} is retained for less time than a client was told", self.name(&task.key()));
-            self.fail(Promise::ExpiredIsNotFound, observed.at_ms, what);
+            self.fail(Promise::ExpiredIsNotFound, what);
         }
     }
 
@@ -191,7 +178,7 @@ impl Checks {
         let lost = names.iter().find(|asked| unchanged && open(asked));
         if let Some(lost) = lost {
             let what = format!("a client answered `{lost}` of {name}, but the question is still open");
-            self.fail(Promise::AnswersAreFinal, observed.at_ms, what);
+            self.fail(Promise::AnswersAreFinal, what);
         }
     }
 
@@ -201,7 +188,7 @@ impl Checks {
             self.observed_task(observed, task);
         }
         if page.tasks.windows(2).any(|pair| pair[0].id <= pair[1].id) {
-            self.fail(Promise::RepliesMatchTheRecord, observed.at_ms, "a list is out of order".to_owned());
+            self.fail(Promise::RepliesMatchTheRecord, "a list is out of order".to_owned());
         }
         let latest_now_ms = EPOCH_MS + observed.at_ms + self.skew_ms;
         let missing = self.traces.iter().find(|trace| {
@@ -212,8 +199,7 @@ impl Checks {
         if page.tasks.len() < limit
             && let Some(key) = missing.map(|trace| trace.key)
         {
-            let what = format!("{} is missing from a list", self.name(&key));
-            self.fail(Promise::AcceptedStaysOnRecord, observed.at_ms, what);
+            self.fail(Promise::AcceptedStaysOnRecord, format!("{} is missing from a list", self.name(&key)));
         }
     }
 
@@ -235,17 +221,11 @@ impl Checks {
         } else {
             return;
         };
-        self.fail(Promise::FilteredListsAreWhole, observed.at_ms, what);
+        self.fail(Promise::FilteredListsAreWhole, what);
     }
 
     /// A client read a whole result.
-    pub(crate) fn observed_result(
-        &mut self,
-        observed: Observation,
-        store: &StoreModel,
-        task: &Task,
-        text: Option<&str>,
-    ) {
+    pub(crate) fn observed_result(&mut self, store: &StoreModel, task: &Task, text: Option<&str>) {
         let State::Completed { result, .. } = &task.state else { return };
         let held = text_of(store, &task.key(), result);
         let gave = self
@@ -255,7 +235,7 @@ impl Checks {
         if text != gave.as_deref() || held.as_deref() != text {
             let what =
                 format!("the result of {} that a client read is not what the tool returned", self.name(&task.key()));
-            self.fail(Promise::NothingIsTruncated, observed.at_ms, what);
+            self.fail(Promise::NothingIsTruncated, what);
         }
     }
 
@@ -267,11 +247,7 @@ impl Checks {
         nothing_goes_wrong: bool,
     ) {
         if nothing_goes_wrong || quiescent_since_ms.is_some_and(|quiescent_ms| quiescent_ms < observed.begun_ms) {
-            self.fail(
-                Promise::RepliesMatchTheRecord,
-                observed.at_ms,
-                "a client was told of a failure that did not happen".to_owned(),
-            );
+            self.fail(Promise::RepliesMatchTheRecord, "a client was told of a failure that did not happen".to_owned());
         }
     }
 }

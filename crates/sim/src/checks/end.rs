@@ -10,14 +10,7 @@ use super::state::Checks;
 
 impl Checks {
     /// The time is up: every task that a client waits for must have ended.
-    pub(crate) fn must_have_ended(
-        &mut self,
-        store: &StoreModel,
-        keys: &[TaskKey],
-        care: Care,
-        now: Timestamp,
-        at_ms: u64,
-    ) {
+    pub(crate) fn must_have_ended(&mut self, store: &StoreModel, keys: &[TaskKey], care: Care, now: Timestamp) {
         for key in keys {
             let Some(task) = store.peek(key).filter(|task| !task.has_expired(now)) else { continue };
             if task.has_ended() {
@@ -30,12 +23,12 @@ impl Checks {
             };
             let what =
                 format!("{} has not ended, although no faults are injected any more: {:?}", self.name(key), task.state);
-            self.fail(promise, at_ms, what);
+            self.fail(promise, what);
         }
     }
 
     /// Every end has a reason.
-    pub(crate) fn ends_have_reasons(&mut self, at_ms: u64) {
+    pub(crate) fn ends_have_reasons(&mut self) {
         let wrong: Vec<(TaskKey, Promise, String)> = self
             .traces
             .iter()
@@ -47,8 +40,7 @@ impl Checks {
             })
             .collect();
         for (key, promise, what) in wrong {
-            let what = format!("{} {what}", self.name(&key));
-            self.fail(promise, at_ms, what);
+            self.fail(promise, format!("{} {what}", self.name(&key)));
         }
     }
 
@@ -59,7 +51,7 @@ impl Checks {
     }
 
     /// No message is left, and no tool runs.
-    pub(crate) fn must_rest(&mut self, store: &StoreModel, messages: &[TaskKey], at_ms: u64) {
+    pub(crate) fn must_rest(&mut self, store: &StoreModel, messages: &[TaskKey]) {
         let is_over = |task: &Arc<Task>| task.has_ended() && !task.needs_cleanup();
         let latest = |key: &TaskKey| {
             let forgotten =
@@ -69,7 +61,7 @@ impl Checks {
         let left = messages.iter().find(|key| latest(key).is_none_or(|task| is_over(&task))).copied();
         if let Some(key) = left {
             let what = format!("a message for {} is still there, long after its end", self.name(&key));
-            self.fail(Promise::BecomesIdle, at_ms, what);
+            self.fail(Promise::BecomesIdle, what);
         }
         let runs = self
             .traces
@@ -77,7 +69,7 @@ impl Checks {
             .find(|trace| trace.ended.is_some() && trace.attempts.iter().any(|attempt| attempt.tool_runs));
         if let Some(key) = runs.map(|trace| trace.key) {
             let what = format!("a tool of {} still runs, long after the task's end", self.name(&key));
-            self.fail(Promise::CancelStopsTheTool, at_ms, what);
+            self.fail(Promise::CancelStopsTheTool, what);
         }
     }
 }
@@ -103,10 +95,6 @@ fn unexpected(call: &CallPlan, state: &State) -> Option<(Promise, String)> {
                 format!("failed for a reason that its tool does not cause: {}", failure.message),
             )),
         },
-        State::Queued
-        | State::Running { .. }
-        | State::Sleeping { .. }
-        | State::InputRequired { .. }
-        | State::Cancelled => None,
+        _ => None,
     }
 }

@@ -19,18 +19,20 @@ impl Checks {
     }
 
     /// The tool of an attempt begins.
-    pub(super) fn attempt_begins(&mut self, task: &Task, at_ms: u64) {
+    pub(super) fn attempt_begins(&mut self, task: &Task) {
         let (Some(attempts_max), State::Running { lease }) = (self.owner_attempts, &task.state) else { return };
         let key = task.key();
         self.attempts.running.push((key, task.attempt, lease.token));
         let until =
             |lease: &LeaseToken| self.attempts.until.iter().rev().find(|(of, _)| of == lease).map(|(_, until)| *until);
         if until(&lease.token).is_none() && !self.attempts.unknown.contains(&lease.token) {
-            let what = format!("an attempt of {} began without a permit", self.name(&key));
-            return self.fail(Promise::AttemptsAreLimited, at_ms, what);
+            return self.fail(
+                Promise::AttemptsAreLimited,
+                format!("an attempt of {} began without a permit", self.name(&key)),
+            );
         }
         // The clocks of the workers decide when a permit is free.
-        let now = Timestamp::from_ms(EPOCH_MS + at_ms + self.skew_ms);
+        let now = Timestamp::from_ms(EPOCH_MS + self.now_ms() + self.skew_ms);
         let counts = |(task, number, lease): &&(TaskKey, u32, LeaseToken)| {
             // An attempt that lost its task runs on until its next heartbeat; the permit is the next attempt's.
             let lost = self
@@ -42,7 +44,7 @@ impl Checks {
         let running = self.attempts.running.iter().filter(counts).count();
         if running > attempts_max as usize {
             let what = format!("{running} attempts of one owner run at a time, and {attempts_max} may");
-            self.fail(Promise::AttemptsAreLimited, at_ms, what);
+            self.fail(Promise::AttemptsAreLimited, what);
         }
     }
 

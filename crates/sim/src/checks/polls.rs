@@ -10,18 +10,12 @@ use super::state::{Checks, Polled};
 
 impl Checks {
     /// The tool looks for what the operation at this position of its script waits for. Returns when it did so first.
-    pub(crate) fn poll_begins(
-        &mut self,
-        key: &TaskKey,
-        attempt: u32,
-        position: usize,
-        every: Every,
-        at_ms: u64,
-    ) -> u64 {
-        self.step_runs(key, attempt, &format!("l{position}"), at_ms);
+    pub(crate) fn poll_begins(&mut self, key: &TaskKey, attempt: u32, position: usize, every: Every) -> u64 {
+        let at_ms = self.now_ms();
+        self.step_runs(key, attempt, &format!("l{position}"));
         let before = self.latest_poll(key, attempt);
         if let Some(before) = before {
-            self.check_until(key, before, at_ms, at_ms);
+            self.check_until(key, before, at_ms);
         }
         let Some(trace) = self.trace(key) else { return at_ms };
         if before.is_some() {
@@ -43,7 +37,8 @@ impl Checks {
     }
 
     /// The poll of this attempt is over.
-    pub(crate) fn poll_ends(&mut self, key: &TaskKey, attempt: u32, at_ms: u64) {
+    pub(crate) fn poll_ends(&mut self, key: &TaskKey, attempt: u32) {
+        let at_ms = self.now_ms();
         let polls = self.trace(key).map(|trace| &mut trace.polls);
         if let Some(poll) = polls.and_then(|polls| polls.latest.get_mut(&attempt)) {
             poll.at_ms = at_ms;
@@ -58,19 +53,19 @@ impl Checks {
     }
 
     /// An attempt that ends after a poll does so for the pause that the tool asked for.
-    pub(super) fn check_pause(&mut self, key: &TaskKey, attempt: u32, suspension: &Suspension, at_ms: u64) {
+    pub(super) fn check_pause(&mut self, key: &TaskKey, attempt: u32, suspension: &Suspension) {
         let Suspension::Timer(until) = suspension else { return };
         let poll = self.latest_poll(key, attempt);
         // A task with cleanup polls again at its deadline, to find it over.
         let is_deadline =
             self.trace(key).and_then(|trace| trace.latest()).is_some_and(|task| *until == task.deadline());
         if let Some(poll) = poll.filter(|_| !is_deadline) {
-            self.check_until(key, poll, until.as_ms().saturating_sub(EPOCH_MS), at_ms);
+            self.check_until(key, poll, until.as_ms().saturating_sub(EPOCH_MS));
         }
     }
 
     /// The pause after `poll` lasts until `until_ms`.
-    fn check_until(&mut self, key: &TaskKey, poll: Polled, until_ms: u64, at_ms: u64) {
+    fn check_until(&mut self, key: &TaskKey, poll: Polled, until_ms: u64) {
         let since_first_ms = (poll.at_ms - poll.first_ms).saturating_sub(self.skew_ms);
         let pause_ms = poll.every.pause_ms(since_first_ms);
         if until_ms + self.skew_ms < poll.at_ms + pause_ms {
@@ -79,18 +74,18 @@ impl Checks {
                 self.name(key),
                 until_ms.saturating_sub(poll.at_ms)
             );
-            self.fail(Promise::PollsKeepTheirInterval, at_ms, what);
+            self.fail(Promise::PollsKeepTheirInterval, what);
         }
     }
 
     /// A task has no more entries than its script explains, however often it polls.
-    pub(super) fn check_entries(&mut self, key: &TaskKey, at_ms: u64) {
+    pub(super) fn check_entries(&mut self, key: &TaskKey) {
         let Some((call, entries)) = self.trace(key).map(|trace| (trace.call, trace.entries.len())) else { return };
         let Some(Tool::Script(ops)) = self.calls.get(call).map(|call| &call.tool) else { return };
         let entries_max: usize = ops.iter().map(|op| op.entries_max()).sum();
         if entries > entries_max && ops.iter().any(|op| matches!(op, Op::Poll(..))) {
             let what = format!("{} has {entries} entries on record, and its tool makes {entries_max}", self.name(key));
-            self.fail(Promise::PollsAreNotRecorded, at_ms, what);
+            self.fail(Promise::PollsAreNotRecorded, what);
         }
     }
 }

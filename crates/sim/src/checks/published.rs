@@ -7,10 +7,10 @@ use super::state::{Checks, Trace};
 
 impl Checks {
     /// An endpoint was told of a notification.
-    pub(crate) fn told(&mut self, notification: &str, endpoint: usize, at_ms: u64) {
+    pub(crate) fn told(&mut self, notification: &str, endpoint: usize) {
         let has_happened = self.traces.iter().flat_map(happened).any(|happened| happened == notification);
         if !has_happened {
-            self.fail(Promise::EndsArePublished, at_ms, format!("{notification} was published, and has not happened"));
+            self.fail(Promise::EndsArePublished, format!("{notification} was published, and has not happened"));
         }
         self.told.push((notification.to_owned(), endpoint));
     }
@@ -24,9 +24,9 @@ impl Checks {
     }
 
     /// The time is up: all that happened was published.
-    pub(crate) fn must_be_published(&mut self, endpoints: usize, at_ms: u64) {
+    pub(crate) fn must_be_published(&mut self, endpoints: usize) {
         if let Some(what) = self.untold(endpoints) {
-            self.fail(Promise::EndsArePublished, at_ms, what);
+            self.fail(Promise::EndsArePublished, what);
         }
     }
 }
@@ -52,6 +52,6 @@ const fn word(task: &Task) -> Option<&'static str> {
         State::Failed { .. } => Some("failed"),
         State::Cancelled => Some("cancelled"),
         State::InputRequired { .. } => Some("input_required"),
-        State::Queued | State::Running { .. } | State::Sleeping { .. } => None,
+        _ => None,
     }
 }

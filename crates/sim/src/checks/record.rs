@@ -13,17 +13,18 @@ use super::state::{Attempt, Calls, Checks, Polls, RecordedEntry, Signals, Trace,
 
 impl Checks {
     /// A task was created.
-    pub(crate) fn created(&mut self, store: &StoreModel, task: &Task, new: &NewTask, now: Timestamp, at_ms: u64) {
+    pub(crate) fn created(&mut self, store: &StoreModel, task: &Task, new: &NewTask, now: Timestamp) {
+        let at_ms = self.now_ms();
         let key = task.key();
-        self.check_time(task, at_ms);
+        self.check_time(task);
         if self.position(&key).is_some() {
-            return self.fail(Promise::EndsOnce, at_ms, format!("{} was created a second time", self.name(&key)));
+            return self.fail(Promise::EndsOnce, format!("{} was created a second time", self.name(&key)));
         }
         let text = text_of(store, &key, &task.request);
         let open = self.open_tasks(&key, now);
         if open >= self.open_max {
             let what = format!("its owner had {open} unfinished tasks already, and {} are allowed", self.open_max);
-            self.fail(Promise::QuotaIsRight, at_ms, what);
+            self.fail(Promise::QuotaIsRight, what);
         }
         let fingerprint = new.idempotency.map(|idempotency| (idempotency.key, idempotency.request));
         if let Some((idempotency, _)) = fingerprint {
@@ -37,7 +38,7 @@ impl Checks {
             if self.traces.iter().any(|trace| same(&trace)) {
                 let what =
                     "a second task was created with the idempotency key of a task that has not expired".to_owned();
-                self.fail(Promise::SameKeySameTask, at_ms, what);
+                self.fail(Promise::SameKeySameTask, what);
             }
         }
         self.traces.push(Trace {
@@ -59,10 +60,10 @@ impl Checks {
             is_cleaned: false,
             progress: (0, 0.0),
         });
-        self.check_child(task, self.traces.last().map_or(usize::MAX, |trace| trace.call), at_ms);
+        self.check_child(task, self.traces.last().map_or(usize::MAX, |trace| trace.call));
         if text.is_none() {
             let what = format!("{} is on record, but its arguments are not", self.name(&key));
-            self.fail(Promise::NothingIsTruncated, at_ms, what);
+            self.fail(Promise::NothingIsTruncated, what);
         }
     }
 
@@ -81,19 +82,19 @@ impl Checks {
         change: &Change,
         event: &TaskEvent,
         now: Timestamp,
-        at_ms: u64,
     ) {
+        let at_ms = self.now_ms();
         let (before, after) = (&*change.before, &*change.after);
         let key = before.key();
         if let Some((promise, what)) = broken_by(before, after, event, now) {
-            self.fail(promise, at_ms, format!("{}: {what}", self.name(&key)));
+            self.fail(promise, format!("{}: {what}", self.name(&key)));
         }
-        self.check_event(actor, before, after, event, at_ms);
-        self.check_parts(store, after, at_ms);
-        self.check_failures(before, after, event, at_ms);
-        self.check_attempts(before, after, event, now, at_ms);
-        self.check_wake(after, event, at_ms);
-        self.check_family(before, after, at_ms);
+        self.check_event(actor, before, after, event);
+        self.check_parts(store, after);
+        self.check_failures(before, after, event);
+        self.check_attempts(before, after, event, now);
+        self.check_wake(after, event);
+        self.check_family(before, after);
         let seq = self.seq;
         let Some(trace) = self.trace(&key) else { return };
         if let TaskEvent::Claim { .. } = event {
@@ -113,56 +114,49 @@ impl Checks {
         trace.versions.push((at_ms, Arc::clone(&change.after)));
     }
 
-    fn check_event(&mut self, actor: Actor, before: &Task, after: &Task, event: &TaskEvent, at_ms: u64) {
+    fn check_event(&mut self, actor: Actor, before: &Task, after: &Task, event: &TaskEvent) {
         let key = before.key();
         match event {
-            TaskEvent::Claim { .. } => self.check_takeover(before, at_ms),
+            TaskEvent::Claim { .. } => self.check_takeover(before),
             TaskEvent::Heartbeat { attempt, progress, .. } => {
-                self.check_writer(actor, &key, *attempt, at_ms);
+                self.check_writer(actor, &key, *attempt);
                 if let Some(progress) = progress {
-                    self.check_progress(&key, *attempt, progress.done, at_ms);
+                    self.check_progress(&key, *attempt, progress.done);
                 }
             }
             TaskEvent::Suspend { attempt, progress, suspension } => {
-                self.check_writer(actor, &key, *attempt, at_ms);
-                self.check_timer_alongside(&key, suspension, at_ms);
-                self.check_pause(&key, *attempt, suspension, at_ms);
+                self.check_writer(actor, &key, *attempt);
+                self.check_timer_alongside(&key, suspension);
+                self.check_pause(&key, *attempt, suspension);
                 if let Some(progress) = progress {
-                    self.check_progress(&key, *attempt, progress.done, at_ms);
+                    self.check_progress(&key, *attempt, progress.done);
                 }
             }
             TaskEvent::SetVariables { attempt, .. } | TaskEvent::Retry { attempt, .. } => {
-                self.check_writer(actor, &key, *attempt, at_ms);
+                self.check_writer(actor, &key, *attempt);
             }
             TaskEvent::Finish { attempt, progress, .. } => {
-                self.check_writer(actor, &key, *attempt, at_ms);
+                self.check_writer(actor, &key, *attempt);
                 if let Some(progress) = progress {
-                    self.check_progress(&key, *attempt, progress.done, at_ms);
+                    self.check_progress(&key, *attempt, progress.done);
                 }
-                self.check_finish(before, after, *attempt, at_ms);
+                self.check_finish(before, after, *attempt);
             }
             TaskEvent::Resend { .. } => {
                 // The time of the previous sending may come from a clock that is behind.
                 let since_ms = after.sent_at.as_ms().saturating_sub(before.sent_at.as_ms());
                 if since_ms + self.skew_ms < self.settings.resend_after_ms(before.resends) {
                     let what = format!("{} was sent again {since_ms} ms after the last sending", self.name(&key));
-                    self.fail(Promise::ResendsAreBounded, at_ms, what);
+                    self.fail(Promise::ResendsAreBounded, what);
                 }
             }
-            TaskEvent::Answer { .. } => self.check_answer(before, after, at_ms),
-            TaskEvent::Wake { .. }
-            | TaskEvent::Cancel
-            | TaskEvent::RetriesExhausted
-            | TaskEvent::TimeOut
-            | TaskEvent::ExtendRetention { .. }
-            | TaskEvent::Forget
-            | TaskEvent::BeginCleanup { .. }
-            | TaskEvent::EndCleanup { .. } => {}
+            TaskEvent::Answer { .. } => self.check_answer(before, after),
+            _ => {}
         }
     }
 
     /// A question with a timer alongside does not wait for the answer alone.
-    fn check_timer_alongside(&mut self, key: &TaskKey, suspension: &Suspension, at_ms: u64) {
+    fn check_timer_alongside(&mut self, key: &TaskKey, suspension: &Suspension) {
         let Suspension::Input { asks, until: None } = suspension else { return };
         let call = self.trace(key).map(|trace| trace.call).and_then(|call| self.calls.get(call));
         let Some(Tool::Script(ops)) = call.map(|call| &call.tool) else { return };
@@ -171,11 +165,11 @@ impl Checks {
         });
         if forgotten {
             let what = format!("{} asks, and loses the sleep alongside its question", self.name(key));
-            self.fail(Promise::SleepsLastAsAsked, at_ms, what);
+            self.fail(Promise::SleepsLastAsAsked, what);
         }
     }
 
-    fn check_answer(&mut self, before: &Task, after: &Task, at_ms: u64) {
+    fn check_answer(&mut self, before: &Task, after: &Task) {
         let open = |task: &Task| match &task.record().state {
             State::InputRequired { asks, .. } => asks.iter().map(|ask| ask.key.clone()).collect(),
             _ => Vec::new(),
@@ -189,21 +183,22 @@ impl Checks {
             .find(|name| !trace.entries.iter().any(|entry| entry.kind == EntryKind::Answer && entry.name == **name));
         if let Some(name) = unanswered {
             let what = format!("{}: `{name}` counts as answered, but no answer is on record", self.name(&key));
-            self.fail(Promise::AnswersAreFinal, at_ms, what);
+            self.fail(Promise::AnswersAreFinal, what);
         }
     }
 
     /// The events of an attempt come from the worker that claimed it.
-    fn check_writer(&mut self, actor: Actor, key: &TaskKey, attempt: u32, at_ms: u64) {
+    fn check_writer(&mut self, actor: Actor, key: &TaskKey, attempt: u32) {
         let claimed_by = self.trace(key).and_then(|trace| trace.attempt(attempt)).map(|attempt| attempt.actor);
         if claimed_by != Some(actor) {
             let what = format!("{}: attempt {attempt} was written by a worker that did not claim it", self.name(key));
-            self.fail(Promise::StaleCannotWrite, at_ms, what);
+            self.fail(Promise::StaleCannotWrite, what);
         }
     }
 
     /// A task is taken from a worker only if that worker is dead, or had trouble for a while.
-    fn check_takeover(&mut self, before: &Task, at_ms: u64) {
+    fn check_takeover(&mut self, before: &Task) {
+        let at_ms = self.now_ms();
         let State::Running { .. } = &before.state else { return };
         let (key, lease_ms) = (before.key(), self.lease_ms);
         let Some(trace) = self.trace(&key) else { return };
@@ -219,33 +214,33 @@ impl Checks {
                 self.name(&key),
                 before.attempt
             );
-            self.fail(Promise::LiveWorkerKeepsLease, at_ms, what);
+            self.fail(Promise::LiveWorkerKeepsLease, what);
         }
     }
 
-    fn check_progress(&mut self, key: &TaskKey, attempt: u32, done: f64, at_ms: u64) {
+    fn check_progress(&mut self, key: &TaskKey, attempt: u32, done: f64) {
         let Some(trace) = self.trace(key) else { return };
         let (held, furthest) = trace.progress;
         trace.progress = (attempt, done);
         if held == attempt && done < furthest {
             let what = format!("{}: progress went from {furthest} back to {done}", self.name(key));
-            self.fail(Promise::ProgressOnlyGrows, at_ms, what);
+            self.fail(Promise::ProgressOnlyGrows, what);
         }
     }
 
     /// A tool's result is recorded as the tool returned it.
-    fn check_finish(&mut self, before: &Task, after: &Task, attempt: u32, at_ms: u64) {
+    fn check_finish(&mut self, before: &Task, after: &Task, attempt: u32) {
         let key = before.key();
         let State::Completed { .. } = &after.state else { return };
         let gave = self.trace(&key).and_then(|trace| trace.attempt(attempt)).and_then(|attempt| attempt.result.clone());
         if gave.is_none() {
             let what =
                 format!("{} is completed, but the tool of attempt {attempt} returned no result", self.name(&key));
-            self.fail(Promise::RepliesMatchTheRecord, at_ms, what);
+            self.fail(Promise::RepliesMatchTheRecord, what);
         }
     }
 
-    fn check_parts(&mut self, store: &StoreModel, after: &Task, at_ms: u64) {
+    fn check_parts(&mut self, store: &StoreModel, after: &Task) {
         let key = after.key();
         let outcome = match &after.state {
             State::Completed { result, .. } => Some(result),
@@ -258,26 +253,19 @@ impl Checks {
             .any(|payload| matches!(payload, Payload::Parts { .. }) && text_of(store, &key, payload).is_none());
         if missing {
             let what = format!("the record of {} names parts that are not there", self.name(&key));
-            self.fail(Promise::NothingIsTruncated, at_ms, what);
+            self.fail(Promise::NothingIsTruncated, what);
         }
         let State::Completed { result, .. } = &after.state else { return };
         let gave =
             self.trace(&key).and_then(|trace| trace.attempt(after.attempt)).and_then(|attempt| attempt.result.clone());
         if gave.is_some_and(|gave| text_of(store, &key, result).as_deref() != Some(gave.as_str())) {
             let what = format!("the result of {} is not what its tool returned", self.name(&key));
-            self.fail(Promise::NothingIsTruncated, at_ms, what);
+            self.fail(Promise::NothingIsTruncated, what);
         }
     }
 
     /// A journal entry was written, or was there before.
-    pub(crate) fn recorded(
-        &mut self,
-        store: &StoreModel,
-        key: &TaskKey,
-        entry: &Entry,
-        recorded: Option<&Recorded>,
-        at_ms: u64,
-    ) {
+    pub(crate) fn recorded(&mut self, store: &StoreModel, key: &TaskKey, entry: &Entry, recorded: Option<&Recorded>) {
         let name = self.name(key);
         let seq = self.seq;
         let on_record = store.entry(key, entry.kind, &entry.name).and_then(|held| text_of(store, key, &held.value));
@@ -311,16 +299,16 @@ impl Checks {
                     Promise::StepsAreRecordedOnce
                 }
             };
-            self.fail(promise, at_ms, what);
+            self.fail(promise, what);
         }
-        self.signal_recorded(key, at_ms);
-        self.check_entries(key, at_ms);
+        self.signal_recorded(key);
+        self.check_entries(key);
     }
 
     /// A message is being sent.
-    pub(crate) fn sent(&mut self, key: &TaskKey, at_ms: u64) {
+    pub(crate) fn sent(&mut self, key: &TaskKey) {
         if self.position(key).is_none() {
-            self.fail(Promise::RecordBeforeMessage, at_ms, "a message names a task that is not on record".to_owned());
+            self.fail(Promise::RecordBeforeMessage, "a message names a task that is not on record".to_owned());
         }
     }
 }

@@ -7,7 +7,7 @@ use super::state::Checks;
 
 impl Checks {
     /// Consecutive attempts that die or fail are counted and bounded, and no task fails before that bound.
-    pub(super) fn check_failures(&mut self, before: &Task, after: &Task, event: &TaskEvent, at_ms: u64) {
+    pub(super) fn check_failures(&mut self, before: &Task, after: &Task, event: &TaskEvent) {
         let key = before.key();
         let consecutive_failures_max = before.terms.consecutive_failures_max;
         let Some(trace) = self.trace(&key) else { return };
@@ -31,7 +31,7 @@ impl Checks {
                 "{} is in attempt {in_a_row} in a row without an advance; {consecutive_failures_max} are allowed",
                 self.name(&key)
             );
-            self.fail(Promise::FailuresAreCounted, at_ms, what);
+            self.fail(Promise::FailuresAreCounted, what);
         }
         let State::Failed { failure } = &after.state else { return };
         if failure.kind != FailureKind::RetriesExhausted || ended(before) {
@@ -43,24 +43,24 @@ impl Checks {
                 self.name(&key),
                 failed_attempts + 1
             );
-            self.fail(Promise::FailuresAreCounted, at_ms, what);
+            self.fail(Promise::FailuresAreCounted, what);
         }
         let orderly = matches!(event, TaskEvent::Finish { .. });
         let actor = self.trace(&key).and_then(|trace| trace.attempt(before.attempt)).map_or(0, |attempt| attempt.actor);
-        if orderly && advanced && consecutive_failures_max > 1 && self.disturbed_until_ms(actor) + self.lease_ms < at_ms
+        if orderly
+            && advanced
+            && consecutive_failures_max > 1
+            && self.disturbed_until_ms(actor) + self.lease_ms < self.now_ms()
         {
             let what = format!("{} failed although its last attempt got further than the ones before", self.name(&key));
-            self.fail(Promise::FailuresAreCounted, at_ms, what);
+            self.fail(Promise::FailuresAreCounted, what);
         }
     }
 }
 
 /// Whether the task has ended, by its state alone.
 pub(super) const fn ended(task: &Task) -> bool {
-    match &task.record().state {
-        State::Completed { .. } | State::Failed { .. } | State::Cancelled => true,
-        State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => false,
-    }
+    matches!(task.record().state, State::Completed { .. } | State::Failed { .. } | State::Cancelled)
 }
 
 /// The rule that one change breaks, judged by the record alone.

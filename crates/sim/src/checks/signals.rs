@@ -15,7 +15,8 @@ impl Checks {
     }
 
     /// A record changed: an attempt began or ended, or somebody else changed it.
-    pub(super) fn check_wake(&mut self, after: &Task, event: &TaskEvent, at_ms: u64) {
+    pub(super) fn check_wake(&mut self, after: &Task, event: &TaskEvent) {
+        let at_ms = self.now_ms();
         let key = after.key();
         let bound_ms = self.lease_ms * 10;
         let is_calm = self.is_calm;
@@ -29,7 +30,7 @@ impl Checks {
                         "{} went on {late_ms} ms after the signal that it waits for was there",
                         self.name(&key)
                     );
-                    self.fail(Promise::SignalsWake, at_ms, what);
+                    self.fail(Promise::SignalsWake, what);
                 }
             }
             _ => note(trace, after, at_ms),
@@ -37,7 +38,8 @@ impl Checks {
     }
 
     /// A signal may be on record now.
-    pub(super) fn signal_recorded(&mut self, key: &TaskKey, at_ms: u64) {
+    pub(super) fn signal_recorded(&mut self, key: &TaskKey) {
+        let at_ms = self.now_ms();
         let Some(trace) = self.trace(key) else { return };
         if let Some(task) = trace.latest().cloned() {
             note(trace, &task, at_ms);
@@ -50,9 +52,7 @@ fn note(trace: &mut Trace, task: &Task, at_ms: u64) {
     let waits = match &task.state {
         State::Sleeping { .. } => task.failures == 0,
         State::InputRequired { until, .. } => until.is_some(),
-        State::Queued | State::Running { .. } | State::Completed { .. } | State::Failed { .. } | State::Cancelled => {
-            false
-        }
+        _ => false,
     };
     let Trace { entries, signals, .. } = trace;
     let is_there = entries.iter().any(|entry| entry.kind == EntryKind::Signal && signals.awaited.contains(&entry.name));

@@ -7,13 +7,14 @@ use longhaul_core::{EntryKind, LeaseToken, OwnerId, Task, TaskId, TaskKey, Times
 use longhaul_engine::{Every, Settings};
 use longhaul_testkit::models::{Promise, Violation};
 
-use super::super::kernel::Actor;
+use super::super::kernel::{Actor, Kernel};
 use super::super::plan::{CallPlan, Plan};
 use super::super::schedule_plan::SchedulePlan;
 use super::super::story::task_name;
 
 /// All checkers, and what they remember.
 pub(crate) struct Checks {
+    kernel: Arc<Kernel>,
     /// Raised with every write, so that the order of writes is known even within one moment.
     pub(crate) seq: u64,
     pub(super) violation: Option<Violation>,
@@ -128,9 +129,10 @@ pub(super) struct Polled {
 }
 
 impl Checks {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(kernel: Arc<Kernel>, plan: &Plan) -> Self {
         let settings = &plan.settings;
         Self {
+            kernel,
             seq: 0,
             violation: None,
             traces: Vec::new(),
@@ -159,18 +161,24 @@ impl Checks {
         self.violation.as_ref()
     }
 
+    /// What time it is, in milliseconds since the world began.
+    pub(super) fn now_ms(&self) -> u64 {
+        self.kernel.now_ms()
+    }
+
     pub(crate) const fn take_down(&mut self) {
         self.over = true;
     }
 
-    pub(crate) fn fail(&mut self, promise: Promise, at_ms: u64, what: String) {
+    pub(crate) fn fail(&mut self, promise: Promise, what: String) {
         if !self.over {
+            let at_ms = self.kernel.now_ms();
             self.violation.get_or_insert(Violation { promise, at_ms, what });
         }
     }
 
-    pub(crate) fn differs(&mut self, at_ms: u64, what: &str) {
-        self.fail(Promise::EqualsTheModel, at_ms, what.to_owned());
+    pub(crate) fn differs(&mut self, what: &str) {
+        self.fail(Promise::EqualsTheModel, what.to_owned());
     }
 
     pub(crate) fn disturb(&mut self, actor: Actor, until_ms: u64) {

@@ -9,7 +9,8 @@ use super::state::{Checks, Trace};
 
 impl Checks {
     /// Somebody polled, and handled everything that was due.
-    pub(crate) fn polled(&mut self, begun_ms: u64, at_ms: u64) {
+    pub(crate) fn polled(&mut self, begun_ms: u64) {
+        let at_ms = self.now_ms();
         if let Some(times) = &mut self.times {
             times.polls.push((begun_ms, at_ms));
         }
@@ -21,14 +22,14 @@ impl Checks {
     }
 
     /// A task is created, perhaps by the schedule.
-    pub(super) fn check_time(&mut self, task: &Task, at_ms: u64) {
+    pub(super) fn check_time(&mut self, task: &Task) {
+        let at_ms = self.now_ms();
         if self.scheduled_call(task).is_none() {
             return;
         }
         let time = task.id.begins_at();
         if self.scheduled().any(|(held, _)| held == time) {
-            let what = format!("the schedule makes a second task for {}", said(time));
-            self.fail(Promise::TimesAreOneTask, at_ms, what);
+            self.fail(Promise::TimesAreOneTask, format!("the schedule makes a second task for {}", said(time)));
         }
         let Some(plan) = self.times.as_ref().map(|times| times.plan.clone()) else { return };
         let is_time = time.as_ms().is_multiple_of(plan.every_ms) && time.as_ms() <= EPOCH_MS + at_ms + self.skew_ms;
@@ -37,17 +38,17 @@ impl Checks {
         let is_in_time = !self.is_calm || late_ms < plan.made_up_within_ms.max(LATE_MS) + self.lease_ms;
         if !is_time || !is_latest || !is_in_time {
             let what = format!("the schedule makes a task for {}, {late_ms} ms later", said(time));
-            self.fail(Promise::TimesAreKept, at_ms, what);
+            self.fail(Promise::TimesAreKept, what);
         }
         let runs = self.scheduled().any(|(_, trace)| trace.ended.is_none());
         if plan.overlap == Overlaps::LeftOut && self.is_calm && runs {
             let what = format!("the schedule makes a task for {}, and the one before has not ended", said(time));
-            self.fail(Promise::OverlapsAreLeftOut, at_ms, what);
+            self.fail(Promise::OverlapsAreLeftOut, what);
         }
     }
 
     /// The time is up: where nothing went wrong, each time that somebody polled has its task, or was left out.
-    pub(crate) fn must_have_kept_times(&mut self, at_ms: u64) {
+    pub(crate) fn must_have_kept_times(&mut self) {
         let Some(times) = self.times.as_ref().filter(|_| self.is_calm) else { return };
         let every_ms = times.plan.every_ms;
         let window_ms = times.plan.made_up_within_ms.max(LATE_MS);
@@ -62,7 +63,7 @@ impl Checks {
         });
         if let Some(time) = forgotten {
             let what = format!("the schedule has made no task for {}", said(Timestamp::from_ms(time)));
-            self.fail(Promise::TimesAreKept, at_ms, what);
+            self.fail(Promise::TimesAreKept, what);
         }
     }
 

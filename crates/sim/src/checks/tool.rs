@@ -8,7 +8,8 @@ use super::state::Checks;
 
 impl Checks {
     /// A tool begins under `attempt`.
-    pub(crate) fn tool_begins(&mut self, task: &Task, request: Option<usize>, whole: &str, at_ms: u64) {
+    pub(crate) fn tool_begins(&mut self, task: &Task, request: Option<usize>, whole: &str) {
+        let at_ms = self.now_ms();
         let (key, attempt) = (task.key(), task.attempt);
         let expected = request.and_then(|call| self.calls.get(call)).map(|call| call.request_bytes);
         let name = self.name(&key);
@@ -16,39 +17,40 @@ impl Checks {
         let call = trace.call;
         let Some(attempt) = trace.attempt(attempt) else {
             let what = format!("a tool of {name} began under attempt {}, which nobody claimed", task.attempt);
-            return self.fail(Promise::StaleCannotWrite, at_ms, what);
+            return self.fail(Promise::StaleCannotWrite, what);
         };
         if attempt.began.is_some() {
-            let what = format!("two tools of {name} began under attempt {}", task.attempt);
-            return self.fail(Promise::StaleCannotWrite, at_ms, what);
+            return self
+                .fail(Promise::StaleCannotWrite, format!("two tools of {name} began under attempt {}", task.attempt));
         }
         attempt.began = Some(at_ms);
         attempt.tool_runs = true;
-        self.must_be_due(call, &name, at_ms);
-        self.attempt_begins(task, at_ms);
+        self.must_be_due(call, &name);
+        self.attempt_begins(task);
         // What runs a webhook delivery gets no call.
         if !task.is_webhook_delivery() && (request != Some(call) || expected.is_none_or(|bytes| whole.len() < bytes)) {
             let what = format!("the tool of {name} got arguments that differ from the call's: {} bytes", whole.len());
-            self.fail(Promise::NothingIsTruncated, at_ms, what);
+            self.fail(Promise::NothingIsTruncated, what);
         }
     }
 
     /// No attempt of a call begins before the moment that its caller asked for.
-    fn must_be_due(&mut self, call: usize, name: &str, at_ms: u64) {
+    fn must_be_due(&mut self, call: usize, name: &str) {
         let start_ms = self.calls.get(call).and_then(|call| call.not_before_ms).unwrap_or(0);
-        if at_ms + self.skew_ms < start_ms {
+        if self.now_ms() + self.skew_ms < start_ms {
             let what = format!("the tool of {name} was to start at {start_ms} ms at the earliest, and runs already");
-            self.fail(Promise::StartsAtItsMoment, at_ms, what);
+            self.fail(Promise::StartsAtItsMoment, what);
         }
     }
 
     /// A tool ended, or was dropped.
-    pub(crate) fn tool_stops(&mut self, key: &TaskKey, attempt: u32, at_ms: u64) {
+    pub(crate) fn tool_stops(&mut self, key: &TaskKey, attempt: u32) {
+        let at_ms = self.now_ms();
         let heartbeats_ms = self.heartbeat_ms + 8 * self.latency_ms + 1;
         let (skew_ms, lease_ms) = (self.skew_ms, self.lease_ms);
         self.attempt_stops(key, attempt);
         if let Some(actor) = self.trace(key).and_then(|trace| trace.attempt(attempt)).map(|attempt| attempt.actor) {
-            self.check_wait(key, attempt, self.disturbed_until_ms(actor), at_ms);
+            self.check_wait(key, attempt, self.disturbed_until_ms(actor));
         }
         let name = self.name(key);
         let Some(trace) = self.trace(key) else { return };
@@ -62,12 +64,11 @@ impl Checks {
             let allowed_ms = ended_ms.max(began_ms).max(quiet_since_ms) + heartbeats_ms;
             if at_ms > allowed_ms {
                 let what = format!("the tool of {name} ran {} ms after the task's end", at_ms - ended_ms);
-                self.fail(Promise::CancelStopsTheTool, at_ms, what);
+                self.fail(Promise::CancelStopsTheTool, what);
             }
         }
         if deadline_ms.is_some_and(|ms| at_ms > ms.max(began_ms).max(quiet_since_ms) + lease_ms + skew_ms) {
-            let what = format!("the tool of {name} ran past the task's deadline");
-            self.fail(Promise::DeadlineStopsTheTool, at_ms, what);
+            self.fail(Promise::DeadlineStopsTheTool, format!("the tool of {name} ran past the task's deadline"));
         }
     }
 
@@ -79,7 +80,7 @@ impl Checks {
     }
 
     /// The body of a step runs.
-    pub(crate) fn step_runs(&mut self, key: &TaskKey, attempt: u32, name: &str, at_ms: u64) {
+    pub(crate) fn step_runs(&mut self, key: &TaskKey, attempt: u32, name: &str) {
         let task = self.name(key);
         let Some(trace) = self.trace(key) else { return };
         let recorded = trace.entries.iter().find(|entry| entry.kind == EntryKind::Step && entry.name == name);
@@ -90,20 +91,12 @@ impl Checks {
         {
             let what =
                 format!("step `{name}` of {task} was run again by attempt {attempt}, after it had been recorded");
-            self.fail(Promise::StepsAreRecordedOnce, at_ms, what);
+            self.fail(Promise::StepsAreRecordedOnce, what);
         }
     }
 
     /// The tool was given `text` for a step or a question.
-    pub(crate) fn tool_got(
-        &mut self,
-        key: &TaskKey,
-        attempt: u32,
-        kind: EntryKind,
-        name: &str,
-        text: &str,
-        at_ms: u64,
-    ) {
+    pub(crate) fn tool_got(&mut self, key: &TaskKey, attempt: u32, kind: EntryKind, name: &str, text: &str) {
         let task = self.name(key);
         let Some(trace) = self.trace(key) else { return };
         let held = trace.entries.iter().find(|entry| entry.kind == kind && entry.name == name);
@@ -117,15 +110,12 @@ impl Checks {
         }
         let promise = if kind == EntryKind::Answer { Promise::AnswersAreFinal } else { Promise::StepsAreRecordedOnce };
         let kind = kind.as_str();
-        self.fail(
-            promise,
-            at_ms,
-            format!("the {kind} `{name}` that the tool of {task} was given is not the one on record"),
-        );
+        self.fail(promise, format!("the {kind} `{name}` that the tool of {task} was given is not the one on record"));
     }
 
     /// The tool begins the sleep with this number.
-    pub(crate) fn sleep_begins(&mut self, key: &TaskKey, number: usize, at_ms: u64) {
+    pub(crate) fn sleep_begins(&mut self, key: &TaskKey, number: usize) {
+        let at_ms = self.now_ms();
         let Some(trace) = self.trace(key) else { return };
         if !trace.sleeps.iter().any(|(held, _)| *held == number) {
             trace.sleeps.push((number, at_ms));
@@ -133,13 +123,13 @@ impl Checks {
     }
 
     /// The tool continues after the sleep with this number, which should have lasted `ms`.
-    pub(crate) fn sleep_ends(&mut self, key: &TaskKey, number: usize, ms: u64, at_ms: u64) {
+    pub(crate) fn sleep_ends(&mut self, key: &TaskKey, number: usize, ms: u64) {
+        let at_ms = self.now_ms();
         let (task, skew_ms) = (self.name(key), self.skew_ms);
         let Some(trace) = self.trace(key) else { return };
         let began_ms = trace.sleeps.iter().find(|(held, _)| *held == number).map_or(at_ms, |(_, began_ms)| *began_ms);
         if at_ms + skew_ms < began_ms + ms {
-            let what = format!("{task} slept {} ms instead of {ms} ms", at_ms - began_ms);
-            self.fail(Promise::SleepsLastAsAsked, at_ms, what);
+            self.fail(Promise::SleepsLastAsAsked, format!("{task} slept {} ms instead of {ms} ms", at_ms - began_ms));
         }
     }
 
@@ -161,7 +151,7 @@ impl Checks {
     }
 
     /// An attempt begins and reads the variable.
-    pub(crate) fn variable_is(&mut self, key: &TaskKey, attempt: u32, value: Option<u64>, at_ms: u64) {
+    pub(crate) fn variable_is(&mut self, key: &TaskKey, attempt: u32, value: Option<u64>) {
         let task = self.name(key);
         let Some(trace) = self.trace(key) else { return };
         if trace.latest().is_none_or(|task| task.attempt != attempt) {
@@ -170,7 +160,7 @@ impl Checks {
         let held = &trace.variable;
         if value != held.confirmed && !value.is_some_and(|value| held.maybe.contains(&value)) {
             let what = format!("a variable of {task} is {value:?}, but was set to {:?}", held.confirmed);
-            self.fail(Promise::VariablesAreKept, at_ms, what);
+            self.fail(Promise::VariablesAreKept, what);
         }
     }
 }

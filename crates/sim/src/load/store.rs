@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{
-    ApplyError, CreateError, Created, IdempotencyKey, Left, NewTask, Page, Recorded, StoreError, TaskStore,
+    ApplyError, CreateError, Created, IdempotencyKey, NewTask, Recorded, StoreError, TaskStore,
 };
-use longhaul_core::{
-    Entry, MailboxId, OwnerId, PartsName, Refusal, State, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp,
-};
+use longhaul_core::{Entry, OwnerId, Refusal, State, Task, TaskEvent, TaskKey, Timestamp};
+use longhaul_testkit::{FakeStore, StoreLayer};
 
 use super::super::kernel::Kernel;
 use super::ports::{held, travel};
@@ -90,11 +89,16 @@ pub(super) const fn result_of(task: &Task) -> Option<&longhaul_core::Payload> {
 pub(super) struct LoadStore {
     pub(super) records: Arc<Mutex<Records>>,
     pub(super) kernel: Arc<Kernel>,
+    /// What no load asks for: lists, parts and mailboxes.
+    pub(super) rest: FakeStore,
 }
 
 #[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl TaskStore for LoadStore {
+impl StoreLayer for LoadStore {
+    fn inner(&self) -> &dyn TaskStore {
+        &self.rest
+    }
+
     async fn create(&self, new: NewTask, _now: Timestamp) -> Result<Created, CreateError> {
         travel(&self.kernel).await;
         held(&self.records).create(new)
@@ -110,28 +114,6 @@ impl TaskStore for LoadStore {
         held(&self.records).apply(key, event, now)
     }
 
-    async fn list(
-        &self,
-        _owner: &OwnerId,
-        _before: Option<TaskId>,
-        _limit: usize,
-        _now: Timestamp,
-    ) -> Result<Page, StoreError> {
-        // Nobody lists here.
-        Ok(Page { tasks: Vec::new(), next: None })
-    }
-
-    async fn list_filtered(
-        &self,
-        owner: &OwnerId,
-        _filter: &TaskFilter,
-        before: Option<TaskId>,
-        limit: usize,
-        now: Timestamp,
-    ) -> Result<Page, StoreError> {
-        self.list(owner, before, limit, now).await
-    }
-
     async fn record(&self, _key: &TaskKey, _entry: &Entry) -> Result<Recorded, StoreError> {
         travel(&self.kernel).await;
         held(&self.records).entries += 1;
@@ -141,33 +123,5 @@ impl TaskStore for LoadStore {
     async fn journal(&self, _key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
         travel(&self.kernel).await;
         Ok(Vec::new())
-    }
-
-    async fn put_parts(&self, _key: &TaskKey, _name: &PartsName, _parts: &[&str]) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn parts(&self, _key: &TaskKey, _name: &PartsName, _count: u32) -> Result<Option<String>, StoreError> {
-        Ok(None)
-    }
-
-    async fn leave(
-        &self,
-        _owner: &OwnerId,
-        _mailbox: &MailboxId,
-        _text: &str,
-        _expires_at: Timestamp,
-        _now: Timestamp,
-    ) -> Result<Left, StoreError> {
-        Ok(Left::First)
-    }
-
-    async fn collect(
-        &self,
-        _owner: &OwnerId,
-        _mailbox: &MailboxId,
-        _now: Timestamp,
-    ) -> Result<Option<String>, StoreError> {
-        Ok(None)
     }
 }

@@ -5,14 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use longhaul_core::{Clock, OwnerId, Policy, RequestedTerms, Terms};
 use longhaul_engine::{Engine, Ports, Settings};
+use longhaul_testkit::{FakeStore, Layered};
 
 use super::super::clients::owner;
 use super::super::kernel::Kernel;
 use super::super::metered::MeteredStore;
 use super::super::partitions::Partitions;
+use super::super::ports::{SimClock, SimIds};
 use super::super::story::StoryMode;
 use super::plan::LoadPlan;
-use super::ports::{LoadClock, LoadIds, held};
+use super::ports::held;
 use super::queue::{LoadQueue, Waiting};
 use super::store::{LoadStore, Records};
 use super::tally::Tally;
@@ -35,15 +37,17 @@ pub(super) struct LoadWorld {
 impl LoadWorld {
     pub(super) fn new(plan: &LoadPlan) -> Arc<Self> {
         let kernel = Kernel::new(plan.seed, StoryMode::Skip);
-        let clock: Arc<dyn Clock> = Arc::new(LoadClock(Arc::clone(&kernel)));
-        let ids = Arc::new(LoadIds(Arc::clone(&kernel)));
+        let clock: Arc<dyn Clock> = Arc::new(SimClock { kernel: Arc::clone(&kernel), skew_ms: 0 });
+        let ids = Arc::new(SimIds(Arc::clone(&kernel)));
         let records = Arc::new(Mutex::new(Records::default()));
         let waiting = Arc::new(Mutex::new(Waiting::default()));
         let partitions = Arc::new(Partitions::with(Some(plan.throughput)));
-        let store = Arc::new(LoadStore { records: Arc::clone(&records), kernel: Arc::clone(&kernel) });
-        let store = MeteredStore::over(store, Arc::clone(&partitions), Arc::clone(&clock), Arc::<LoadIds>::clone(&ids));
+        let store =
+            LoadStore { records: Arc::clone(&records), kernel: Arc::clone(&kernel), rest: FakeStore::default() };
+        let store = Arc::new(Layered(store));
+        let store = MeteredStore::over(store, Arc::clone(&partitions), Arc::clone(&clock), Arc::<SimIds>::clone(&ids));
         let queue = LoadQueue { waiting: Arc::clone(&waiting), kernel: Arc::clone(&kernel) };
-        let ports = Ports { store: Arc::new(store), queue: Arc::new(queue), clock, ids };
+        let ports = Ports { store: Arc::new(Layered(store)), queue: Arc::new(queue), clock, ids };
         let settings = Settings { open_tasks_max: plan.open_tasks_max, ..Settings::default() };
         Arc::new(Self {
             plan: plan.clone(),

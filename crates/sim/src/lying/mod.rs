@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use longhaul_core::ports::{TaskStore, WorkQueue};
 use longhaul_engine::ToolRunner;
+use longhaul_testkit::Layered;
 
 use self::memo::Memo;
 use longhaul_testkit::models::PlantedFault;
@@ -26,7 +27,7 @@ pub(crate) fn ports(
 ) -> (Arc<dyn TaskStore>, Arc<dyn WorkQueue>) {
     let memo = Arc::new(Memo::default());
     let lying_queue = queue::LyingQueue::new(fault, Arc::clone(&queue), Arc::clone(&memo));
-    (Arc::new(store::LyingStore::new(fault, instance, store, queue, memo)), Arc::new(lying_queue))
+    (Arc::new(Layered(store::LyingStore::new(fault, instance, store, queue, memo))), Arc::new(lying_queue))
 }
 
 /// The tools of one worker, with `fault` in their runner if it is a fault of the runner.

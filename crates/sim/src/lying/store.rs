@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{
-    ApplyError, CreateError, Created, Left, Message, NewTask, Page, Recorded, StoreError, TaskStore, WorkQueue,
+    ApplyError, CreateError, Created, Left, Message, NewTask, Recorded, StoreError, TaskStore, WorkQueue,
 };
 use longhaul_core::{
-    Entry, EntryKind, MailboxId, OwnerId, PartsName, Payload, Refusal, State, Suspension, Task, TaskEvent, TaskFilter,
-    TaskId, TaskKey, Timestamp,
+    Entry, EntryKind, MailboxId, OwnerId, PartsName, Payload, Refusal, State, Suspension, Task, TaskEvent, TaskId,
+    TaskKey, Timestamp,
 };
+use longhaul_testkit::StoreLayer;
 use longhaul_testkit::models::PlantedFault;
 
 use super::memo::{Instance, Memo};
@@ -208,8 +209,11 @@ impl LyingStore {
 }
 
 #[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl TaskStore for LyingStore {
+impl StoreLayer for LyingStore {
+    fn inner(&self) -> &dyn TaskStore {
+        &*self.inner
+    }
+
     async fn create(&self, mut new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
         match self.fault {
             PlantedFault::MessageBeforeRecord => {
@@ -269,27 +273,6 @@ impl TaskStore for LyingStore {
         self.changed(event, answer)
     }
 
-    async fn list(
-        &self,
-        owner: &OwnerId,
-        before: Option<TaskId>,
-        limit: usize,
-        now: Timestamp,
-    ) -> Result<Page, StoreError> {
-        self.inner.list(owner, before, limit, now).await
-    }
-
-    async fn list_filtered(
-        &self,
-        owner: &OwnerId,
-        filter: &TaskFilter,
-        before: Option<TaskId>,
-        limit: usize,
-        now: Timestamp,
-    ) -> Result<Page, StoreError> {
-        self.inner.list_filtered(owner, filter, before, limit, now).await
-    }
-
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
         if self.fault == PlantedFault::AnswerWithoutRecord && entry.kind == EntryKind::Answer {
             return Ok(Recorded::First);
@@ -337,9 +320,6 @@ impl TaskStore for LyingStore {
         self.inner.put_parts(key, name, parts).await
     }
 
-    async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
-        self.inner.parts(key, name, count).await
-    }
     async fn leave(
         &self,
         owner: &OwnerId,

@@ -36,86 +36,50 @@ impl FakeStore {
     }
 }
 
-#[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl TaskStore for FakeStore {
-    async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
-        let send_in_ms = new.send_in_ms;
-        let created = self.lock().create(new, now)?;
-        match (created, &self.queue, send_in_ms) {
-            (Created::New(task), Some(queue), Some(send_in_ms)) => {
-                queue.put(&Message::about(&task), send_in_ms);
-                Ok(Created::NewAndSent(task))
+/// The verbs whose answer is the model's.
+macro_rules! as_the_model {
+    ($($verb:ident($($name:ident: $type:ty),*) -> $answer:ty;)+) => {
+        #[async_trait]
+        #[deny(clippy::missing_trait_methods)]
+        impl TaskStore for FakeStore {
+            async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
+                let send_in_ms = new.send_in_ms;
+                let created = self.lock().create(new, now)?;
+                match (created, &self.queue, send_in_ms) {
+                    (Created::New(task), Some(queue), Some(send_in_ms)) => {
+                        queue.put(&Message::about(&task), send_in_ms);
+                        Ok(Created::NewAndSent(task))
+                    }
+                    (created, _, _) => Ok(created),
+                }
             }
-            (created, _, _) => Ok(created),
+
+            async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
+                Ok(self.lock().get(key, now, false, 0))
+            }
+
+            async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
+                self.lock().apply(key, event, now, 0).0
+            }
+
+            $(
+                async fn $verb(&self, $($name: $type),*) -> Result<$answer, StoreError> {
+                    Ok(self.lock().$verb($($name),*))
+                }
+            )+
         }
-    }
+    };
+}
 
-    async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
-        Ok(self.lock().get(key, now, false, 0))
-    }
-
-    async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
-        self.lock().apply(key, event, now, 0).0
-    }
-
-    async fn list(
-        &self,
-        owner: &OwnerId,
-        before: Option<TaskId>,
-        limit: usize,
-        now: Timestamp,
-    ) -> Result<Page, StoreError> {
-        Ok(self.lock().list(owner, before, limit, now))
-    }
-
-    async fn list_filtered(
-        &self,
-        owner: &OwnerId,
-        filter: &TaskFilter,
-        before: Option<TaskId>,
-        limit: usize,
-        now: Timestamp,
-    ) -> Result<Page, StoreError> {
-        Ok(self.lock().list_filtered(owner, filter, before, limit, now))
-    }
-
-    async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
-        Ok(self.lock().record(key, entry))
-    }
-
-    async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
-        Ok(self.lock().journal(key))
-    }
-
-    async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
-        self.lock().put_parts(key, name, parts);
-        Ok(())
-    }
-
-    async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
-        Ok(self.lock().parts(key, name, count))
-    }
-
-    async fn leave(
-        &self,
-        owner: &OwnerId,
-        mailbox: &MailboxId,
-        text: &str,
-        expires_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<Left, StoreError> {
-        Ok(self.lock().leave(owner, mailbox, text, expires_at, now))
-    }
-
-    async fn collect(
-        &self,
-        owner: &OwnerId,
-        mailbox: &MailboxId,
-        now: Timestamp,
-    ) -> Result<Option<String>, StoreError> {
-        Ok(self.lock().collect(owner, mailbox, now))
-    }
+as_the_model! {
+    list(owner: &OwnerId, before: Option<TaskId>, limit: usize, now: Timestamp) -> Page;
+    list_filtered(owner: &OwnerId, filter: &TaskFilter, before: Option<TaskId>, limit: usize, now: Timestamp) -> Page;
+    record(key: &TaskKey, entry: &Entry) -> Recorded;
+    journal(key: &TaskKey) -> Vec<Entry>;
+    put_parts(key: &TaskKey, name: &PartsName, parts: &[&str]) -> ();
+    parts(key: &TaskKey, name: &PartsName, count: u32) -> Option<String>;
+    leave(owner: &OwnerId, mailbox: &MailboxId, text: &str, expires_at: Timestamp, now: Timestamp) -> Left;
+    collect(owner: &OwnerId, mailbox: &MailboxId, now: Timestamp) -> Option<String>;
 }
 
 /// A queue in memory that uses the given clock. It does not wait: a receiver gets what is visible now.
@@ -134,7 +98,7 @@ impl FakeQueue {
     /// Keeps one of the messages of a task that become visible at the same moment: for tests that deliver every message
     /// twice, whose copies would otherwise become twice as many each time.
     pub fn merge_copies(&self) {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).0.merge_copies();
+        self.lock().0.merge_copies();
     }
 
     /// When the next message can be delivered; `None` if there is none that is not dead.

@@ -18,7 +18,7 @@ mod transition;
 
 pub use fakes::{FakePermits, FakeQueue, FakeStore};
 pub use permits::PermitsModel;
-pub use planted::PlantedFault;
+pub use planted::{PlantedFault, ShowsIn};
 pub use promise::{Promise, Violation};
 pub use queue::QueueModel;
 pub use randomness::{Randomness, mix};

@@ -7,9 +7,39 @@
 
 use super::promise::Promise;
 
-/// One line for each fault: what is wrong, its name, and the promise that it breaks.
+/// The worlds in which a fault shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShowsIn {
+    /// All of them.
+    AnyWorld,
+    /// Those in which the attempts of an owner are limited.
+    LimitedAttempts,
+    /// Those whose tools wait for signals.
+    Signals,
+    /// Those whose tools call tools.
+    Children,
+    /// Those with a schedule.
+    Schedule,
+    /// Those in which ends and questions are published.
+    Notifications,
+    /// Those in which somebody hears of records that wait for a worker.
+    Stream,
+    /// Those in which store and queue are one database.
+    OneDatabase,
+    /// Those in which calls are to start later.
+    LaterStarts,
+    /// Those whose clients read filtered lists.
+    FilteredLists,
+    /// Those whose server looks after unfinished tasks.
+    Sweeps,
+}
+
+/// One line for each fault: what is wrong, its name, the promise that it breaks, and in which worlds it shows, if not
+/// in all.
 macro_rules! planted_faults {
-    ($($(#[doc = $what:literal])+ $fault:ident breaks $promise:ident;)+) => {
+    (@worlds) => { ShowsIn::AnyWorld };
+    (@worlds $worlds:ident) => { ShowsIn::$worlds };
+    ($($(#[doc = $what:literal])+ $fault:ident breaks $promise:ident $(in $worlds:ident)?;)+) => {
         /// A mistake that an implementation could make. Each is named with the promise that it breaks, and counts as
         /// found only when the checker of that promise reports it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,85 +51,12 @@ macro_rules! planted_faults {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$fault,)+];
 
-            /// Whether it shows only where the attempts of an owner are limited.
+            /// The worlds in which it shows.
             #[must_use]
-            pub const fn is_of_permits(self) -> bool {
-                matches!(
-                    self,
-                    Self::FullOwnerRuns
-                        | Self::PermitFreeTooEarly
-                        | Self::PermitOfAnotherGivenBack
-                        | Self::DeadAttemptKeepsPermit
-                )
-            }
-
-            /// Whether it shows only where tools wait for signals.
-            #[must_use]
-            pub const fn is_of_signals(self) -> bool {
-                matches!(self, Self::SignalWithoutWake | Self::SuspendedWithoutPoll | Self::WakeWithoutMessage)
-            }
-
-            /// Whether it shows only where tools call tools.
-            #[must_use]
-            pub const fn is_of_children(self) -> bool {
-                matches!(
-                    self,
-                    Self::ChildMadeTwice
-                        | Self::DepthNotCounted
-                        | Self::ChildAwaitedInAttempt
-                        | Self::EndNotToldToParent
-                        | Self::EndOfChildMadeUp
-                        | Self::CancelStopsAtParent
-                        | Self::ParentNotPolledAt
-                )
-            }
-
-            /// Whether it shows only where there is a schedule.
-            #[must_use]
-            pub const fn is_of_schedules(self) -> bool {
-                matches!(
-                    self,
-                    Self::TimeMadeTwice | Self::TimeNotNoted | Self::OverlapNotSeen | Self::EachTimeCountsAsHandled
-                )
-            }
-
-            /// Whether it shows only where ends and questions are published.
-            #[must_use]
-            pub const fn is_of_notifications(self) -> bool {
-                matches!(
-                    self,
-                    Self::CancelNotPublished | Self::NotificationsRemovedWhenRead | Self::SecondEndpointNotTold
-                )
-            }
-
-            /// Whether it shows only where somebody hears of records that wait for a worker.
-            #[must_use]
-            pub const fn is_of_stream(self) -> bool {
-                matches!(self, Self::UntreatedRecordDropped | Self::ResentWithoutMessage)
-            }
-
-            /// Whether it shows only where store and queue are one database.
-            #[must_use]
-            pub const fn is_of_one_database(self) -> bool {
-                matches!(self, Self::SentWithoutMessage | Self::MessageWithoutRecord)
-            }
-
-            /// Whether it shows only where calls are to start later.
-            #[must_use]
-            pub const fn is_of_later_starts(self) -> bool {
-                matches!(self, Self::LaterStartIgnored | Self::LaterStartForgotten)
-            }
-
-            /// Whether it shows only where clients read filtered lists.
-            #[must_use]
-            pub const fn is_of_filtered_lists(self) -> bool {
-                matches!(self, Self::FilterIgnored | Self::FilteredPageSkipsOne | Self::FilteredPageRepeats)
-            }
-
-            /// Whether it shows only where the server looks after unfinished tasks.
-            #[must_use]
-            pub const fn is_of_sweeps(self) -> bool {
-                matches!(self, Self::UnclaimedNotSwept)
+            pub const fn shows_in(self) -> ShowsIn {
+                match self {
+                    $(Self::$fault => planted_faults!(@worlds $($worlds)?),)+
+                }
             }
 
             /// The promise that it breaks.
@@ -154,14 +111,14 @@ planted_faults! {
     /// What has expired can be written.
     ExpiredIsWritten breaks ExpiredIsNotFound;
     /// The write that claims a task does not check whether its later start has come.
-    LaterStartIgnored breaks StartsAtItsMoment;
+    LaterStartIgnored breaks StartsAtItsMoment in LaterStarts;
     /// A suspension does not note that its attempt has ended.
     AttemptNotNoted breaks AttemptsAreNoted;
 
     // A model of a store or a queue that breaks its port's promise.
 
     /// Who looks after unfinished tasks passes over those that no worker has ever claimed.
-    UnclaimedNotSwept breaks EndsWithoutPolls;
+    UnclaimedNotSwept breaks EndsWithoutPolls in Sweeps;
     /// A refused write is reported as applied.
     RefusalIsSuccess breaks StaleCannotWrite;
     /// What has expired can be read.
@@ -175,11 +132,11 @@ planted_faults! {
     /// A list does not check the owner.
     ListOfAnyOwner breaks OwnersSeeOnlyTheirOwn;
     /// A filtered list has tasks that its filter does not take.
-    FilterIgnored breaks FilteredListsAreWhole;
+    FilterIgnored breaks FilteredListsAreWhole in FilteredLists;
     /// A page of a filtered list begins one task too late.
-    FilteredPageSkipsOne breaks FilteredListsAreWhole;
+    FilteredPageSkipsOne breaks FilteredListsAreWhole in FilteredLists;
     /// A page of a filtered list begins with the last task of the page before it.
-    FilteredPageRepeats breaks FilteredListsAreWhole;
+    FilteredPageRepeats breaks FilteredListsAreWhole in FilteredLists;
     /// A creation replaces the record with the same id.
     CreateOverwrites breaks EndsOnce;
     /// The idempotency key is not looked up.
@@ -238,7 +195,7 @@ planted_faults! {
     /// The caller's idempotency key is not passed on.
     KeyNotPassedOn breaks SameKeySameTask;
     /// A task is to start later, and no message comes then.
-    LaterStartForgotten breaks ContinuesWithoutPolls;
+    LaterStartForgotten breaks ContinuesWithoutPolls in LaterStarts;
     /// A task sleeps, and no message will wake it.
     SleepForgotten breaks ContinuesWithoutPolls;
     /// An attempt treats every sleep on record as over.
@@ -277,74 +234,74 @@ planted_faults! {
     /// An attempt does not use the rounds that are on record.
     RoundForgotten breaks EndsInTime;
 
-    // The two halves of the race between a signal and the task that waits for it. Their worlds are those with signals.
+    // The two halves of the race between a signal and the task that waits for it.
 
     /// A signal is recorded, and its task is not woken.
-    SignalWithoutWake breaks SignalsWake;
+    SignalWithoutWake breaks SignalsWake in Signals;
     /// An attempt that waits for a signal suspends its task, and does not poll once more.
-    SuspendedWithoutPoll breaks SignalsWake;
+    SuspendedWithoutPoll breaks SignalsWake in Signals;
     /// A task is woken on record, and no message is sent.
-    WakeWithoutMessage breaks SignalsWake;
+    WakeWithoutMessage breaks SignalsWake in Signals;
 
-    // Tools that call tools. Their worlds are those with children.
+    // Tools that call tools.
 
     /// A call that is made again makes a second task.
-    ChildMadeTwice breaks OneChildPerName;
+    ChildMadeTwice breaks OneChildPerName in Children;
     /// Every child counts as one that has no grandparent.
-    DepthNotCounted breaks DepthIsLimited;
+    DepthNotCounted breaks DepthIsLimited in Children;
     /// A tool waits in its attempt for the tool that it called.
-    ChildAwaitedInAttempt breaks CallsWaitWithoutAttempt;
+    ChildAwaitedInAttempt breaks CallsWaitWithoutAttempt in Children;
     /// Whoever ends a child does not record it for the parent.
-    EndNotToldToParent breaks ParentsHearTheEnd;
+    EndNotToldToParent breaks ParentsHearTheEnd in Children;
     /// A parent is told that its child was cancelled, however it ended.
-    EndOfChildMadeUp breaks ParentsHearTheEnd;
+    EndOfChildMadeUp breaks ParentsHearTheEnd in Children;
     /// Whoever cancels a parent does not cancel its children.
-    CancelStopsAtParent breaks CancelReachesAll;
+    CancelStopsAtParent breaks CancelReachesAll in Children;
     /// A child does not poll at its parent.
-    ParentNotPolledAt breaks CancelReachesAll;
+    ParentNotPolledAt breaks CancelReachesAll in Children;
 
-    // A schedule that is not kept. Their worlds are those with a schedule.
+    // A schedule that is not kept.
 
     /// A time whose task is there already gets a second one.
-    TimeMadeTwice breaks TimesAreOneTask;
+    TimeMadeTwice breaks TimesAreOneTask in Schedule;
     /// Nobody notes that a time was handled.
-    TimeNotNoted breaks TimesAreOneTask;
+    TimeNotNoted breaks TimesAreOneTask in Schedule;
     /// Whoever polls does not find the task of the time before.
-    OverlapNotSeen breaks OverlapsAreLeftOut;
+    OverlapNotSeen breaks OverlapsAreLeftOut in Schedule;
     /// Each time counts as handled.
-    EachTimeCountsAsHandled breaks TimesAreKept;
+    EachTimeCountsAsHandled breaks TimesAreKept in Schedule;
 
-    // Notifications that are lost. Their worlds are those with notifications.
+    // Notifications that are lost.
 
     /// A task that is cancelled leaves no notification.
-    CancelNotPublished breaks EndsArePublished;
+    CancelNotPublished breaks EndsArePublished in Notifications;
     /// Notifications are removed before they are passed on.
-    NotificationsRemovedWhenRead breaks EndsArePublished;
+    NotificationsRemovedWhenRead breaks EndsArePublished in Notifications;
     /// Only the first endpoint is told.
-    SecondEndpointNotTold breaks EndsArePublished;
+    SecondEndpointNotTold breaks EndsArePublished in Notifications;
 
-    // Whoever hears of records that wait for a worker. Its worlds are those with a stream.
+    // Whoever hears of records that wait for a worker.
 
     /// A record that could not be treated counts as treated.
-    UntreatedRecordDropped breaks EndsWithoutPolls;
+    UntreatedRecordDropped breaks EndsWithoutPolls in Stream;
     /// A message is noted as sent again, and is not sent.
-    ResentWithoutMessage breaks EndsWithoutPolls;
+    ResentWithoutMessage breaks EndsWithoutPolls in Stream;
 
-    // A store that is one with the queue. Its worlds are those with one database.
+    // A store that is one with the queue.
 
     /// A creation says that it has sent the message, and has not.
-    SentWithoutMessage breaks ContinuesWithoutPolls;
+    SentWithoutMessage breaks ContinuesWithoutPolls in OneDatabase;
     /// A creation that is refused sends its message nevertheless.
-    MessageWithoutRecord breaks RecordBeforeMessage;
+    MessageWithoutRecord breaks RecordBeforeMessage in OneDatabase;
 
-    // Permits of running attempts that are counted wrongly. Their worlds are those with limited attempts.
+    // Permits of running attempts that are counted wrongly.
 
     /// An attempt gets a permit although its owner has none left.
-    FullOwnerRuns breaks AttemptsAreLimited;
+    FullOwnerRuns breaks AttemptsAreLimited in LimitedAttempts;
     /// The permit of an attempt is free some seconds before its time is over.
-    PermitFreeTooEarly breaks AttemptsAreLimited;
+    PermitFreeTooEarly breaks AttemptsAreLimited in LimitedAttempts;
     /// An attempt that lost its task gives back the permit of the next attempt.
-    PermitOfAnotherGivenBack breaks AttemptsAreLimited;
+    PermitOfAnotherGivenBack breaks AttemptsAreLimited in LimitedAttempts;
     /// The permit of a worker that died is never free again.
-    DeadAttemptKeepsPermit breaks EndsInTime;
+    DeadAttemptKeepsPermit breaks EndsInTime in LimitedAttempts;
 }

@@ -4,13 +4,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use longhaul_core::ports::{
-    ApplyError, CreateError, Created, Left, Message, NewTask, Page, Recorded, StoreError, TaskStore, WorkQueue,
-};
-use longhaul_core::{
-    Clock, Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp,
-};
-use longhaul_testkit::{FakeQueue, FakeStore, ManualClock, QueueHarness, StoreHarness};
+use longhaul_core::ports::{CreateError, Created, Message, NewTask, TaskStore, WorkQueue};
+use longhaul_core::{Clock, Task, Timestamp};
+use longhaul_testkit::{FakeQueue, FakeStore, Layered, ManualClock, QueueHarness, StoreHarness, StoreLayer};
 
 /// How often a message is delivered.
 const RECEIVES_MAX: u32 = 3;
@@ -29,7 +25,9 @@ pub(crate) enum Fault {
 }
 
 /// See the module.
-pub(crate) struct PlantedDatabase {
+pub(crate) struct PlantedDatabase(Layered<Planted>);
+
+struct Planted {
     fault: Fault,
     store: FakeStore,
     queue: Arc<FakeQueue>,
@@ -48,9 +46,11 @@ impl PlantedDatabase {
                 FakeStore::default()
             }
         };
-        Self { fault, store, queue, clock }
+        Self(Layered(Planted { fault, store, queue, clock }))
     }
+}
 
+impl Planted {
     async fn send(&self, task: &Task, delay_ms: u64) {
         let trace = task.trace.filter(|_| self.fault != Fault::ForgetsTheTrace);
         self.queue.send(&Message { trace, ..Message::about(task) }, delay_ms).await.unwrap();
@@ -59,18 +59,18 @@ impl PlantedDatabase {
 
 impl StoreHarness for PlantedDatabase {
     fn store(&self) -> &dyn TaskStore {
-        self
+        &self.0
     }
 }
 
 #[async_trait]
 impl QueueHarness for PlantedDatabase {
     fn queue(&self) -> &dyn WorkQueue {
-        &*self.queue
+        &*self.0.queue
     }
 
     async fn pass_ms(&self, ms: u64) {
-        self.clock.advance_ms(ms);
+        self.0.clock.advance_ms(ms);
     }
 
     fn receives_max(&self) -> u32 {
@@ -79,8 +79,11 @@ impl QueueHarness for PlantedDatabase {
 }
 
 #[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl TaskStore for PlantedDatabase {
+impl StoreLayer for Planted {
+    fn inner(&self) -> &dyn TaskStore {
+        &self.store
+    }
+
     async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
         let (task, send_in_ms) = (new.task.clone(), new.send_in_ms);
         if self.fault == Fault::SendsBeforeItDecides {
@@ -112,70 +115,5 @@ impl TaskStore for PlantedDatabase {
             }
             (_, created, _) => Ok(created),
         }
-    }
-
-    async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
-        self.store.get(key, now).await
-    }
-
-    async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
-        self.store.apply(key, event, now).await
-    }
-
-    async fn list(
-        &self,
-        owner: &OwnerId,
-        before: Option<TaskId>,
-        limit: usize,
-        now: Timestamp,
-    ) -> Result<Page, StoreError> {
-        self.store.list(owner, before, limit, now).await
-    }
-
-    async fn list_filtered(
-        &self,
-        owner: &OwnerId,
-        filter: &TaskFilter,
-        before: Option<TaskId>,
-        limit: usize,
-        now: Timestamp,
-    ) -> Result<Page, StoreError> {
-        self.store.list_filtered(owner, filter, before, limit, now).await
-    }
-
-    async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
-        self.store.record(key, entry).await
-    }
-
-    async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
-        self.store.journal(key).await
-    }
-
-    async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
-        self.store.put_parts(key, name, parts).await
-    }
-
-    async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
-        self.store.parts(key, name, count).await
-    }
-
-    async fn leave(
-        &self,
-        owner: &OwnerId,
-        mailbox: &MailboxId,
-        text: &str,
-        expires_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<Left, StoreError> {
-        self.store.leave(owner, mailbox, text, expires_at, now).await
-    }
-
-    async fn collect(
-        &self,
-        owner: &OwnerId,
-        mailbox: &MailboxId,
-        now: Timestamp,
-    ) -> Result<Option<String>, StoreError> {
-        self.store.collect(owner, mailbox, now).await
     }
 }

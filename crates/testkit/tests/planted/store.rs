@@ -407,16 +407,7 @@ impl PlantedStore {
                     *token = lease.token;
                 }
             }
-            TaskEvent::Claim { .. }
-            | TaskEvent::Answer { .. }
-            | TaskEvent::Wake { .. }
-            | TaskEvent::Cancel
-            | TaskEvent::Resend { .. }
-            | TaskEvent::RetriesExhausted
-            | TaskEvent::TimeOut
-            | TaskEvent::ExtendRetention { .. }
-            | TaskEvent::Forget
-            | TaskEvent::BeginCleanup { .. } => {}
+            _ => {}
         }
         event
     }
@@ -495,17 +486,7 @@ impl PlantedStore {
             TaskEvent::Finish { .. } | TaskEvent::Cancel => self.has(Fault::EndsRace),
             TaskEvent::Heartbeat { .. } => self.has(Fault::ProgressRacesTheEnd),
             TaskEvent::BeginCleanup { .. } => self.has(Fault::CleanupsRace),
-            TaskEvent::SetVariables { .. }
-            | TaskEvent::Suspend { .. }
-            | TaskEvent::Retry { .. }
-            | TaskEvent::Answer { .. }
-            | TaskEvent::Wake { .. }
-            | TaskEvent::Resend { .. }
-            | TaskEvent::RetriesExhausted
-            | TaskEvent::TimeOut
-            | TaskEvent::ExtendRetention { .. }
-            | TaskEvent::Forget
-            | TaskEvent::EndCleanup { .. } => false,
+            _ => false,
         }
     }
 

@@ -6,7 +6,7 @@ use harness::gate::{Call, Gate};
 use super::{SHORT, Setup, accept};
 use crate::figures::{Figure, Target};
 use crate::function::Function;
-use crate::{process, wire};
+use crate::{ground, wire};
 
 /// A task whose one step takes longer than `BEATS` heartbeats of a worker with the settings of `QUICK`.
 const STEPPED: (&str, &str) = ("countdown", r#"{"seconds":5.5,"steps":1}"#);
@@ -29,10 +29,10 @@ struct Counted {
 /// Runs tasks through their lives, one call at a time.
 pub(super) async fn measure(setup: &Setup<'_>) -> anyhow::Result<Vec<Figure>> {
     eprintln!("calls: three tasks");
-    let gate = Gate::open(process::endpoint()).await;
+    let gate = Gate::open(ground::endpoint()).await;
     let api = Function::start(&setup.programs.api, &setup.ground.env(gate.url(), &[])).await?;
     let mut api = Counted::new(api, gate);
-    let gate = Gate::open(process::endpoint()).await;
+    let gate = Gate::open(ground::endpoint()).await;
     let worker = Function::start(&setup.programs.worker, &setup.ground.env(gate.url(), &QUICK)).await?;
     let mut worker = Counted::new(worker, gate);
 
@@ -93,7 +93,7 @@ impl Counted {
 
     /// Runs the next message.
     async fn run(&self, setup: &Setup<'_>) -> anyhow::Result<()> {
-        let mapping = setup.mapping(process::endpoint(), &[]);
+        let mapping = setup.mapping(ground::endpoint(), &[]);
         let messages = mapping.receive().await;
         ensure!(!messages.is_empty(), "there is no message");
         mapping.run_batch(&self.function.sandbox, &messages).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{SHORT, Setup, accept};
 use crate::figures::{Figure, Target};
 use crate::function::Function;
-use crate::process::endpoint;
+use crate::ground::endpoint;
 use crate::wire;
 
 /// The maximum memory, in MiB.

@@ -1,16 +1,13 @@
 //! How long a poll through the API function takes, compared with a bare `GetItem` of the same record.
 
-use std::time::{Duration, Instant};
-
 use anyhow::Context;
 use serde_json::Value;
 
 use super::{SHORT, Setup, accept};
 use crate::figures::{Figure, Target};
 use crate::function::{Function, event_of};
-use crate::ground::{Ground, Key};
-use crate::latency::Latencies;
-use crate::process::endpoint;
+use crate::ground::{Ground, Key, endpoint};
+use crate::load::Latencies;
 use crate::wire;
 
 /// How much longer a poll may take than the read that it needs.
@@ -21,15 +18,6 @@ const TURNS: u32 = 200;
 
 /// How often each way is run before anything is measured.
 const WARM_UP: u32 = 20;
-
-/// The ways to read a task, and the latencies of each.
-struct Ways {
-    poll: Vec<f64>,
-    poll_buffered: Vec<f64>,
-    bare: Vec<f64>,
-    read: Vec<f64>,
-    poll_cpu_us: Vec<f64>,
-}
 
 /// Runs each way in turn, repeatedly.
 pub(super) async fn measure(setup: &Setup<'_>) -> anyhow::Result<Vec<Figure>> {
@@ -44,55 +32,38 @@ pub(super) async fn measure(setup: &Setup<'_>) -> anyhow::Result<Vec<Figure>> {
     let poll = event_of(wire::poll(&task_id)?).await?;
     let key = Ground::key_of(&task_id)?;
 
-    let mut ways = Ways {
-        poll: Vec::new(),
-        poll_buffered: Vec::new(),
-        bare: Vec::new(),
-        read: Vec::new(),
-        poll_cpu_us: Vec::new(),
-    };
+    let mut rounds: [Vec<f64>; 5] = Default::default();
     for turns in std::iter::once(WARM_UP).chain((0..setup.plan.rounds).map(|_| TURNS)) {
         let mut latencies: [Latencies; 4] = Default::default();
         let [by_poll, by_buffered, by_bare, by_read] = &mut latencies;
         let cpu = api.cpu()?;
         for _ in 0..turns {
-            by_poll.add(timed(invoke(&api, &poll)).await?);
-            by_buffered.add(timed(invoke(&buffered, &poll)).await?);
-            by_bare.add(timed(invoke(&bare, &poll)).await?);
-            by_read.add(timed(read(setup, &key)).await?);
+            by_poll.time(invoke(&api, &poll)).await?;
+            by_buffered.time(invoke(&buffered, &poll)).await?;
+            by_bare.time(invoke(&bare, &poll)).await?;
+            by_read.time(read(setup, &key)).await?;
         }
         let cpu = api.cpu()?.saturating_sub(cpu);
         if turns == TURNS {
-            let [poll, buffered, bare, read] = latencies.map(|mut latencies| latencies.percentile_ms(50));
-            ways.poll.push(poll);
-            ways.poll_buffered.push(buffered);
-            ways.bare.push(bare);
-            ways.read.push(read);
-            ways.poll_cpu_us.push(cpu.as_secs_f64() * 1e6 / f64::from(turns));
+            let p50 = latencies.map(|mut latencies| latencies.percentile_ms(50));
+            let cpu_us = cpu.as_secs_f64() * 1e6 / f64::from(turns);
+            rounds.iter_mut().zip(p50.into_iter().chain([cpu_us])).for_each(|(round, value)| round.push(value));
         }
     }
-    Ok(ways.figures())
+    Ok(figures(rounds))
 }
 
-impl Ways {
-    fn figures(self) -> Vec<Figure> {
-        let p50 = |what: &str, rounds| Figure::new(format!("p50 of {what}"), "ms", rounds);
-        let read = p50("GetItem by the SDK alone", self.read);
-        let target = Target::AtMostTimes(TIMES_MAX);
-        vec![
-            p50("a poll through api, streamed", self.poll).target(target).compared_with("GetItem", &read),
-            p50("a poll through api, buffered", self.poll_buffered).target(target).compared_with("GetItem", &read),
-            p50("GetItem through bare", self.bare).compared_with("GetItem", &read),
-            read,
-            Figure::new("processor time per poll (api, streamed)", "us", self.poll_cpu_us),
-        ]
-    }
-}
-
-async fn timed(what: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<Duration> {
-    let begun = Instant::now();
-    what.await?;
-    Ok(begun.elapsed())
+fn figures([poll, buffered, bare, read, cpu_us]: [Vec<f64>; 5]) -> Vec<Figure> {
+    let p50 = |what: &str, rounds| Figure::new(format!("p50 of {what}"), "ms", rounds);
+    let read = p50("GetItem by the SDK alone", read);
+    let target = Target::AtMostTimes(TIMES_MAX);
+    vec![
+        p50("a poll through api, streamed", poll).target(target).compared_with("GetItem", &read),
+        p50("a poll through api, buffered", buffered).target(target).compared_with("GetItem", &read),
+        p50("GetItem through bare", bare).compared_with("GetItem", &read),
+        read,
+        Figure::new("processor time per poll (api, streamed)", "us", cpu_us),
+    ]
 }
 
 async fn invoke(function: &Function, event: &Value) -> anyhow::Result<()> {

@@ -8,8 +8,7 @@ use harness::runtime_host::mapping::Worker;
 
 use super::{Setup, accept};
 use crate::figures::{Figure, Target};
-use crate::ground::Ground;
-use crate::process::endpoint;
+use crate::ground::{Ground, endpoint};
 
 /// How soon the next attempt has to begin, in seconds.
 const SECONDS_MAX: f64 = 15.0;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Setup;
 use crate::figures::{Figure, Target};
 use crate::function::Function;
-use crate::process::endpoint;
+use crate::ground::endpoint;
 
 /// How often each function is started.
 const STARTS: usize = 20;
