@@ -57,11 +57,3 @@ async fn a_cancel_reaches_all_calls_although_both_functions_are_killed_right_aft
     setup.start().kill();
     until("all are cancelled", async || children_in(table, "cancelled").await == (10, 10)).await;
 }
-
-#[tokio::test]
-async fn one_attempt_at_a_time_is_enough_for_a_task_and_those_that_it_calls() {
-    let setup = Setup::with(&["AttemptsPerOwner=1"]);
-    let caller = setup.start().caller();
-    let id = caller.call_task("gather", json!({"calls": 3, "levels": 2})).await;
-    assert_eq!(result_of(&caller, &id, PATIENCE).await, all_of(3));
-}

@@ -3,14 +3,11 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use harness::caller::{Caller, structured};
 use harness::root;
-use harness::runtime_host::front_door::Mode;
 use harness::runtime_host::{Idle, NoAnswer, Sandbox};
 use serde_json::{Value, json};
 
 use super::ground::Resources;
-use super::inside::{messages_in, state_of, until};
 use super::programs::{api, worker};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -93,32 +90,4 @@ async fn a_function_without_its_table_reports_that_and_does_not_start() {
         assert!(error.contains("nothing-here") && error.contains("LONGHAUL_TABLE"), "{error}");
         assert!(error.contains("ResourceNotFoundException"), "{error}");
     }
-}
-
-#[tokio::test]
-async fn a_message_that_cannot_be_read_stays_behind_while_the_rest_of_its_batch_is_worked_on() {
-    let resources = Resources::new().await;
-    let frontend = resources.frontend(Mode::Buffered).await;
-    let caller = Caller::new(frontend.url());
-    let send =
-        |body: &'static str| resources.clients.sqs.send_message().queue_url(&resources.queue_url).message_body(body);
-    let mut ids = Vec::new();
-    for body in ["not a task", "{}"] {
-        ids.push(caller.call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await);
-        send(body).send().await.unwrap();
-    }
-    ids.push(caller.call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await);
-    let mut mapping = resources.mapping(None);
-    mapping.batch = 10;
-    mapping.env.push(("LONGHAUL_CONCURRENCY".to_owned(), "10".to_owned()));
-    let messages = mapping.receive().await;
-    assert_eq!(messages.len(), 5);
-    let sandbox = Sandbox::start(worker(), &mapping.env, Idle::Frozen).await;
-    let answered = mapping.run_batch(&sandbox, &messages).await.unwrap();
-    assert_eq!(answered["batchItemFailures"].as_array().unwrap().len(), 2, "{answered}");
-    for id in &ids {
-        assert_eq!(structured(&caller.get(id).await["result"])["attempts"], 1);
-        assert_eq!(state_of(&resources.clients, &resources.table, id).await.as_deref(), Some("completed"));
-    }
-    until("only those are left", async || messages_in(&resources.clients, &resources.queue_url).await == 2).await;
 }

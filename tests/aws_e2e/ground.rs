@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use harness::caller::Caller;
 use harness::emulator::{create_queues, create_table, fresh_name};
 use harness::gate::Gate;
 use harness::runtime_host::front_door::{HttpFrontend, Mode};
@@ -62,6 +63,14 @@ impl Resources {
             ("LONGHAUL_RESEND_MS", "2000"),
         ];
         settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+    }
+
+    /// With an API function of two sandboxes, and a client of it.
+    pub(crate) async fn with_caller(mode: Mode) -> (Self, HttpFrontend, Caller) {
+        let resources = Self::new().await;
+        let frontend = resources.frontend(mode).await;
+        let caller = Caller::new(frontend.url());
+        (resources, frontend, caller)
     }
 
     /// An API function of two sandboxes, which are frozen between requests, as on Lambda.

@@ -21,20 +21,6 @@ async fn an_http_api_wants_signatures_on_every_path_that_it_has() {
     assert_eq!(status(reqwest::Method::PUT, "/mcp").await, 404);
 }
 
-#[tokio::test]
-async fn an_http_api_serves_the_same_as_a_function_url() {
-    let setup = Setup::with(&["Endpoint=http-api"]);
-    let server = setup.start();
-    let caller = server.caller();
-    assert!(setup.output("TemplateMcpUrl").contains(".execute-api."), "it is the endpoint that was asked for");
-    assert_eq!(caller.call("echo", json!({"text": "hello"})).await["resultType"], "complete");
-    let id = caller.call_task("countdown", json!({"seconds": 0.5, "steps": 5})).await;
-    let done = caller.until(&id, "completed").await;
-    assert_eq!(structured(&done["result"])["attempts"], 1);
-    let health = server.url().replace("/mcp", "/healthz");
-    assert_eq!(reqwest::get(health).await.unwrap().status(), 200);
-}
-
 /// A user's token goes through the gateway's authorizer; the function sees its claims and not the token.
 #[tokio::test]
 async fn an_http_api_verifies_tokens_and_its_users_see_their_own_tasks_only() {
@@ -65,16 +51,4 @@ async fn an_http_api_verifies_tokens_and_its_users_see_their_own_tasks_only() {
         (&document["resource"], &document["authorization_servers"]),
         (&json!(audience), &json!([auth.issuer()]))
     );
-}
-
-/// What AWS CloudFormation and the emulator say before anything is created.
-#[test]
-fn a_way_to_log_in_that_lacks_something_is_not_deployed() {
-    for (parameters, said) in [
-        (&["AuthMode=oauth"][..], "OAuthIssuers"),
-        (&["AuthMode=gateway", "OAuthIssuers=https://issuer.example.com", "OAuthAudiences=x"], "Endpoint=http-api"),
-    ] {
-        let refused = Setup::refused(parameters);
-        assert!(refused.contains(said), "{refused}");
-    }
 }

@@ -52,31 +52,25 @@ async fn call_through_a_kill(operation: &'static str, held: Held) {
     assert_eq!(resources.tasks().await, 1);
 }
 
-#[tokio::test]
-async fn an_api_killed_before_its_record_is_written_leaves_nothing() {
-    call_through_a_kill("TransactWriteItems", Held::BeforeEffect).await;
+/// One test for each moment: the call of AWS that is held when the function is killed, and more that is known of it.
+macro_rules! killed {
+    ($by:ident: $($name:ident($($told:expr),+);)+) => {$(
+        #[tokio::test]
+        async fn $name() {
+            $by($($told),+).await;
+        }
+    )+};
 }
 
-#[tokio::test]
-async fn an_api_killed_between_record_and_message_leaves_a_task_that_a_retry_finds() {
-    call_through_a_kill("SendMessage", Held::BeforeEffect).await;
-}
-
-#[tokio::test]
-async fn an_api_killed_between_message_and_answer_leaves_a_task_that_a_retry_finds() {
-    call_through_a_kill("SendMessage", Held::AfterEffect).await;
-}
-
-/// A task that ended after its worker was killed.
-struct Recovered {
-    task: Value,
-    gate: Gate,
-    resources: Resources,
-    id: String,
+killed! { call_through_a_kill:
+    an_api_killed_before_its_record_is_written_leaves_nothing("TransactWriteItems", Held::BeforeEffect);
+    an_api_killed_between_record_and_message_leaves_a_task_that_a_retry_finds("SendMessage", Held::BeforeEffect);
+    an_api_killed_between_message_and_answer_leaves_a_task_that_a_retry_finds("SendMessage", Held::AfterEffect);
 }
 
 /// Runs a task of three steps whose worker is killed while it calls `operation` with a body that contains `mentions`.
-async fn run_through_a_kill(operation: &'static str, mentions: &'static str, held: Held) -> Recovered {
+/// Each step is recorded once, and the task ends in the attempt of this number.
+async fn run_through_a_kill(operation: &'static str, mentions: &'static str, held: Held, attempts: u64) {
     let (resources, gate) = (Resources::new().await, Gate::open(endpoint()).await);
     let frontend = resources.frontend(Mode::Buffered).await;
     let caller = Caller::new(frontend.url());
@@ -86,70 +80,30 @@ async fn run_through_a_kill(operation: &'static str, mentions: &'static str, hel
     caught.await.expect("the worker makes this call");
     worker.sandbox().await.kill().await;
     let task = caller.until(&id, "completed").await;
-    assert_eq!(resources.steps_of(&id).await, ["step 1", "step 2", "step 3"]);
+    let steps = ["step 1", "step 2", "step 3"];
+    assert_eq!(resources.steps_of(&id).await, steps);
     until("the queue is empty", async || messages_in(&resources.clients, &resources.queue_url).await == 0).await;
-    Recovered { task, gate, resources, id }
+    assert_eq!(structured(&task["result"])["attempts"], attempts);
+    // A call that was held before its effect never took effect, and is not in the list.
+    assert_eq!(steps.map(|step| gate.calls_of("PutItem", &format!("\"{step}\""))), [1, 1, 1]);
+    // What is delivered again finds nothing to do.
+    assert_eq!(state_of(&resources.clients, &resources.table, &id).await.as_deref(), Some("completed"));
 }
 
-impl Recovered {
-    fn attempts(&self) -> Value {
-        structured(&self.task["result"])["attempts"].clone()
-    }
-
-    /// How often a worker recorded that it ran this step.
-    fn ran(&self, step: &str) -> usize {
-        self.gate.calls_of("PutItem", &format!("\"{step}\""))
-    }
-}
-
-#[tokio::test]
-async fn a_worker_killed_before_its_claim_takes_effect_costs_nothing_but_time() {
-    let recovered = run_through_a_kill("UpdateItem", "", Held::BeforeEffect).await;
-    assert_eq!(recovered.attempts(), 1);
-}
-
-#[tokio::test]
-async fn a_worker_killed_after_its_claim_took_effect_is_followed_by_the_next_attempt() {
-    let recovered = run_through_a_kill("UpdateItem", "", Held::AfterEffect).await;
-    assert_eq!(recovered.attempts(), 2);
-}
-
-#[tokio::test]
-async fn a_step_that_was_recorded_is_not_run_again_after_a_kill() {
-    let recovered = run_through_a_kill("PutItem", "\"step 2\"", Held::AfterEffect).await;
-    assert_eq!(recovered.attempts(), 2);
-    assert_eq!(["step 1", "step 2", "step 3"].map(|step| recovered.ran(step)), [1, 1, 1]);
-}
-
-#[tokio::test]
-async fn a_step_that_was_not_recorded_is_run_again_after_a_kill() {
-    let recovered = run_through_a_kill("PutItem", "\"step 2\"", Held::BeforeEffect).await;
-    assert_eq!(recovered.attempts(), 2);
-    // The call that was held never took effect, and is not in the list.
-    assert_eq!(["step 1", "step 2", "step 3"].map(|step| recovered.ran(step)), [1, 1, 1]);
-}
-
-#[tokio::test]
-async fn a_worker_killed_before_its_result_is_written_is_followed_by_the_same_result() {
-    let recovered = run_through_a_kill("UpdateItem", "completed", Held::BeforeEffect).await;
-    assert_eq!(recovered.attempts(), 2);
-    assert_eq!(recovered.ran("step 3"), 1);
-}
-
-#[tokio::test]
-async fn a_worker_killed_after_its_result_is_written_changes_nothing() {
-    let recovered = run_through_a_kill("UpdateItem", "completed", Held::AfterEffect).await;
-    assert_eq!(recovered.attempts(), 1);
-    // Its message was delivered again, and there was nothing to do.
-    let state = state_of(&recovered.resources.clients, &recovered.resources.table, &recovered.id).await;
-    assert_eq!(state.as_deref(), Some("completed"));
+killed! { run_through_a_kill:
+    a_worker_killed_before_its_claim_takes_effect_costs_nothing_but_time("UpdateItem", "", Held::BeforeEffect, 1);
+    a_worker_killed_after_its_claim_took_effect_is_followed_by_the_next_attempt("UpdateItem", "", Held::AfterEffect, 2);
+    a_step_that_was_recorded_is_not_run_again_after_a_kill("PutItem", "\"step 2\"", Held::AfterEffect, 2);
+    a_step_that_was_not_recorded_is_run_again_after_a_kill("PutItem", "\"step 2\"", Held::BeforeEffect, 2);
+    a_worker_killed_before_its_result_is_written_is_followed_by_the_same_result(
+        "UpdateItem", "completed", Held::BeforeEffect, 2
+    );
+    a_worker_killed_after_its_result_is_written_changes_nothing("UpdateItem", "completed", Held::AfterEffect, 1);
 }
 
 #[tokio::test]
 async fn a_worker_that_was_frozen_for_longer_than_its_lease_cannot_write() {
-    let resources = Resources::new().await;
-    let frontend = resources.frontend(Mode::Buffered).await;
-    let caller = Caller::new(frontend.url());
+    let (resources, _frontend, caller) = Resources::with_caller(Mode::Buffered).await;
     let id = caller.call_task("countdown", json!({"seconds": 2, "steps": 4})).await;
     let mapping = resources.mapping(None);
     let messages = mapping.receive().await;
@@ -172,9 +126,7 @@ async fn a_worker_that_was_frozen_for_longer_than_its_lease_cannot_write() {
 
 #[tokio::test]
 async fn a_worker_that_hangs_is_killed_at_its_timeout_and_the_task_continues() {
-    let resources = Resources::new().await;
-    let frontend = resources.frontend(Mode::Buffered).await;
-    let caller = Caller::new(frontend.url());
+    let (resources, _frontend, caller) = Resources::with_caller(Mode::Buffered).await;
     let id = caller.call_task("countdown", json!({"seconds": 2, "steps": 4})).await;
     let mut mapping = resources.mapping(None);
     mapping.timeout = Duration::from_secs(4);
@@ -194,9 +146,7 @@ async fn a_worker_that_hangs_is_killed_at_its_timeout_and_the_task_continues() {
 
 #[tokio::test]
 async fn a_step_that_is_longer_than_the_function_may_run_fails_in_the_end() {
-    let resources = Resources::new().await;
-    let frontend = resources.frontend(Mode::Buffered).await;
-    let caller = Caller::new(frontend.url());
+    let (resources, _frontend, caller) = Resources::with_caller(Mode::Buffered).await;
     let id = caller.call_task("countdown", json!({"seconds": 60, "steps": 1})).await;
     let mut mapping = resources.mapping(None);
     mapping.timeout = Duration::from_secs(3);

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use harness::caller::{Caller, structured};
-use harness::gate::{Call, Gate};
 use harness::runtime_host::Idle;
 use harness::runtime_host::front_door::Mode;
 use harness::runtime_host::mapping::Worker;
@@ -13,48 +12,14 @@ use serde_json::{Value, json};
 
 use super::ground::Resources;
 use super::inside::{messages_in, until};
-use super::process::{endpoint, key_of};
-
-/// How the item of an owner's permits is named in a call.
-const ITS_KEY: &str = r#""sk":{"S":"legs"}"#;
-
-/// The same of the item of an owner's counts, in which the end of one task in four is counted, for all.
-const OF_COUNTS: &str = r#""sk":{"S":"-"}"#;
-
-/// What only writes of heartbeats and progress mention.
-const OF_PROGRESS: &str = "heard_at";
+use super::process::key_of;
 
 const ATTEMPTS_MAX: usize = 2;
 
-fn limited_worker(resources: &Resources, gate: Option<&Gate>, attempts_max: Option<usize>) -> Worker {
-    let mut mapping = resources.mapping(gate);
-    if let Some(attempts_max) = attempts_max {
-        mapping.env.push(("LONGHAUL_OWNER_CONCURRENCY".to_owned(), attempts_max.to_string()));
-    }
+fn limited_worker(resources: &Resources) -> Worker {
+    let mut mapping = resources.mapping(None);
+    mapping.env.push(("LONGHAUL_OWNER_CONCURRENCY".to_owned(), ATTEMPTS_MAX.to_string()));
     Worker::start(mapping, Idle::Frozen)
-}
-
-#[tokio::test]
-async fn an_attempt_costs_two_writes_more_if_attempts_are_limited_and_none_if_they_are_not() {
-    let mut writes = Vec::new();
-    for attempts_max in [None, Some(ATTEMPTS_MAX)] {
-        let (resources, gate) = (Resources::new().await, Gate::open(endpoint()).await);
-        let frontend = resources.frontend(Mode::Buffered).await;
-        let caller = Caller::new(frontend.url());
-        let _worker = limited_worker(&resources, Some(&gate), attempts_max);
-        let id = caller.call_task("countdown", json!({"seconds": 0, "steps": 2})).await;
-        caller.until(&id, "completed").await;
-        // The message is deleted when the permit has been given back.
-        until("the queue is empty", async || messages_in(&resources.clients, &resources.queue_url).await == 0).await;
-        assert_eq!(gate.calls_of("UpdateItem", ITS_KEY), if attempts_max.is_some() { 2 } else { 0 });
-        assert_eq!(gate.calls().iter().filter(|call| call.body.contains(ITS_KEY)).count(), writes.len() * 2);
-        let is_write = |operation: &str| ["UpdateItem", "PutItem"].contains(&operation);
-        // Whether progress is written apart from the end depends on how long the attempt takes.
-        let is_left_out = |body: &str| [OF_PROGRESS, OF_COUNTS].iter().any(|what| body.contains(what));
-        let is_counted = |call: &&Call| is_write(&call.operation) && !is_left_out(&call.body);
-        writes.push(gate.calls().iter().filter(is_counted).count());
-    }
-    assert_eq!(writes[1], writes[0] + 2);
 }
 
 /// The tasks of an owner that run now.
@@ -85,7 +50,7 @@ async fn the_tasks_of_one_owner_take_turns_while_those_of_another_get_through_an
     let anns = resources.frontend(Mode::Buffered).await;
     let bobs = resources.frontend_with(Mode::Buffered, &[("LONGHAUL_AUTH", "iam")]).await;
     let (ann, bob) = (Caller::new(anns.url()), Caller::new(bobs.url()));
-    let workers: Vec<Worker> = (0..4).map(|_| limited_worker(&resources, None, Some(ATTEMPTS_MAX))).collect();
+    let workers: Vec<Worker> = (0..4).map(|_| limited_worker(&resources)).collect();
     let ids = call_tasks(&ann, 6, &json!({"seconds": 3, "steps": 6})).await;
     let watch = async {
         let (mut most, mut seen) = (0, HashSet::new());
@@ -120,20 +85,4 @@ async fn the_tasks_of_one_owner_take_turns_while_those_of_another_get_through_an
     }
     assert!(attempts.iter().all(|attempts| *attempts <= 3), "waiting is no attempt: {attempts:?}");
     assert_eq!(messages_in(&resources.clients, &resources.dead_letter_url).await, 0);
-}
-
-#[tokio::test]
-async fn the_permit_of_a_killed_worker_goes_to_the_next_attempt_of_its_task() {
-    let resources = Resources::new().await;
-    let frontend = resources.frontend(Mode::Buffered).await;
-    let caller = Caller::new(frontend.url());
-    let worker = limited_worker(&resources, None, Some(1));
-    let first = caller.call_task("countdown", json!({"seconds": 3, "steps": 6})).await;
-    caller.until_it(&first, "a step", |task| task["statusMessage"].is_string()).await;
-    let second = caller.call_task("countdown", json!({"seconds": 0, "steps": 1})).await;
-    worker.sandbox().await.kill().await;
-    let done = caller.until(&first, "completed").await;
-    assert_eq!(structured(&done["result"])["attempts"], 2);
-    let done = caller.until(&second, "completed").await;
-    assert_eq!(structured(&done["result"])["attempts"], 1, "it waited, and was not claimed meanwhile");
 }

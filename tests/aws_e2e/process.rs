@@ -76,14 +76,6 @@ impl Setup {
         Self { programs, stack, outputs }
     }
 
-    /// What is said about these parameters, with which nothing can be deployed.
-    pub(crate) fn refused(parameters: &[&str]) -> String {
-        let mut deploy = SHIPPED.deploying();
-        let out = deploy.arg("deploy").arg(fresh_name()).args(parameters).stdin(Stdio::null()).output().unwrap();
-        assert!(!out.status.success(), "{parameters:?} were deployed");
-        String::from_utf8_lossy(&out.stderr).into_owned()
-    }
-
     /// The server. It is already running.
     pub(crate) fn start(&self) -> Deployed<'_> {
         Deployed { setup: self }

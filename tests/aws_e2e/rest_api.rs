@@ -35,17 +35,19 @@ async fn a_rest_api_wants_signatures_on_what_callers_use() {
 }
 
 #[tokio::test]
-async fn a_rest_api_serves_the_same_as_a_function_url() {
-    let setup = Setup::with(&["Endpoint=rest-api"]);
-    let server = setup.start();
-    let caller = server.caller();
-    assert!(setup.output("TemplateMcpUrl").ends_with("/prod/mcp"), "it is the endpoint that was asked for");
-    assert_eq!(caller.call("echo", json!({"text": "hello"})).await["resultType"], "complete");
-    let id = caller.call_task("countdown", json!({"seconds": 0.5, "steps": 5})).await;
-    let done = caller.until(&id, "completed").await;
-    assert_eq!(structured(&done["result"])["attempts"], 1);
-    let health = server.url().replace("/mcp", "/healthz");
-    assert_eq!(reqwest::get(health).await.unwrap().status(), 200);
+async fn other_endpoints_serve_the_same_as_a_function_url() {
+    for (endpoint, part_of_its_url) in [("Endpoint=http-api", ".execute-api."), ("Endpoint=rest-api", "/prod/mcp")] {
+        let setup = Setup::with(&[endpoint]);
+        let server = setup.start();
+        let caller = server.caller();
+        assert!(setup.output("TemplateMcpUrl").contains(part_of_its_url), "it is the endpoint that was asked for");
+        assert_eq!(caller.call("echo", json!({"text": "hello"})).await["resultType"], "complete");
+        let id = caller.call_task("countdown", json!({"seconds": 0.5, "steps": 5})).await;
+        let done = caller.until(&id, "completed").await;
+        assert_eq!(structured(&done["result"])["attempts"], 1);
+        let health = server.url().replace("/mcp", "/healthz");
+        assert_eq!(reqwest::get(health).await.unwrap().status(), 200);
+    }
 }
 
 #[tokio::test]

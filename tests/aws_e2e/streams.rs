@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use harness::caller::{Caller, structured};
 use harness::gate::Gate;
+use harness::runtime_host::Idle;
 use harness::runtime_host::front_door::{HttpFrontend, Mode};
-use harness::runtime_host::{Idle, NoAnswer};
 use serde_json::{Value, json};
 
 use super::ground::Resources;
@@ -49,9 +49,7 @@ impl Frames {
 
 #[tokio::test]
 async fn frames_arrive_one_by_one_while_the_tool_runs() {
-    let resources = Resources::new().await;
-    let frontend = resources.frontend(Mode::Streamed).await;
-    let caller = Caller::new(frontend.url());
+    let (resources, _frontend, caller) = Resources::with_caller(Mode::Streamed).await;
     let id = caller.call_task("countdown", json!({"seconds": 4, "steps": 8})).await;
     let params = json!({"notifications": {"taskIds": [id]}});
     let answer = caller.request("subscriptions/listen", params).send().await.unwrap();
@@ -78,21 +76,6 @@ async fn frames_arrive_one_by_one_while_the_tool_runs() {
 }
 
 #[tokio::test]
-async fn streamed_and_buffered_answers_are_the_same() {
-    let resources = Resources::new().await;
-    let _worker = resources.worker(None);
-    let (streaming, buffering) = (resources.frontend(Mode::Streamed).await, resources.frontend(Mode::Buffered).await);
-    let (streamed, buffered) = (Caller::new(streaming.url()), Caller::new(buffering.url()));
-    let id = streamed.call_task("large_result", json!({"bytes": 3 * 1024 * 1024})).await;
-    let whole = buffered.until(&id, "completed").await;
-    assert_eq!(streamed.get(&id).await["result"], whole["result"]);
-    assert_eq!(
-        streamed.error("tasks/get", json!({"taskId": "nothing"})).await["code"],
-        buffered.error("tasks/get", json!({"taskId": "nothing"})).await["code"]
-    );
-}
-
-#[tokio::test]
 async fn a_result_that_cannot_be_delivered_whole_is_refused_and_can_be_streamed() {
     let resources = Resources::new().await;
     let (streaming, buffering) = (resources.frontend(Mode::Streamed).await, resources.frontend(Mode::Buffered).await);
@@ -108,9 +91,7 @@ async fn a_result_that_cannot_be_delivered_whole_is_refused_and_can_be_streamed(
 
 #[tokio::test]
 async fn a_task_that_one_frozen_instance_accepted_is_found_by_another_one() {
-    let resources = Resources::new().await;
-    let frontend = resources.frontend(Mode::Streamed).await;
-    let caller = Caller::new(frontend.url());
+    let (resources, _frontend, caller) = Resources::with_caller(Mode::Streamed).await;
     // Requests go to the two instances in turn, and each is frozen while it has none.
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -158,9 +139,7 @@ async fn nothing_is_left_to_do_once_an_answer_is_out() {
 
 #[tokio::test]
 async fn a_worker_that_is_frozen_between_batches_runs_the_next_one() {
-    let resources = Resources::new().await;
-    let frontend = resources.frontend(Mode::Buffered).await;
-    let caller = Caller::new(frontend.url());
+    let (resources, _frontend, caller) = Resources::with_caller(Mode::Buffered).await;
     let worker = resources.worker(None);
     for round in 1..4 {
         let id = caller.call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await;
@@ -171,15 +150,4 @@ async fn a_worker_that_is_frozen_between_batches_runs_the_next_one() {
         // Longer than a lease, with nothing to do.
         tokio::time::sleep(Duration::from_millis(2_500)).await;
     }
-}
-
-#[tokio::test]
-async fn an_event_that_cannot_be_read_fails_alone() {
-    let resources = Resources::new().await;
-    let worker = resources.idle_worker(None).await;
-    let answered = worker.invoke(&json!({"Records": "none"}), Duration::from_secs(10)).await.whole().await;
-    let Err(NoAnswer::Failed(error)) = answered else { panic!("that is not a batch: {answered:?}") };
-    assert!(error["errorMessage"].is_string(), "{error}");
-    let empty = worker.invoke(&json!({"Records": []}), Duration::from_secs(10)).await.whole().await.unwrap();
-    assert_eq!(serde_json::from_slice::<Value>(&empty).unwrap(), json!({"batchItemFailures": []}));
 }

@@ -1,7 +1,6 @@
 //! Servers, a console and a browser, each in a process of its own.
 
 use std::io::{BufRead, BufReader, Read, Seek, Write};
-use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use harness::process::Server;
@@ -26,10 +25,15 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn new() -> Self {
-        // Held at the same time, so that they are different ones.
-        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [server, console] = listeners.map(|listener| listener.local_addr().unwrap().port());
+        let [server, console] = [(); 2].map(|()| harness::free_port());
         Self { folder: tempfile::tempdir().unwrap(), server, console }
+    }
+
+    /// With a server that listens.
+    pub(crate) fn started() -> (Self, Server) {
+        let setup = Self::new();
+        let server = setup.start();
+        (setup, server)
     }
 
     /// The shipped server with its diagnostic tools, which has a console of its own.

@@ -1,7 +1,7 @@
 //! A server that lets everyone in: callers who share an owner do not reach each other's tasks by names that they
 //! choose.
 
-use harness::caller::{TASKS, json_of};
+use harness::caller::json_of;
 use harness::process::Server;
 use serde_json::{Value, json};
 
@@ -23,10 +23,6 @@ impl Client {
         assert_eq!(answer.status(), 200);
         client.session = Some(answer.headers()["mcp-session-id"].to_str().unwrap().to_owned());
         client
-    }
-
-    fn without_session(&self) -> Self {
-        Self { http: self.http.clone(), url: self.url.clone(), session: None }
     }
 
     fn request(&self, method: &str, id: u32, params: Value) -> reqwest::RequestBuilder {
@@ -61,48 +57,6 @@ impl Client {
 
 fn anonymous() -> Setup {
     Setup::with(&["--diagnostics", "--auth", "anonymous"])
-}
-
-#[tokio::test]
-async fn sessions_do_not_share_tokens_request_ids_or_keys() {
-    let setup = anonymous();
-    let server = setup.start();
-    let (first, second) = (Client::connect(&server).await, Client::connect(&server).await);
-    let id = first.start("1").await;
-    assert_eq!(second.status("1").await["error"]["code"], -32602, "the token was guessed");
-    assert_ne!(second.start("1").await, id, "nobody takes a token first");
-    let refused = first.without_session().status("1").await;
-    assert!(refused["error"]["message"].as_str().unwrap().contains("send `initialize` first"), "{refused}");
-    // Request id 1 started the operation.
-    for anonymous_caller in [&second, &first.without_session()] {
-        let cancel = anonymous_caller.request("notifications/cancelled", 0, json!({"requestId": 1}));
-        assert_eq!(cancel.send().await.unwrap().status(), 202);
-    }
-    assert_ne!(first.status("1").await["result"]["status"], "canceled");
-    let call = json!({"name": "countdown", "arguments": {"seconds": 60}, "operation": {}});
-    let mut ids = Vec::new();
-    for client in [&first, &second, &first] {
-        let request = client.request("tools/call", 2, call.clone()).header("idempotency-key", "k");
-        let answer = json_of(&request.send().await.unwrap().text().await.unwrap());
-        ids.push(answer["result"]["operation"]["token"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned());
-    }
-    assert_eq!(ids[0], ids[2]);
-    assert_ne!(ids[0], ids[1]);
-    first.request("notifications/cancelled", 0, json!({"requestId": 1})).send().await.unwrap();
-    assert_eq!(first.status("1").await["result"]["status"], "canceled");
-}
-
-#[tokio::test]
-async fn a_revision_without_sessions_has_no_idempotency_keys_there() {
-    let setup = anonymous();
-    let server = setup.start();
-    let caller = server.caller().declaring(json!({"extensions": {TASKS: {}}}));
-    let params = json!({"name": "countdown", "arguments": {"seconds": 0}});
-    let keyed = caller.request("tools/call", params.clone()).header("idempotency-key", "k");
-    let refused = json_of(&keyed.send().await.unwrap().text().await.unwrap());
-    assert_eq!(refused["error"]["code"], -32600, "{refused}");
-    assert!(refused["error"]["message"].as_str().unwrap().contains("call without it"), "{refused}");
-    assert_eq!(caller.result("tools/call", params).await["resultType"], "task");
 }
 
 #[tokio::test]

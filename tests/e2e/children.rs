@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use harness::caller::Caller;
 use harness::gathered::{all_of, result_of};
-use harness::process::Server;
 use serde_json::{Value, json};
 
 use super::process::Setup;
@@ -54,7 +53,8 @@ async fn until_so_many(caller: &Caller, tool: &str, status: &str, wanted: usize)
 
 /// Calls `gather`, and kills the server again and again in the middle of that: while children are made, and when some
 /// have ended.
-async fn survives_kills(setup: &Setup, calls: usize) -> (Server, String) {
+async fn survives_kills(calls: usize) {
+    let setup = setup();
     let mut server = setup.start();
     let id = server.caller().call_task("gather", json!({"calls": calls})).await;
     for quarter in 0..4 {
@@ -66,66 +66,17 @@ async fn survives_kills(setup: &Setup, calls: usize) -> (Server, String) {
     assert_eq!(result_of(&caller, &id, PATIENCE).await, all_of(calls));
     assert_eq!(count(&caller, "countdown", "completed").await, calls);
     assert_eq!(tasks(&caller, "countdown").await.len(), calls, "each call is made once");
-    (server, id)
 }
 
 #[tokio::test]
 async fn calls_of_other_tools_survive_kills_and_are_made_once() {
-    survives_kills(&setup(), CALLS).await;
+    survives_kills(CALLS).await;
 }
 
 #[tokio::test]
 #[ignore = "takes minutes on a busy machine: `make nightly` runs it"]
 async fn a_thousand_calls_survive_kills_and_are_made_once() {
-    survives_kills(&setup(), 1_000).await;
-}
-
-#[tokio::test]
-async fn calls_that_just_fit_the_owners_limit_survive_kills() {
-    // One more for the task that calls: a call that is made again after a kill is no second task.
-    let mut setup = setup();
-    setup.add(&["--open-tasks-max", "61"]);
-    survives_kills(&setup, 60).await;
-}
-
-#[tokio::test]
-async fn calls_beyond_the_owners_limit_are_made_when_others_have_ended() {
-    let mut setup = setup();
-    setup.add(&["--open-tasks-max", "11"]);
-    survives_kills(&setup, 30).await;
-}
-
-#[tokio::test]
-async fn a_call_for_which_there_is_never_room_says_so() {
-    let mut setup = setup();
-    setup.add(&["--open-tasks-max", "1"]);
-    let server = setup.start();
-    let caller = server.caller();
-    let id = caller.call_task("gather", json!({"calls": 2})).await;
-    let why = "you have 1 unfinished tasks, which is the limit; wait for some to end, or cancel them";
-    assert_eq!(result_of(&caller, &id, PATIENCE).await, json!({"steps": [0, 0], "error": why}));
-}
-
-#[tokio::test]
-async fn one_attempt_at_a_time_is_enough_for_a_task_and_those_that_it_calls() {
-    let mut setup = setup();
-    setup.add(&["--concurrency", "1", "--owner-concurrency", "1"]);
-    let server = setup.start();
-    let caller = server.caller();
-    let id = caller.call_task("gather", json!({"calls": 5, "levels": 3})).await;
-    assert_eq!(result_of(&caller, &id, PATIENCE).await, all_of(5));
-}
-
-#[tokio::test]
-async fn tasks_call_each_other_eight_deep_and_the_next_one_says_so() {
-    let setup = setup();
-    let server = setup.start();
-    let caller = server.caller();
-    let deep = caller.call_task("gather", json!({"calls": 1, "levels": 7})).await;
-    assert_eq!(result_of(&caller, &deep, PATIENCE).await, all_of(1));
-    let too_deep = caller.call_task("gather", json!({"calls": 1, "levels": 8})).await;
-    let answer = result_of(&caller, &too_deep, PATIENCE).await;
-    assert!(answer["error"].as_str().unwrap().contains("at most 8 deep"), "{answer}");
+    survives_kills(1_000).await;
 }
 
 #[tokio::test]
@@ -142,18 +93,4 @@ async fn a_cancel_reaches_all_calls_although_the_server_is_killed_right_after_it
     until_so_many(&caller, "countdown", "cancelled", 20).await;
     until_so_many(&caller, "gather", "cancelled", 2).await;
     assert_eq!(caller.get(&id).await["status"], "cancelled");
-}
-
-#[tokio::test]
-async fn the_cancel_of_a_called_task_is_an_error_that_the_caller_can_handle() {
-    let setup = setup();
-    let server = setup.start();
-    let caller = server.caller();
-    let id = caller.call_task("gather", json!({"calls": 2, "seconds": 3_600})).await;
-    until_so_many(&caller, "countdown", "working", 2).await;
-    for task in tasks(&caller, "countdown").await {
-        caller.result("tasks/cancel", json!({"taskId": task["taskId"]})).await;
-    }
-    let answer = result_of(&caller, &id, PATIENCE).await;
-    assert_eq!(answer, json!({"steps": [0, 0], "error": "the call `call 0` was cancelled"}));
 }

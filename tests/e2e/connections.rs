@@ -80,42 +80,20 @@ fn many_descriptors() {
     setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit }).unwrap();
 }
 
-async fn a_client_is_served_beside(opening: &str) {
+#[tokio::test]
+async fn a_client_is_served_beside_700_connections_that_are_held() {
     many_descriptors();
-    let setup = Setup::with(&["--diagnostics"]).descriptors(DESCRIPTORS);
-    let server = setup.start();
-    let earlier = server.caller();
-    assert_eq!(earlier.call("echo", json!({"text": "before"})).await["resultType"], "complete");
-    let held: Vec<_> = (0..HELD).map(|_| holding(&server, opening)).collect();
-    is_served(&server).await;
-    assert_eq!(earlier.call("echo", json!({"text": "after"})).await["resultType"], "complete");
-    assert!(server.terminate().success(), "held connections do not keep the server from an orderly stop");
-    drop(held);
-}
-
-#[tokio::test]
-async fn a_client_is_served_beside_700_silent_connections() {
-    a_client_is_served_beside(SILENT).await;
-}
-
-#[tokio::test]
-async fn a_client_is_served_beside_700_halves_of_an_http_2_preface() {
-    a_client_is_served_beside(HALF_PREFACE).await;
-}
-
-#[tokio::test]
-async fn a_client_is_served_beside_700_halves_of_a_head() {
-    a_client_is_served_beside(HALF_HEAD).await;
-}
-
-#[tokio::test]
-async fn a_client_is_served_beside_700_heads_without_their_body() {
-    a_client_is_served_beside(HEAD).await;
-}
-
-#[tokio::test]
-async fn a_client_is_served_beside_700_unfinished_chunks() {
-    a_client_is_served_beside(CHUNKS).await;
+    for opening in [SILENT, HALF_PREFACE, HALF_HEAD, HEAD, CHUNKS] {
+        let setup = Setup::with(&["--diagnostics"]).descriptors(DESCRIPTORS);
+        let server = setup.start();
+        let earlier = server.caller();
+        assert_eq!(earlier.call("echo", json!({"text": "before"})).await["resultType"], "complete");
+        let held: Vec<_> = (0..HELD).map(|_| holding(&server, opening)).collect();
+        is_served(&server).await;
+        assert_eq!(earlier.call("echo", json!({"text": "after"})).await["resultType"], "complete");
+        assert!(server.terminate().success(), "an orderly stop beside {opening:?}");
+        drop(held);
+    }
 }
 
 #[tokio::test]

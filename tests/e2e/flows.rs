@@ -1,6 +1,6 @@
 //! What a client does with a task, in raw requests.
 
-use harness::caller::{TASKS, structured};
+use harness::caller::structured;
 use serde_json::json;
 
 use super::process::Setup;
@@ -97,50 +97,6 @@ async fn a_large_result_comes_back_whole() {
     let id = caller.call_task("large_result", json!({"bytes": bytes})).await;
     let done = caller.until(&id, "completed").await;
     assert!(done["result"].to_string().len() >= bytes);
-}
-
-#[tokio::test]
-async fn a_retry_of_the_same_call_is_the_same_task() {
-    let setup = Setup::new();
-    let server = setup.start();
-    let caller = server.caller();
-    let call = |steps: u32, key: &str| {
-        let params = json!({"name": "countdown", "arguments": {"seconds": 0, "steps": steps}});
-        let request = caller.request("tools/call", params).header("idempotency-key", key.to_owned());
-        async move {
-            serde_json::from_str::<serde_json::Value>(&request.send().await.unwrap().text().await.unwrap()).unwrap()
-        }
-    };
-    let first = call(3, "k1").await;
-    if Setup::KEYS.is_empty() {
-        // Nobody identifies the callers here, so another one may have chosen this key.
-        assert_eq!(first["error"]["code"], -32600, "{first}");
-        assert!(first["error"]["message"].as_str().unwrap().contains("call without it"), "{first}");
-        return;
-    }
-    let id = &first["result"]["taskId"];
-    assert!(id.is_string(), "{first}");
-    assert_eq!(&call(3, "k1").await["result"]["taskId"], id);
-    assert_ne!(&call(3, "k2").await["result"]["taskId"], id);
-    assert_eq!(call(4, "k1").await["error"]["code"], -32602);
-    let in_meta = json!({"name": "countdown", "arguments": {"steps": 3, "seconds": 0},
-                         "_meta": {"dev.longhaul/idempotencyKey": "k1"}});
-    assert_eq!(&caller.result("tools/call", in_meta).await["taskId"], id);
-}
-
-#[tokio::test]
-async fn unknown_tasks_and_undeclared_clients_are_refused() {
-    let setup = Setup::new();
-    let server = setup.start();
-    let caller = server.caller();
-    let plain = caller.declaring(json!({}));
-    for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
-        let params = json!({"taskId": UNKNOWN, "inputResponses": {}});
-        assert_eq!(caller.error(method, params.clone()).await["code"], -32602, "{method}");
-        let error = plain.error(method, params).await;
-        assert_eq!(error["code"], -32021, "{method}");
-        assert!(error["data"]["requiredCapabilities"]["extensions"][TASKS].is_object(), "{method}: {error}");
-    }
 }
 
 #[tokio::test]

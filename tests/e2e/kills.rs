@@ -1,6 +1,5 @@
 //! SIGKILL at any moment loses nothing.
 
-use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -12,8 +11,7 @@ use super::process::Setup;
 
 #[tokio::test]
 async fn an_accepted_call_survives_a_kill_right_after_its_answer() {
-    let setup = Setup::new();
-    let server = setup.start();
+    let (setup, server) = Setup::started();
     let id = server.caller().call_task("countdown", json!({"seconds": 0.4, "steps": 4})).await;
     server.kill();
     let again = setup.start();
@@ -23,8 +21,7 @@ async fn an_accepted_call_survives_a_kill_right_after_its_answer() {
 
 #[tokio::test]
 async fn finished_results_and_open_questions_survive_a_kill() {
-    let setup = Setup::new();
-    let server = setup.start();
+    let (setup, server) = Setup::started();
     let caller = server.caller();
     let finished = caller.call_task("large_result", json!({"bytes": 100_000})).await;
     let asking = caller.call_task("ask", json!({"questions": ["still there?"]})).await;
@@ -38,26 +35,6 @@ async fn finished_results_and_open_questions_survive_a_kill() {
     let key = asks.as_object().unwrap().keys().next().unwrap();
     caller.accept(&asking, key, json!({"answer": "yes"})).await;
     caller.until(&asking, "completed").await;
-}
-
-#[tokio::test]
-async fn many_tasks_survive_many_kills() {
-    let setup = Setup::new();
-    let mut ids = Vec::new();
-    for round in 0..4_u64 {
-        let server = setup.start();
-        let caller = server.caller();
-        for _ in 0..5 {
-            ids.push(caller.call_task("countdown", json!({"seconds": 1, "steps": 20})).await);
-        }
-        tokio::time::sleep(Duration::from_millis(100 + 350 * round)).await;
-        server.kill();
-    }
-    let server = setup.start();
-    for id in ids {
-        let done = server.caller().until(&id, "completed").await;
-        assert_eq!(structured(&done["result"])["steps"], 20);
-    }
 }
 
 /// How long a server takes that does not wait for leases, with much to spare; less than one lease of
@@ -123,81 +100,24 @@ async fn a_process_killed_while_it_cleans_up_cleans_up_again_when_it_is_started_
     tokio::time::timeout(WITHOUT_A_LEASE, test).await.expect("nothing was cleaned up");
 }
 
-/// Calls a tool that kills its process until no retries are left, and returns the server that says so.
-async fn fails_after_its_retries(setup: &Setup) -> Server {
-    let server = setup.start();
-    // Later than the answer to this call, which the death of the server would cut off.
-    let id = server.caller().call_task("fail", json!({"how": "exit", "after_s": 1})).await;
-    server.wait();
-    for _ in 0..2 {
-        setup.command().stdout(Stdio::null()).stderr(Stdio::null()).status().expect("the local binary starts");
-    }
-    let server = setup.start();
-    let failed = server.caller().until(&id, "failed").await;
-    assert!(failed["statusMessage"].as_str().unwrap().contains("3 failures in a row"), "{failed}");
-    server
-}
-
-#[tokio::test]
-async fn a_tool_that_kills_its_process_fails_after_its_retries_without_waiting_for_leases() {
-    let test = async {
-        fails_after_its_retries(&with_long_leases()).await;
-    };
-    tokio::time::timeout(WITHOUT_A_LEASE, test).await.expect("a restarted server waited for a lease");
-}
-
 #[tokio::test]
 async fn a_tool_that_kills_its_process_fails_when_no_retries_are_left() {
-    let server = fails_after_its_retries(&Setup::new()).await;
-    // The server is alive and serves other calls.
-    assert_eq!(server.caller().call("echo", json!({"text": "hi"})).await["resultType"], "complete");
-}
-
-/// Columns of the file that is profiled.
-const HEADER: &str = "id,name,amount,day,flag\n";
-
-fn write_csv(path: &std::path::Path, bytes_min: u64) -> u64 {
-    let mut file = std::io::BufWriter::new(std::fs::File::create(path).unwrap());
-    file.write_all(HEADER.as_bytes()).unwrap();
-    let (mut written, mut rows) = (HEADER.len() as u64, 0_u64);
-    while written < bytes_min {
-        let row = format!(
-            "{rows},name-{},{}.{:02},2026-01-{:02},{}\n",
-            rows % 977,
-            rows * 31 % 100_003,
-            rows % 100,
-            rows % 28 + 1,
-            rows % 2 == 0
-        );
-        file.write_all(row.as_bytes()).unwrap();
-        written += row.len() as u64;
-        rows += 1;
-    }
-    rows
-}
-
-#[tokio::test]
-async fn a_killed_profile_of_a_large_file_continues_where_it_was() {
-    let setup = Setup::new();
-    let rows = write_csv(&setup.folder().join("big.csv"), 40_000_000);
-    let server = setup.start();
-    let arguments = json!({"path": "big.csv"});
-    let id = server.caller().call_task("profile_dataset", arguments.clone()).await;
-    let mid = server.caller().until_it(&id, "some progress", |task| done_of(task) > 0.0).await;
-    server.kill();
-    let again = setup.start();
-    let caller = again.caller();
-    // What was recorded is not done again: progress never starts over.
-    let resumed = caller.get(&id).await;
-    assert!(done_of(&resumed) >= done_of(&mid), "{resumed}");
-    let done = caller.until(&id, "completed").await;
-    let report = structured(&done["result"]);
-    assert_eq!(report["rows"], rows, "{report}");
-
-    // The same as a run without a kill.
-    let uninterrupted = caller.call_task("profile_dataset", arguments).await;
-    let expected = structured(&caller.until(&uninterrupted, "completed").await["result"]);
-    assert_eq!(report["columns"], expected["columns"]);
+    let test = async {
+        let setup = with_long_leases();
+        let server = setup.start();
+        // Later than the answer to this call, which the death of the server would cut off.
+        let id = server.caller().call_task("fail", json!({"how": "exit", "after_s": 1})).await;
+        server.wait();
+        for _ in 0..2 {
+            setup.command().stdout(Stdio::null()).stderr(Stdio::null()).status().expect("the local binary starts");
+        }
+        let server = setup.start();
+        let failed = server.caller().until(&id, "failed").await;
+        assert!(failed["statusMessage"].as_str().unwrap().contains("3 failures in a row"), "{failed}");
+        // The server is alive and serves other calls.
+        assert_eq!(server.caller().call("echo", json!({"text": "hi"})).await["resultType"], "complete");
+    };
+    tokio::time::timeout(WITHOUT_A_LEASE, test).await.expect("a restarted server waited for a lease");
 }
 
 fn done_of(task: &Value) -> f64 {

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use futures::future::join_all;
-use harness::caller::{Caller, json_of, structured};
+use harness::caller::{Caller, json_of};
 use harness::process::Server;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -120,25 +120,6 @@ async fn the_largest_trees_that_are_accepted_wait_for_one_another() {
     println!("accepted: {peak} MiB");
     // The allocator keeps what each thread has freed, so this is more than the budgets.
     assert!(peak < PEAK_MIB_MAX * 5 / 4, "{peak} MiB");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn legitimate_large_arguments_are_accepted() {
-    let setup = setup();
-    let server = setup.start();
-    let caller = server.caller();
-    let text = "x".repeat(4_000_000);
-    let echoed = caller.call("echo", json!({"text": text})).await;
-    assert_eq!(structured(&echoed)["text"].as_str().map_or(4_000_000, str::len), 4_000_000);
-    let (status, _, answer) = at_once(vec![call(&caller, "echo", "_meta", &list("1.25", 100_000))]).await.remove(0);
-    assert_eq!((status.as_u16(), answer.get("error")), (200, None), "{answer}");
-    let csv: String = (0..60_000).fold("id,name\n".to_owned(), |csv, row| csv + &format!("{row},\"name {row}\"\n"));
-    assert!(csv.len() > 1_000_000);
-    let ids = join_all((0..16).map(|_| caller.call_task("profile_dataset", json!({"text": csv})))).await;
-    for id in ids {
-        caller.until_it(&id, "an end", |task| task["status"] == "completed" || task["status"] == "failed").await;
-    }
-    println!("legitimate: {} MiB", peak_mib(&server));
 }
 
 /// The head of a large request, and half its body.

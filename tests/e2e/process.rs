@@ -73,6 +73,13 @@ impl Setup {
         command
     }
 
+    /// A usual server that listens.
+    pub(crate) fn started() -> (Self, Server) {
+        let setup = Self::new();
+        let server = setup.start();
+        (setup, server)
+    }
+
     /// Starts the server and waits until it listens.
     pub(crate) fn start(&self) -> Server {
         Server::start(&mut self.command(), Some(&self.folder().join("log")))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use harness::receiver::{Hook, Receiver, Reply};
+use harness::receiver::{Hook, Receiver};
 use serde_json::{Value, json};
 
 use super::process::Setup;
@@ -53,22 +53,6 @@ async fn each_end_and_each_question_is_told_once_and_signed() {
         assert!(!hook.body.contains("secret"), "thin: {}", hook.body);
         assert_eq!(hook.headers["content-type"], "application/json");
     }
-}
-
-#[tokio::test]
-async fn what_a_receiver_answers_decides_what_comes_next() {
-    let refuses = Receiver::new(|before, _| Reply::Status(if before == 0 { 500 } else { 200 }, ""));
-    let gone = Receiver::new(|_, _| Reply::Status(410, ""));
-    let setup = setup(&[endpoint("refuses", &refuses), endpoint("gone", &gone)]);
-    let server = setup.start();
-    let caller = server.caller();
-    caller.call_task("countdown", json!({"seconds": 0.01, "steps": 1})).await;
-    refuses.until("another try", |hooks| hooks.len() == 2).await;
-    server.kill();
-    let server = setup.start();
-    server.caller().call_task("countdown", json!({"seconds": 0.01, "steps": 1})).await;
-    refuses.until("the second end", |hooks| hooks.len() == 3).await;
-    assert_eq!(gone.hooks().len(), 1, "switched off, also after a restart");
 }
 
 #[tokio::test]

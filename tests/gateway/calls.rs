@@ -6,8 +6,7 @@ use super::process::{Setup, ended, why, words};
 
 #[tokio::test]
 async fn noise_between_messages_is_ignored() {
-    let setup = Setup::fixture(&["--noise"]);
-    let gateway = setup.start();
+    let (_setup, gateway) = Setup::fixture(&["--noise"]).running();
     assert_eq!(words(&gateway.ended("count", json!({})).await), "done: 1");
 }
 
@@ -19,8 +18,7 @@ async fn of_two_answers_the_first_one_counts_and_answers_to_nobody_are_ignored()
 
 #[tokio::test]
 async fn a_line_that_is_too_long_ends_the_call() {
-    let setup = Setup::fixture(&[]);
-    let gateway = setup.start();
+    let (setup, gateway) = Setup::fixture(&[]).running();
     let why = why(&gateway.ended("huge", json!({})).await);
     assert!(why.contains("more than 16 MiB"), "{why}");
     setup.until_all_have_ended().await;
@@ -28,16 +26,8 @@ async fn a_line_that_is_too_long_ends_the_call() {
 }
 
 #[tokio::test]
-async fn a_result_that_cannot_be_kept_fails_its_task() {
-    let setup = Setup::fixture(&[]);
-    let why = why(&setup.start().ended("large", json!({})).await);
-    assert!(why.contains("at most 4718592 can be stored"), "{why}");
-}
-
-#[tokio::test]
 async fn an_answer_that_is_an_error_is_no_crash() {
-    let setup = Setup::fixture(&[]);
-    let gateway = setup.start();
+    let (setup, gateway) = Setup::fixture(&[]).running();
     let refused = gateway.ended("refuse", json!({})).await;
     assert_eq!(refused["error"], json!({"code": -32050, "message": "no", "data": {"why": "because"}}), "{refused}");
     let failed = gateway.ended("fail", json!({})).await;
@@ -47,8 +37,7 @@ async fn an_answer_that_is_an_error_is_no_crash() {
 
 #[tokio::test]
 async fn a_call_that_killed_its_server_is_made_again_only_if_it_may_be() {
-    let setup = Setup::fixture(&[]);
-    let gateway = setup.start();
+    let (setup, gateway) = Setup::fixture(&[]).running();
     let why = why(&gateway.ended("die", json!({})).await);
     assert!(why.starts_with("the call may have been carried out; it was not repeated"), "{why}");
     assert!(why.ends_with("about to die"), "{why}");
@@ -106,8 +95,7 @@ async fn calls_of_a_tool_wait_for_each_other_where_their_number_is_limited() {
         let longhaul = json!({"servers": {"only": {"tools": {"slow": {"concurrency": 1}}}}});
         json!({"mcpServers": {"only": setup.fixture_entry(&[])}, "longhaul": longhaul})
     });
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (_gateway, caller) = setup.started();
     let first = caller.call_task("slow", json!({})).await;
     let second = caller.call_task("slow", json!({})).await;
     // Each says how many calls there were when it was done.

@@ -6,8 +6,7 @@ use super::process::{Setup, words};
 
 #[tokio::test]
 async fn a_server_ends_with_its_call() {
-    let setup = Setup::fixture(&[]);
-    let gateway = setup.start();
+    let (setup, gateway) = Setup::fixture(&[]).running();
     gateway.ended("count", json!({})).await;
     setup.until_all_have_ended().await;
 }
@@ -15,8 +14,7 @@ async fn a_server_ends_with_its_call() {
 /// Otherwise servers write about a broken pipe to standard error, and so into the gateway's log.
 #[tokio::test]
 async fn what_a_server_says_at_its_end_is_read() {
-    let setup = Setup::fixture(&["--last-words"]);
-    let gateway = setup.start();
+    let (setup, gateway) = Setup::fixture(&["--last-words"]).running();
     gateway.ended("count", json!({})).await;
     setup.until_all_have_ended().await;
     let ends = std::fs::read_to_string(setup.path("ends")).unwrap();
@@ -26,16 +24,14 @@ async fn what_a_server_says_at_its_end_is_read() {
 
 #[tokio::test]
 async fn a_server_that_ignores_its_end_is_killed() {
-    let setup = Setup::fixture(&["--stubborn"]);
-    let gateway = setup.start();
+    let (setup, gateway) = Setup::fixture(&["--stubborn"]).running();
     gateway.ended("count", json!({})).await;
     setup.until_all_have_ended().await;
 }
 
 #[tokio::test]
 async fn what_a_server_has_started_ends_with_it() {
-    let setup = Setup::fixture(&[]);
-    let gateway = setup.start();
+    let (setup, gateway) = Setup::fixture(&[]).running();
     assert_eq!(words(&gateway.ended("forked", json!({})).await), "done: 1");
     setup.until_all_have_ended().await;
 }
@@ -43,9 +39,7 @@ async fn what_a_server_has_started_ends_with_it() {
 #[tokio::test]
 async fn a_cancelled_call_ends_its_server() {
     for modes in [&[][..], &["--stubborn"]] {
-        let setup = Setup::fixture(modes);
-        let gateway = setup.start();
-        let caller = gateway.caller();
+        let (setup, _gateway, caller) = Setup::fixture(modes).begun();
         let id = caller.call_task("never", json!({})).await;
         setup.until_called(1).await;
         caller.result("tasks/cancel", json!({"taskId": id})).await;
@@ -56,8 +50,7 @@ async fn a_cancelled_call_ends_its_server() {
 
 #[tokio::test]
 async fn a_gateway_that_is_asked_to_stop_leaves_no_server() {
-    let setup = Setup::fixture(&["--stubborn"]);
-    let gateway = setup.start();
+    let (setup, gateway) = Setup::fixture(&["--stubborn"]).running();
     gateway.caller().call_task("never", json!({})).await;
     setup.until_called(1).await;
     gateway.terminate();
@@ -66,9 +59,7 @@ async fn a_gateway_that_is_asked_to_stop_leaves_no_server() {
 
 #[tokio::test]
 async fn a_gateway_that_is_killed_leaves_no_server() {
-    let setup = Setup::fixture(&[]);
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (setup, gateway, caller) = Setup::fixture(&[]).begun();
     for _ in 0..3 {
         caller.call_task("slow", json!({})).await;
     }

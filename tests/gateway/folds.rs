@@ -53,9 +53,7 @@ fn times(setup: &Setup, tool: &str) -> usize {
 
 #[tokio::test]
 async fn clients_see_one_tool_instead_of_the_ones_that_it_is_made_of() {
-    let setup = in_front(json!([scan()]));
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (setup, _gateway, caller) = in_front(json!([scan()])).begun();
     let list = caller.result("tools/list", json!({})).await;
     let tools = list["tools"].as_array().unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
@@ -82,9 +80,7 @@ async fn a_job_is_started_once_and_looked_at_until_it_is_done() {
 
 #[tokio::test]
 async fn a_job_says_how_far_it_is() {
-    let setup = in_front(json!([scan()]));
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (_setup, _gateway, caller) = in_front(json!([scan()])).begun();
     let id = caller.call_task("scan", json!({"parts": 7})).await;
     let seen =
         |task: &Value| task["statusMessage"].as_str().is_some_and(|words| words.ends_with("/7 looking at ports"));
@@ -94,8 +90,7 @@ async fn a_job_says_how_far_it_is() {
 
 #[tokio::test]
 async fn a_job_may_have_its_result_elsewhere() {
-    let setup = in_front(json!([with(json!({"result": "get_report"}))]));
-    let gateway = setup.start();
+    let (_setup, gateway) = in_front(json!([with(json!({"result": "get_report"}))])).running();
     assert_eq!(words(&gateway.ended("scan", json!({"parts": 1})).await), "\"the report of scan-0\"");
     gateway.caller().error("tools/call", json!({"name": "get_report", "arguments": {}})).await;
 }
@@ -145,34 +140,10 @@ async fn a_job_goes_on_after_kills_of_the_gateway() {
 }
 
 #[tokio::test]
-async fn kills_at_many_moments_start_no_job_twice() {
-    let setup = in_front(json!([scan()]));
-    let mut ids = Vec::new();
-    for round in 0..6_u64 {
-        let gateway = setup.start();
-        ids.push(gateway.caller().call_task("scan", json!({"parts": 2})).await);
-        tokio::time::sleep(std::time::Duration::from_millis(60 * round)).await;
-        gateway.kill();
-    }
-    let gateway = setup.start();
-    let mut completed = 0;
-    for id in &ids {
-        let task = ended(&gateway.caller(), id).await;
-        match task["status"].as_str().unwrap() {
-            "completed" => completed += 1,
-            _ => assert!(why(&task).contains("it was not repeated"), "{task}"),
-        }
-    }
-    let started = times(&setup, "start_scan");
-    assert!((completed..=ids.len()).contains(&started), "{completed} of {} completed, {started} started", ids.len());
-}
-
-#[tokio::test]
 async fn a_server_that_is_away_for_a_while_is_looked_at_again() {
     let (setup, server) = over_http();
     std::fs::write(setup.path("hold"), "").unwrap();
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (gateway, caller) = setup.started();
     let id = caller.call_task("scan", json!({"parts": 2})).await;
     until("a look", || times(&setup, "get_scan") >= 1).await;
     let port = server.port();
@@ -218,9 +189,8 @@ fn status_of_the_job(setup: &Setup) -> Value {
 
 #[tokio::test]
 async fn a_job_whose_task_is_cancelled_or_times_out_is_stopped() {
-    let setup = with_little_time(json!([with(json!({"name": "never"})), with(json!({"start": "start_scan_again"}))]));
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (setup, gateway, caller) =
+        with_little_time(json!([with(json!({"name": "never"})), with(json!({"start": "start_scan_again"}))])).begun();
     assert!(why(&gateway.ended("never", json!({"how": "never"})).await).contains("did not end within"));
     until("the job's stop", || status_of_the_job(&setup) == "stopped").await;
     let looks = times(&setup, "get_scan");

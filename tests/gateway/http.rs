@@ -132,9 +132,7 @@ async fn a_server_that_hangs_is_left_when_the_time_of_the_call_is_over() {
 async fn a_gateway_may_stand_in_front_of_another_one() {
     let behind = Setup::fixture(&[]);
     let inner = behind.start();
-    let setup = Setup::config(|_| json!({"mcpServers": {"inner": {"url": inner.url()}}}));
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (_setup, gateway, caller) = Setup::config(|_| json!({"mcpServers": {"inner": {"url": inner.url()}}})).begun();
     assert_eq!(words(&gateway.ended("count", json!({})).await), "done: 1");
     let id = caller.call_task("ask_read_only", json!({})).await;
     let asked = caller.until(&id, "input_required").await;

@@ -36,8 +36,7 @@ async fn until_logged(gateway: &Gateway, what: &str) {
 
 /// A server in these modes gets a tool by a call of this one.
 async fn a_tool_that_comes_later_is_served(modes: &[&str], change: &str) {
-    let setup = changing(modes);
-    let gateway = setup.start();
+    let (_setup, gateway) = changing(modes).running();
     assert!(!has_tool(&gateway, "more").await);
     gateway.ended(change, json!({})).await;
     until_it_has(&gateway, "more").await;

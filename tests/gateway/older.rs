@@ -75,8 +75,7 @@ fn first_messages(setup: &Setup) -> Vec<String> {
 #[tokio::test]
 async fn a_server_of_both_eras_is_called_in_that_of_the_caller_if_the_call_may_be_repeated() {
     for (repeat, first) in [("always", "initialize"), ("never", "server/discover")] {
-        let setup = in_front_of(&["--both"], repeat);
-        let gateway = setup.start();
+        let (setup, gateway) = in_front_of(&["--both"], repeat).running();
         assert_eq!(Older::begin(&gateway).await.call("count").await["content"][0]["text"], "done: 1");
         gateway.caller().call("count", json!({})).await;
         assert_eq!(first_messages(&setup), ["server/discover", first, "server/discover"], "{repeat}");
@@ -85,8 +84,7 @@ async fn a_server_of_both_eras_is_called_in_that_of_the_caller_if_the_call_may_b
 
 #[tokio::test]
 async fn a_server_of_the_newer_era_only_is_asked_once_whether_it_speaks_the_older_one() {
-    let setup = in_front_of(&[], "always");
-    let gateway = setup.start();
+    let (setup, gateway) = in_front_of(&[], "always").running();
     for answer in ["done: 1", "done: 2"] {
         assert_eq!(Older::begin(&gateway).await.call("count").await["content"][0]["text"], answer);
     }
@@ -102,8 +100,7 @@ fn logged(messages: &[Value]) -> Vec<&str> {
 
 #[tokio::test]
 async fn what_a_server_logs_reaches_a_caller_who_waits_from_its_level_on() {
-    let setup = Setup::fixture(&[]);
-    let gateway = setup.start();
+    let (_setup, gateway) = Setup::fixture(&[]).running();
     let log = json!({"name": "log_read_only", "arguments": {}});
     let older = Older::begin(&gateway).await;
     assert_eq!(logged(&older.messages("tools/call", &log).await), ["for everybody", "for a careful one"]);

@@ -8,8 +8,7 @@ use super::process::{Setup, ended, words};
 
 #[tokio::test]
 async fn tools_are_listed_as_their_server_lists_them() {
-    let setup = Setup::fixture(&[]);
-    let gateway = setup.start();
+    let (_setup, gateway) = Setup::fixture(&[]).running();
     let listed = gateway.caller().result("tools/list", json!({})).await;
     let count = &listed["tools"][0];
     assert_eq!(
@@ -41,9 +40,7 @@ async fn results_pass_with_everything_in_them() {
 
 #[tokio::test]
 async fn progress_becomes_the_message_of_the_task_and_logs_go_to_the_log() {
-    let setup = Setup::fixture(&[]);
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (_setup, gateway, caller) = Setup::fixture(&[]).begun();
     let id = caller.call_task("progress", json!({})).await;
     let seen = |task: &Value| task["statusMessage"].as_str().is_some_and(|message| message.contains("part 2"));
     let task = caller.until_it(&id, "progress", seen).await;
@@ -57,9 +54,7 @@ async fn progress_becomes_the_message_of_the_task_and_logs_go_to_the_log() {
 
 #[tokio::test]
 async fn prompts_resources_and_completions_pass() {
-    let setup = Setup::fixture(&[]);
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (setup, _gateway, caller) = Setup::fixture(&[]).begun();
     assert_eq!(caller.result("prompts/list", json!({})).await["prompts"][0]["name"], "greet");
     let prompt = caller.result("prompts/get", json!({"name": "greet", "arguments": {"who": "Ann"}})).await;
     assert_eq!(prompt["messages"][0]["content"]["text"], "Greet Ann");
@@ -79,9 +74,7 @@ async fn prompts_resources_and_completions_pass() {
 
 #[tokio::test]
 async fn a_question_of_a_tool_that_may_be_repeated_is_one_of_the_task() {
-    let setup = Setup::fixture(&[]);
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (setup, gateway, caller) = Setup::fixture(&[]).begun();
     let id = caller.call_task("ask_read_only", json!({})).await;
     let asked = caller.until(&id, "input_required").await;
     assert_eq!(asked["inputRequests"]["upstream-0"]["params"]["message"], "Who?", "{asked}");
@@ -127,8 +120,7 @@ async fn a_server_sees_no_variables_but_those_that_are_named() {
 
 #[tokio::test]
 async fn a_quick_call_has_its_answer_at_once_and_a_slow_one_a_handle() {
-    let setup = Setup::command_of_fixture(&[]);
-    let gateway = setup.start();
+    let (_setup, gateway) = Setup::command_of_fixture(&[]).running();
     let quick = gateway.caller().call("count", json!({})).await;
     assert_eq!((&quick["resultType"], &quick["content"][0]["text"]), (&json!("complete"), &json!("done: 1")));
     gateway.caller().call_task("never", json!({})).await;
@@ -137,8 +129,7 @@ async fn a_quick_call_has_its_answer_at_once_and_a_slow_one_a_handle() {
 #[tokio::test]
 async fn the_era_of_a_server_is_found_out_once() {
     let first = |setup: &Setup| std::fs::read_to_string(setup.path("first")).unwrap();
-    let setup = Setup::fixture(&[]);
-    let gateway = setup.start();
+    let (setup, gateway) = Setup::fixture(&[]).running();
     gateway.ended("count", json!({})).await;
     gateway.ended("count", json!({})).await;
     assert_eq!(first(&setup), "server/discover\ninitialize\ninitialize\n");
@@ -148,17 +139,14 @@ async fn the_era_of_a_server_is_found_out_once() {
     });
     setup.start();
     assert_eq!(first(&setup), "initialize\n", "the operator knows");
-    let setup = Setup::per_request_fixture();
-    let gateway = setup.start();
+    let (setup, gateway) = Setup::per_request_fixture().running();
     assert_eq!(words(&gateway.ended("count", json!({})).await), "done: 1");
     assert!(!first(&setup).contains("initialize"), "{}", first(&setup));
 }
 
 #[tokio::test]
 async fn a_server_of_the_newest_revision_asks_in_rounds() {
-    let setup = Setup::per_request_fixture();
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (setup, _gateway, caller) = Setup::per_request_fixture().begun();
     let id = caller.call_task("ask", json!({})).await;
     for (round, name) in ["Ann", "Bob"].into_iter().enumerate() {
         let key = format!("name-{round}");

@@ -1,10 +1,7 @@
 //! Processes that are kept from one call to the next.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
-use super::kills::kill_at_moments;
 use super::process::{Gateway, Setup, ended, is_alive, until, why, words};
 
 /// A gateway in front of the fixture that keeps its processes, with more terms.
@@ -28,8 +25,7 @@ fn who_of(words: &str) -> (String, usize) {
 
 #[tokio::test]
 async fn a_process_has_one_call_after_the_other() {
-    let setup = pool_of(1, &json!({}));
-    let gateway = setup.start();
+    let (_setup, gateway) = pool_of(1, &json!({})).running();
     let (process, first) = who(&gateway, "who").await;
     assert_eq!(first, 1);
     assert_eq!(who(&gateway, "who_read_only").await, (process.clone(), 2));
@@ -41,8 +37,7 @@ async fn a_process_has_one_call_after_the_other() {
 
 #[tokio::test]
 async fn by_default_each_call_has_a_process_of_its_own() {
-    let setup = pool_of(4, &json!({"process": "per-call"}));
-    let gateway = setup.start();
+    let (setup, gateway) = pool_of(4, &json!({"process": "per-call"})).running();
     let (first, second) = (who(&gateway, "who").await, who(&gateway, "who").await);
     assert_ne!(first.0, second.0);
     assert_eq!((first.1, second.1), (1, 1));
@@ -51,9 +46,7 @@ async fn by_default_each_call_has_a_process_of_its_own() {
 
 #[tokio::test]
 async fn calls_at_the_same_time_have_processes_of_their_own_up_to_their_limit() {
-    let setup = pool_of(2, &json!({}));
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (_setup, _gateway, caller) = pool_of(2, &json!({})).begun();
     let mut ids = Vec::new();
     for _ in 0..4 {
         ids.push(caller.call_task("slow", json!({})).await);
@@ -69,8 +62,7 @@ async fn calls_at_the_same_time_have_processes_of_their_own_up_to_their_limit() 
 
 #[tokio::test]
 async fn a_process_is_not_used_again_after_anything_but_an_answer() {
-    let setup = pool_of(1, &json!({"tools": {"never": {"runAtMost": "1s"}}}));
-    let gateway = setup.start();
+    let (setup, gateway) = pool_of(1, &json!({"tools": {"never": {"runAtMost": "1s"}}})).running();
     for tool in ["leave_question", "noise", "twice"] {
         let (process, _) = who(&gateway, tool).await;
         assert_ne!(who(&gateway, "who").await.0, process, "after {tool}");
@@ -93,8 +85,7 @@ async fn a_process_is_not_used_again_after_anything_but_an_answer() {
 
 #[tokio::test]
 async fn what_a_process_does_after_its_answer_ends_its_use() {
-    let setup = pool_of(1, &json!({}));
-    let gateway = setup.start();
+    let (_setup, gateway) = pool_of(1, &json!({})).running();
     for tool in ["die_later", "hush_later", "ask_later", "late_progress"] {
         let (process, _) = who(&gateway, tool).await;
         // The call may not be repeated, and nobody has to: the process is gone before it is sent.
@@ -106,9 +97,7 @@ async fn what_a_process_does_after_its_answer_ends_its_use() {
 
 #[tokio::test]
 async fn progress_of_an_earlier_call_reaches_no_later_one() {
-    let setup = pool_of(1, &json!({}));
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (_setup, gateway, caller) = pool_of(1, &json!({})).begun();
     let (process, _) = who(&gateway, "late_progress").await;
     let id = caller.call_task("slow", json!({})).await;
     let slow = caller.until_it(&id, "the end", |task| {
@@ -121,8 +110,7 @@ async fn progress_of_an_earlier_call_reaches_no_later_one() {
 
 #[tokio::test]
 async fn a_process_has_so_many_calls_at_most() {
-    let setup = pool_of(1, &json!({"callsAtMost": 2}));
-    let gateway = setup.start();
+    let (_setup, gateway) = pool_of(1, &json!({"callsAtMost": 2})).running();
     let mut numbers = Vec::new();
     for _ in 0..5 {
         numbers.push(who(&gateway, "who").await.1);
@@ -132,8 +120,7 @@ async fn a_process_has_so_many_calls_at_most() {
 
 #[tokio::test]
 async fn an_idle_process_ends_after_a_time() {
-    let setup = pool_of(2, &json!({"idleAtMost": "1s"}));
-    let gateway = setup.start();
+    let (setup, gateway) = pool_of(2, &json!({"idleAtMost": "1s"})).running();
     who(&gateway, "who").await;
     setup.until_all_have_ended().await;
     assert_eq!(who(&gateway, "who").await.1, 1);
@@ -141,8 +128,7 @@ async fn an_idle_process_ends_after_a_time() {
 
 #[tokio::test]
 async fn callers_that_can_be_asked_and_others_share_no_process() {
-    let setup = pool_of(2, &json!({}));
-    let gateway = setup.start();
+    let (_setup, gateway) = pool_of(2, &json!({})).running();
     let (process, _) = who(&gateway, "who").await;
     let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     let other = gateway.caller().declaring(tasks);
@@ -153,8 +139,7 @@ async fn callers_that_can_be_asked_and_others_share_no_process() {
 
 #[tokio::test]
 async fn prompts_use_the_processes_of_calls() {
-    let setup = pool_of(1, &json!({}));
-    let gateway = setup.start();
+    let (_setup, gateway) = pool_of(1, &json!({})).running();
     let (process, _) = who(&gateway, "who").await;
     let prompt = gateway.caller().result("prompts/get", json!({"name": "who"})).await;
     assert_eq!(prompt["messages"][0]["content"]["text"], json!(process));
@@ -164,8 +149,7 @@ async fn prompts_use_the_processes_of_calls() {
 #[tokio::test]
 async fn idle_processes_end_with_the_gateway() {
     for stop in [Gateway::terminate, Gateway::kill] {
-        let setup = pool_of(2, &json!({}));
-        let gateway = setup.start();
+        let (setup, gateway) = pool_of(2, &json!({})).running();
         who(&gateway, "who").await;
         stop(gateway);
         setup.until_all_have_ended().await;
@@ -173,19 +157,10 @@ async fn idle_processes_end_with_the_gateway() {
 }
 
 #[tokio::test]
-async fn kills_at_many_moments_carry_no_call_out_twice_in_kept_processes() {
-    let setup = pool_of(1, &json!({}));
-    let gateway = kill_at_moments(&setup, "short", 6, 3, Duration::from_millis(60)).await;
-    gateway.terminate();
-    setup.until_all_have_ended().await;
-}
-
-#[tokio::test]
 async fn a_tool_can_be_served_without_being_a_task() {
     let setup =
         pool_of(1, &json!({"task": "never", "tools": {"never": {"runAtMost": "1s"}, "slow": {"task": "always"}}}));
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (gateway, caller) = setup.started();
     let first = caller.call("who", json!({})).await;
     assert_eq!(first["resultType"], "complete", "{first}");
     let (process, number) = who_of(first["content"][0]["text"].as_str().unwrap());

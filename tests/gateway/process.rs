@@ -173,7 +173,26 @@ impl Setup {
         self.start_at(ANY_PORT)
     }
 
-    /// The same at this address and port.
+    /// Starts it, with a client of it.
+    pub(crate) fn started(&self) -> (Gateway, Caller) {
+        let gateway = self.start();
+        let caller = gateway.caller();
+        (gateway, caller)
+    }
+
+    /// Starts it; the setup has to stay.
+    pub(crate) fn running(self) -> (Self, Gateway) {
+        let gateway = self.start();
+        (self, gateway)
+    }
+
+    /// The same with a client.
+    pub(crate) fn begun(self) -> (Self, Gateway, Caller) {
+        let (gateway, caller) = self.started();
+        (self, gateway, caller)
+    }
+
+    /// Starts it at this address and port.
     pub(crate) fn start_at(&self, address: &str) -> Gateway {
         let log = self.path("log");
         let mut command = self.starting(address);

@@ -14,8 +14,7 @@ async fn a_server_that_dies_at_start_is_named_with_its_last_twenty_lines() {
 
 #[tokio::test]
 async fn a_server_that_ends_at_an_unknown_first_message_is_greeted_in_the_older_way() {
-    let setup = Setup::fixture(&["--die-at-discover"]);
-    let gateway = setup.start();
+    let (setup, gateway) = Setup::fixture(&["--die-at-discover"]).running();
     assert_eq!(words(&gateway.ended("count", json!({})).await), "done: 1");
     setup.until_all_have_ended().await;
 }
@@ -43,8 +42,7 @@ fn two(setup: &Setup, longhaul: Value) -> Value {
 
 #[tokio::test]
 async fn names_of_several_servers_begin_with_the_names_of_the_servers() {
-    let setup = Setup::config(|setup| two(setup, json!({"servers": {"one": {"prefix": ""}}})));
-    let gateway = setup.start();
+    let (_setup, gateway) = Setup::config(|setup| two(setup, json!({"servers": {"one": {"prefix": ""}}}))).running();
     assert_eq!(words(&gateway.ended("count", json!({})).await), "done: 1");
     assert_eq!(words(&gateway.ended("the_other_count", json!({})).await), "done: 2");
     let prompt = json!({"name": "the_other_greet", "arguments": {"who": "Ann"}});

@@ -82,8 +82,7 @@ impl Hearing {
 #[tokio::test]
 async fn changes_reach_those_who_listen_by_one_process_that_ends_with_the_last_of_them() {
     for protocol in PROTOCOLS {
-        let setup = in_front_of(protocol);
-        let gateway = setup.start();
+        let (setup, gateway) = in_front_of(protocol).running();
         let before = setup.processes().len();
         let mut first = Hearing::listen(&gateway, &["fixture://one", "fixture://two"]).await;
         // The server is subscribed to now.
@@ -105,8 +104,7 @@ async fn changes_reach_those_who_listen_by_one_process_that_ends_with_the_last_o
 #[tokio::test]
 async fn a_server_that_died_is_subscribed_to_again_and_its_listeners_are_told() {
     for protocol in PROTOCOLS {
-        let setup = in_front_of(protocol);
-        let gateway = setup.start();
+        let (setup, gateway) = in_front_of(protocol).running();
         let mut hearing = Hearing::listen(&gateway, &["fixture://one"]).await;
         hearing.until_changed("fixture://one", &[]).await;
         let process = setup.processes().pop().unwrap();
@@ -122,8 +120,7 @@ async fn a_server_that_died_is_subscribed_to_again_and_its_listeners_are_told() 
 
 #[tokio::test]
 async fn what_a_server_does_not_tell_is_not_accepted() {
-    let setup = in_front_of(&["--refuses"]);
-    let gateway = setup.start();
+    let (setup, gateway) = in_front_of(&["--refuses"]).running();
     let mut hearing = Hearing::listen(&gateway, &["fixture://one"]).await;
     let end = hearing.next().await.unwrap();
     assert_eq!(end["error"]["message"], "nobody may know", "{end}");
@@ -137,8 +134,7 @@ async fn what_a_server_does_not_tell_is_not_accepted() {
 #[tokio::test]
 async fn a_client_of_an_older_revision_hears_on_the_stream_of_its_session() {
     for protocol in PROTOCOLS {
-        let setup = in_front_of(protocol);
-        let gateway = setup.start();
+        let (setup, gateway) = in_front_of(protocol).running();
         let client = Older::begin(&gateway).await;
         let mut hearing = client.stream().await;
         assert_eq!(client.subscribe("fixture://one").await["result"], json!({}));
@@ -160,8 +156,7 @@ async fn a_client_of_an_older_revision_hears_on_the_stream_of_its_session() {
 
 #[tokio::test]
 async fn a_session_without_a_stream_cannot_subscribe() {
-    let setup = in_front_of(&[]);
-    let gateway = setup.start();
+    let (_setup, gateway) = in_front_of(&[]).running();
     let refused = Older::begin(&gateway).await.subscribe("fixture://one").await;
     let why = refused["error"]["message"].as_str().unwrap();
     assert!(why.contains("has no stream"), "{why}");

@@ -1,7 +1,5 @@
 //! A call that starts later survives the death of the server before, at and after its moment.
 
-use std::time::Duration;
-
 use harness::caller::{Caller, structured};
 use serde_json::{Value, json};
 
@@ -34,8 +32,7 @@ async fn is_waiting(caller: &Caller, id: &str) {
 
 #[tokio::test]
 async fn a_call_starts_at_its_moment_although_its_server_was_killed_before() {
-    let setup = Setup::new();
-    let server = setup.start();
+    let (setup, server) = Setup::started();
     let start_ms = now_ms() + AHEAD_MS;
     let id = call_at(&setup.caller(), start_ms).await;
     server.kill();
@@ -50,8 +47,7 @@ async fn a_call_starts_at_its_moment_although_its_server_was_killed_before() {
 
 #[tokio::test]
 async fn a_call_whose_moment_passed_while_no_server_was_there_starts_when_one_is() {
-    let setup = Setup::new();
-    let server = setup.start();
+    let (setup, server) = Setup::started();
     let start_ms = now_ms() + AHEAD_MS;
     let id = call_at(&setup.caller(), start_ms).await;
     server.kill();
@@ -59,40 +55,4 @@ async fn a_call_whose_moment_passed_while_no_server_was_there_starts_when_one_is
     let _again = setup.start();
     setup.caller().until(&id, "completed").await;
     assert!(started_ms(&setup.caller(), &id).await >= start_ms);
-}
-
-#[tokio::test]
-async fn many_calls_that_start_while_the_server_is_killed_again_and_again_run_once_each() {
-    let setup = Setup::new();
-    let mut server = setup.start();
-    let begun_ms = now_ms();
-    let mut ids = Vec::new();
-    for number in 0..20 {
-        let start_ms = begun_ms + AHEAD_MS + 100 * number;
-        ids.push((call_at(&setup.caller(), start_ms).await, start_ms));
-    }
-    for round in 0..8 {
-        until(begun_ms + AHEAD_MS + 270 * round).await;
-        server.kill();
-        server = setup.start();
-    }
-    for (id, start_ms) in ids {
-        setup.caller().until(&id, "completed").await;
-        assert!(started_ms(&setup.caller(), &id).await >= start_ms);
-    }
-}
-
-#[tokio::test]
-async fn a_call_that_was_cancelled_before_its_moment_does_not_start_after_a_kill() {
-    let setup = Setup::new();
-    let server = setup.start();
-    let start_ms = now_ms() + AHEAD_MS;
-    let id = call_at(&setup.caller(), start_ms).await;
-    setup.caller().result("tasks/cancel", json!({"taskId": id})).await;
-    server.kill();
-    let _again = setup.start();
-    until(start_ms).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    is_waiting(&setup.caller(), &id).await;
-    assert_eq!(setup.caller().get(&id).await["status"], "cancelled");
 }

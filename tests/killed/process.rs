@@ -1,6 +1,6 @@
 //! The server in its own process, which a test may kill and start again on the same file and port.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,9 +15,15 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn new() -> Self {
-        // Nobody else is given the port in the moment before the server has it.
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
-        Self { folder: tempfile::tempdir().unwrap(), address: free }
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, harness::free_port()));
+        Self { folder: tempfile::tempdir().unwrap(), address }
+    }
+
+    /// A usual server that listens.
+    pub(crate) fn started() -> (Self, Server) {
+        let setup = Self::new();
+        let server = setup.start();
+        (setup, server)
     }
 
     /// Starts the server, and waits until it listens.

@@ -10,7 +10,9 @@
     reason = "a part of tests, which may end by a panic, and wait in real time"
 )]
 
+use std::fs::File;
 use std::io::{Read, Seek};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -62,6 +64,20 @@ pub fn demo() -> Command {
     let mut command = Command::new(program("longhaul"));
     command.arg("demo");
     command
+}
+
+/// A port of this machine that nobody listens on. It is none of those that the system gives to whoever asks for any,
+/// and to connections: until a server has it, no other program gets it by chance, and no connection is made from it to
+/// itself.
+pub fn free_port() -> u16 {
+    let mut random = [0; 2];
+    loop {
+        File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut random)).expect("there is chance");
+        let port = 10_000 + u16::from_be_bytes(random) % 22_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A program that `scripts/setup-tools.sh` has installed.

@@ -11,16 +11,14 @@ const LONG: [&str; 3] = ["countdown", "seconds=600", "steps=600"];
 
 #[test]
 fn a_countdown_moves_in_the_list_and_on_its_page() {
-    let setup = Setup::new();
-    let _server = setup.start();
+    let (setup, _server) = Setup::started();
     let id = setup.call(&LONG);
     setup.browse(Console::OfServer, "moves", &["--task", &id]);
 }
 
 #[test]
 fn a_question_is_answered_in_its_form() {
-    let setup = Setup::new();
-    let _server = setup.start();
+    let (setup, _server) = Setup::started();
     let id = setup.call(&QUESTION);
     setup.browse(Console::OfServer, "answers", &["--task", &id]);
     let shown = setup.shown(&id).to_string();
@@ -29,8 +27,7 @@ fn a_question_is_answered_in_its_form() {
 
 #[test]
 fn a_question_is_declined() {
-    let setup = Setup::new();
-    let _server = setup.start();
+    let (setup, _server) = Setup::started();
     let id = setup.call(&QUESTION);
     setup.browse(Console::OfServer, "declines", &["--task", &id]);
     let shown = setup.shown(&id).to_string();
@@ -39,15 +36,13 @@ fn a_question_is_declined() {
 
 #[test]
 fn a_tool_is_called_from_its_form() {
-    let setup = Setup::new();
-    let _server = setup.start();
+    let (setup, _server) = Setup::started();
     setup.browse(Console::OfServer, "calls", &[]);
 }
 
 #[test]
 fn a_task_is_cancelled_and_called_again() {
-    let setup = Setup::new();
-    let _server = setup.start();
+    let (setup, _server) = Setup::started();
     let id = setup.call(&LONG);
     let seen = setup.browse(Console::OfServer, "cancels", &["--task", &id]);
     assert_eq!(setup.shown(&id)["status"], "cancelled");
@@ -86,8 +81,7 @@ fn nothing_that_a_hostile_server_says_is_obeyed() {
 
 #[test]
 fn a_page_of_another_origin_cannot_act() {
-    let setup = Setup::new();
-    let _server = setup.start();
+    let (setup, _server) = Setup::started();
     let id = setup.call(&LONG);
     setup.browse(Console::OfServer, "foreign", &["--task", &id]);
     assert_eq!(setup.shown(&id)["status"], "working");
@@ -95,16 +89,14 @@ fn a_page_of_another_origin_cannot_act() {
 
 #[test]
 fn a_question_is_answered_with_the_keyboard_alone() {
-    let setup = Setup::new();
-    let _server = setup.start();
+    let (setup, _server) = Setup::started();
     setup.call(&QUESTION);
     setup.browse(Console::OfServer, "keys", &[]);
 }
 
 #[test]
 fn everything_works_without_script() {
-    let setup = Setup::new();
-    let _server = setup.start();
+    let (setup, _server) = Setup::started();
     setup.call(&QUESTION);
     let id = setup.call(&LONG);
     setup.browse(Console::OfServer, "scriptless", &["--task", &id]);
@@ -119,16 +111,14 @@ fn busy(setup: &Setup) -> [String; 2] {
 
 #[test]
 fn pages_are_accessible_in_light_and_in_dark() {
-    let setup = Setup::new();
-    let _server = setup.start();
+    let (setup, _server) = Setup::started();
     let [asking, working] = busy(&setup);
     setup.browse(Console::OfServer, "accessible", &["--task", &asking, "--other", &working]);
 }
 
 #[test]
 fn pages_fit_on_a_narrow_screen() {
-    let setup = Setup::new();
-    let _server = setup.start();
+    let (setup, _server) = Setup::started();
     let [asking, working] = busy(&setup);
     setup.browse(Console::OfServer, "narrow", &["--task", &asking, "--other", &working]);
 }

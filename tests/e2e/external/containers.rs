@@ -37,23 +37,6 @@ fn done_of(task: &Value) -> f64 {
 }
 
 #[tokio::test]
-async fn what_one_instance_accepts_all_of_them_know() {
-    let ground = Ground::new().await;
-    let instances = three(&ground);
-    let mut ids = Vec::new();
-    for instance in &instances {
-        assert_eq!(instance.get("/readyz").await.0, 200);
-        ids.push(instance.caller().call_task("countdown", json!({"seconds": 0.5, "steps": 2})).await);
-    }
-    for instance in &instances {
-        for id in &ids {
-            let done = instance.caller().until(id, "completed").await;
-            assert_eq!(structured(&done["result"])["attempts"], 1, "{done}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn a_question_asked_through_one_instance_is_answered_through_another() {
     let ground = Ground::new().await;
     let instances = three(&ground);
@@ -96,23 +79,6 @@ async fn an_instance_that_is_asked_to_stop_gives_its_attempts_back_at_a_step_bou
         assert!(running.wait().success(), "an orderly stop is not a failure");
         let done = structured(&others[1].caller().until(&id, "completed").await["result"]);
         assert_eq!((done["steps"].as_u64(), done["attempts"].as_u64()), (Some(6), Some(2)), "{done}");
-    };
-    tokio::time::timeout(WITHOUT_A_LEASE, test).await.expect("somebody waited for a lease");
-}
-
-#[tokio::test]
-async fn a_step_that_takes_longer_than_the_drain_time_is_given_back_in_the_middle() {
-    let test = async {
-        let ground = Ground::new().await;
-        let drain = [&LONG_LEASES[..], &["--drain-ms", "300"]].concat();
-        let first = ground.start("first", &drain);
-        let id = first.caller().call_task("countdown", json!({"seconds": 600, "steps": 1})).await;
-        until("the attempt has begun", async || first.ran(&id)).await;
-        first.terminate();
-        assert!(first.wait().success(), "an orderly stop is not a failure");
-        let second = ground.start("second", &drain);
-        until("the next instance continues", async || second.ran(&id)).await;
-        second.caller().result("tasks/cancel", json!({"taskId": id})).await;
     };
     tokio::time::timeout(WITHOUT_A_LEASE, test).await.expect("somebody waited for a lease");
 }

@@ -88,23 +88,3 @@ fn the_inspector_lists_and_calls_tools() {
     let called = inspect_tool(server.url(), "countdown", &["seconds=0.5"]);
     assert_eq!((&called["isError"], &called["structuredContent"]["steps"]), (&false.into(), &10.into()), "{called}");
 }
-
-#[test]
-fn the_inspector_polls_and_cancels_jobs() {
-    let setup = Setup::waiting_a_second();
-    let server = setup.start();
-    let begun = inspect_tool(server.url(), "countdown", &["seconds=3"]);
-    let job_id = begun["structuredContent"]["data"]["job_id"].as_str().unwrap_or_else(|| panic!("{begun}"));
-    let job = format!("job_id={job_id}");
-    let ended = loop {
-        let seen = inspect_tool(server.url(), "get_job_status", &[&job])["structuredContent"]["data"].clone();
-        if seen["status"] != "queued" && seen["status"] != "running" {
-            break seen;
-        }
-    };
-    assert_eq!((&ended["status"], &ended["result"]["steps"]), (&"completed".into(), &10.into()), "{ended}");
-    let stopped = inspect_tool(server.url(), "countdown", &["seconds=120"]);
-    let job = format!("job_id={}", stopped["structuredContent"]["data"]["job_id"].as_str().unwrap());
-    let stopped = inspect_tool(server.url(), "cancel_job", &[&job]);
-    assert_eq!(stopped["structuredContent"]["data"]["status"], "failed", "{stopped}");
-}

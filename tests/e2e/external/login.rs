@@ -117,34 +117,6 @@ fn a_token_that_expires_in_the_middle_of_a_task_is_renewed_without_a_login() {
     }
 }
 
-#[test]
-fn users_find_their_tasks_again_and_never_those_of_others() {
-    let ground = Ground::new(AuthServer::start());
-    let started = TYPESCRIPT.run(ground.url(), "start", &["--login", "ann", "--seconds", "1"]);
-    let id = started["taskId"].as_str().unwrap_or_else(|| panic!("{started}"));
-    // It is an error like that of a task which never was.
-    for client in [TYPESCRIPT, PYTHON] {
-        client.run(ground.url(), "unknown", &["--login", "bob", "--task-id", id]);
-    }
-    // Another program, registered as another client, for the same user.
-    let resumed = PYTHON.run(ground.url(), "resume", &["--login", "ann", "--task-id", id]);
-    assert_eq!(resumed["status"], "completed", "{resumed}");
-    // Each lists one task: its own.
-    for user in ["cid", "dan"] {
-        let listed = ground.legacy(TYPESCRIPT_OF_2025_11_25, user, "list");
-        assert_eq!(listed["tasks"], 1, "{listed}");
-    }
-}
-
-#[test]
-fn a_team_shares_its_tasks() {
-    let ground = Ground::with(AuthServer::start(), None, &["--oauth-owner-claim", "team"]);
-    let started = TYPESCRIPT.run(ground.url(), "start", &["--login", "ann@blue", "--seconds", "1"]);
-    let id = started["taskId"].as_str().unwrap_or_else(|| panic!("{started}"));
-    TYPESCRIPT.run(ground.url(), "unknown", &["--login", "ann@red", "--task-id", id]);
-    TYPESCRIPT.run(ground.url(), "resume", &["--login", "bob@blue", "--task-id", id]);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scope_that_is_missing_is_asked_for() {
     let ground = Ground::with(AuthServer::start(), None, &["--scope-call", "etl:run"]);

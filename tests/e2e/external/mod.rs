@@ -5,7 +5,6 @@ use super::process;
 mod clients;
 mod containers;
 mod instances;
-mod isolation;
 mod legacy_clients;
 mod login;
 mod tokens;

@@ -1,10 +1,8 @@
 //! Webhooks that libraries of other languages verify, and one whose message is lost.
 
-use std::collections::BTreeSet;
 use std::process::Command;
-use std::time::Duration;
 
-use harness::receiver::{Hook, Receiver, Reply, verified};
+use harness::receiver::{Receiver, Reply, verified};
 use serde_json::json;
 
 use crate::e2e::webhooks::{NEW_SECRET, SECRET, endpoint, setup};
@@ -42,33 +40,6 @@ async fn a_kill_between_the_end_and_the_telling_loses_no_webhook() {
     let _last = setup.start();
     let hooks = receiver.until("the third try", |hooks| hooks.len() == 3).await;
     assert!(hooks.iter().all(|hook| hook.id() == format!("evt_{id}_completed")), "{hooks:?}");
-    assert_eq!(verified("python", SECRET, &hooks), hooks.len());
-}
-
-#[tokio::test]
-async fn each_of_a_thousand_ends_is_told_at_least_once_although_the_server_is_killed_again_and_again() {
-    const ROUNDS: u64 = 5;
-    const ENDS_EACH: u64 = 200;
-    let receiver = Receiver::that_takes_all();
-    let setup = setup(&[endpoint("ops", &receiver)]);
-    let mut expected = BTreeSet::new();
-    for round in 0..ROUNDS {
-        let server = setup.start();
-        let caller = server.caller();
-        for _ in 0..ENDS_EACH {
-            let id = caller.call_task("countdown", json!({"seconds": 0.01, "steps": 1})).await;
-            expected.insert(format!("evt_{id}_completed"));
-        }
-        // Some are told, some have ended, some still run.
-        tokio::time::sleep(Duration::from_millis(40 * round)).await;
-        server.kill();
-    }
-    let _last = setup.start();
-    let told = |hooks: &[Hook]| hooks.iter().map(|hook| hook.id().to_owned()).collect::<BTreeSet<_>>();
-    let hooks = receiver.until("each end", |hooks| told(hooks).is_superset(&expected)).await;
-    assert_eq!(expected.len() as u64, ROUNDS * ENDS_EACH);
-    assert_eq!(told(&hooks), expected, "nothing else is told");
-    assert_eq!(verified("node", SECRET, &hooks), hooks.len());
     assert_eq!(verified("python", SECRET, &hooks), hooks.len());
 }
 

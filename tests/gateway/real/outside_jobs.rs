@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::outside_jobs::etl;
-use super::super::process::{Gateway, Setup, ended, until, why, words};
+use super::super::process::{Gateway, Setup, ended, why, words};
 use harness::emulator::endpoint;
 use harness::gate::{Gate, Held};
 use harness::states::{Machine, states_api};
@@ -24,8 +24,7 @@ fn june() -> Value {
 /// A gateway with a task whose execution is being started: the request is held, and the gate has to stay.
 async fn held_at_the_start(machine: &Machine, held: Held) -> (Gate, Setup, Gateway, String) {
     let gate = Gate::open(endpoint()).await;
-    let setup = of(machine).with_aws(gate.url());
-    let gateway = setup.start();
+    let (setup, gateway) = of(machine).with_aws(gate.url()).running();
     let is_held = gate.hold("StartExecution", "", held);
     let id = gateway.caller().call_task("etl", june()).await;
     is_held.await.unwrap();
@@ -35,9 +34,7 @@ async fn held_at_the_start(machine: &Machine, held: Held) -> (Gate, Setup, Gatew
 #[tokio::test(flavor = "multi_thread")]
 async fn a_state_machine_is_a_tool_by_configuration_alone() {
     let machine = Machine::waiting(1).await;
-    let setup = of(&machine);
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (_setup, _gateway, caller) = of(&machine).begun();
     let list = caller.result("tools/list", json!({})).await;
     assert_eq!(
         (&list["tools"][0]["name"], &list["tools"][0]["description"]),
@@ -62,8 +59,7 @@ async fn a_state_machine_is_a_tool_by_configuration_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn arguments_are_checked_before_anything_is_started() {
     let machine = Machine::waiting(0).await;
-    let setup = of(&machine);
-    let gateway = setup.start();
+    let (_setup, gateway) = of(&machine).running();
     let refused = gateway.caller().call("etl", json!({"month": 6})).await;
     assert_eq!(refused["isError"], true, "{refused}");
     assert_eq!(machine.executions().await.len(), 0);
@@ -72,8 +68,7 @@ async fn arguments_are_checked_before_anything_is_started() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_execution_that_fails_is_a_result_with_error_and_cause() {
     let fail = json!({"Type": "Fail", "Error": "Sales.Missing", "Cause": "there are no sales of that month"});
-    let setup = of(&Machine::of(json!({"First": fail})).await);
-    let gateway = setup.start();
+    let (_setup, gateway) = of(&Machine::of(json!({"First": fail})).await).running();
     let task = gateway.ended("etl", june()).await;
     assert_eq!((&task["status"], &task["result"]["isError"]), (&json!("completed"), &json!(true)), "{task}");
     assert_eq!(words(&task), "the execution failed: Sales.Missing: there are no sales of that month");
@@ -83,9 +78,7 @@ async fn an_execution_that_fails_is_a_result_with_error_and_cause() {
 #[tokio::test(flavor = "multi_thread")]
 async fn to_cancel_the_task_stops_the_execution() {
     let machine = Machine::waiting(600).await;
-    let setup = of(&machine);
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (_setup, _gateway, caller) = of(&machine).begun();
     let id = caller.call_task("etl", june()).await;
     machine.until(1, "RUNNING").await;
     caller.result("tasks/cancel", json!({"taskId": id})).await;
@@ -96,8 +89,7 @@ async fn to_cancel_the_task_stops_the_execution() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_times_out_stops_the_execution() {
     let machine = Machine::waiting(600).await;
-    let setup = with(machine.arn(), json!({"runAtMost": "2s"}));
-    let gateway = setup.start();
+    let (_setup, gateway) = with(machine.arn(), json!({"runAtMost": "2s"})).running();
     let task = gateway.ended("etl", june()).await;
     assert_eq!(task["status"], "failed", "{task}");
     let stopped = machine.until(1, "ABORTED").await;
@@ -111,19 +103,6 @@ async fn a_worker_that_is_killed_before_it_records_the_start_starts_no_second_ex
     gateway.kill();
     assert!(!setup.has_recorded_a_step("outside job"));
     assert_eq!(machine.executions().await.len(), 1);
-    let gateway = setup.start();
-    assert_eq!(words(&ended(&gateway.caller(), &id).await), r#"{"got":{"month":"2026-06"}}"#);
-    assert_eq!(machine.executions().await.len(), 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_killed_while_it_waits_goes_on_waiting() {
-    let machine = Machine::waiting(2).await;
-    let setup = of(&machine);
-    let gateway = setup.start();
-    let id = gateway.caller().call_task("etl", june()).await;
-    until("the start", || setup.has_recorded_a_step("outside job")).await;
-    gateway.kill();
     let gateway = setup.start();
     assert_eq!(words(&ended(&gateway.caller(), &id).await), r#"{"got":{"month":"2026-06"}}"#);
     assert_eq!(machine.executions().await.len(), 1);
@@ -158,8 +137,7 @@ async fn an_execution_of_somebody_else_under_our_name_is_neither_taken_nor_stopp
 async fn an_output_over_the_limit_is_an_error_that_says_where_it_is() {
     let large = json!({"Type": "Pass", "Result": {"rows": "x".repeat(2 << 20)}, "End": true});
     let machine = Machine::of(json!({"First": large})).await;
-    let setup = of(&machine);
-    let gateway = setup.start();
+    let (_setup, gateway) = of(&machine).running();
     let task = gateway.ended("etl", june()).await;
     let said = words(&task);
     assert!(said.contains("a result has 2097152 bytes at most") && task["result"]["isError"] == true, "{said}");
@@ -180,8 +158,7 @@ async fn a_gateway_does_not_start_without_the_state_machine_and_says_what_to_do(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_state_machine_that_is_deleted_later_is_an_error_of_the_call() {
     let machine = Machine::waiting(0).await;
-    let setup = of(&machine);
-    let gateway = setup.start();
+    let (_setup, gateway) = of(&machine).running();
     assert_eq!(words(&gateway.ended("etl", june()).await), r#"{"got":{"month":"2026-06"}}"#);
     states_api("DeleteStateMachine", &json!({"stateMachineArn": machine.arn()})).await;
     let why = why(&gateway.ended("etl", june()).await);

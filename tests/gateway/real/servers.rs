@@ -2,14 +2,12 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::super::older::Older;
-use super::super::process::{Setup, ended, tool, until, why, words};
+use super::super::process::{Setup, ended, tool, until, words};
 use super::super::subscriptions::Hearing;
 
 fn entry(command: &str, args: &[&str]) -> Value {
@@ -22,9 +20,7 @@ fn only(name: &str, entry: &Value) -> Setup {
 
 #[tokio::test]
 async fn a_server_in_typescript_asks_reports_and_answers() {
-    let setup = only("everything", &entry("server-everything", &[]));
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (setup, gateway, caller) = only("everything", &entry("server-everything", &[])).begun();
     assert_eq!(words(&gateway.ended("echo", json!({"message": "hi"})).await), "Echo: hi");
     // Its schemas are of draft-07.
     let refused = caller.result("tools/call", json!({"name": "echo", "arguments": {"message": 5}})).await;
@@ -43,8 +39,7 @@ async fn a_server_in_typescript_asks_reports_and_answers() {
 
 #[tokio::test]
 async fn a_server_in_typescript_is_subscribed_to_while_somebody_listens() {
-    let setup = only("everything", &entry("server-everything", &[]));
-    let gateway = setup.start();
+    let (_setup, gateway) = only("everything", &entry("server-everything", &[])).running();
     let uri = "demo://resource/dynamic/text/1";
     let mut hearing = Hearing::listen(&gateway, &[uri]).await;
     hearing.until_changed(uri, &[]).await;
@@ -75,69 +70,6 @@ async fn servers_in_two_languages_and_two_eras_work_side_by_side() {
     assert!(words(&gateway.ended("memory_read_graph", json!({})).await).contains("Ann"));
     let time = gateway.ended("time_get_current_time", json!({"timezone": "Europe/Berlin"})).await;
     assert!(words(&time).contains("Europe/Berlin"), "{time}");
-}
-
-fn git(folder: &Path, args: &[&str]) -> String {
-    let output = Command::new("git").arg("-C").arg(folder).args(args).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-#[tokio::test]
-async fn a_commit_that_is_killed_at_any_moment_is_made_once_or_not_at_all() {
-    let setup = Setup::config(|setup| {
-        let mut git = entry("mcp-server-git", &[]);
-        git["env"] = json!({"HOME": setup.path("")});
-        json!({"mcpServers": {"git": git}})
-    });
-    let folder = setup.path("repository");
-    let folder = Path::new(&folder);
-    std::fs::create_dir(folder).unwrap();
-    git(folder, &["init", "--quiet"]);
-    git(folder, &["config", "user.name", "Ann"]);
-    git(folder, &["config", "user.email", "ann@example.com"]);
-    git(folder, &["commit", "--quiet", "--allow-empty", "-m", "first"]);
-    let mut commits = 1;
-    for round in 0..8_u32 {
-        std::fs::write(folder.join("a.txt"), round.to_string()).unwrap();
-        git(folder, &["add", "a.txt"]);
-        let gateway = setup.start();
-        let arguments = json!({"repo_path": folder, "message": format!("round {round}")});
-        let id = gateway.caller().call_task("git_commit", arguments).await;
-        // A server in Python takes about a second to start.
-        tokio::time::sleep(Duration::from_millis(700 + 100 * u64::from(round))).await;
-        gateway.kill();
-        let again = setup.start();
-        let task = ended(&again.caller(), &id).await;
-        let now: usize = git(folder, &["rev-list", "--count", "HEAD"]).trim().parse().unwrap();
-        match task["status"].as_str().unwrap() {
-            "completed" => assert_eq!(now, commits + 1, "{task}"),
-            _ => assert!(why(&task).contains("it was not repeated") && now <= commits + 1, "{now}, {task}"),
-        }
-        commits = now;
-    }
-}
-
-#[tokio::test]
-async fn an_edit_that_is_killed_changes_its_file_at_most_once() {
-    let setup = Setup::config(|setup| json!({"mcpServers": {"files": entry("server-filesystem", &[&setup.path("")])}}));
-    let path = setup.path("a.txt");
-    for round in 0..6_u64 {
-        std::fs::write(&path, "x").unwrap();
-        let gateway = setup.start();
-        // Carried out twice, it would be "xyy".
-        let edits = json!([{"oldText": "x", "newText": "xy"}]);
-        let id = gateway.caller().call_task("edit_file", json!({"path": path, "edits": edits})).await;
-        tokio::time::sleep(Duration::from_millis(200 + 80 * round)).await;
-        gateway.kill();
-        let again = setup.start();
-        let task = ended(&again.caller(), &id).await;
-        let text = std::fs::read_to_string(&path).unwrap();
-        match task["status"].as_str().unwrap() {
-            "completed" => assert_eq!(text, "xy", "{task}"),
-            _ => assert!(["x", "xy"].contains(&text.as_str()), "{text}: {task}"),
-        }
-    }
 }
 
 /// A web site on this machine whose only page comes in pieces. Returns its URL.
@@ -173,8 +105,7 @@ async fn a_page_that_comes_slowly_is_fetched_as_a_task() {
         let longhaul = json!({"defaults": {"handleAfter": "500ms"}});
         json!({"mcpServers": {"fetch": entry("mcp-server-fetch", &["--allow-private-ips"])}, "longhaul": longhaul})
     });
-    let gateway = setup.start();
-    let caller = gateway.caller();
+    let (_gateway, caller) = setup.started();
     let id = caller.call_task("fetch", json!({"url": slow_site()})).await;
     assert!(words(&ended(&caller, &id).await).contains("piece 20"));
 }

@@ -1,15 +1,11 @@
 //! Servers in Python and TypeScript that offer tasks themselves, each in one revision.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::Command;
 
 use serde_json::json;
 
 use super::super::process::{Setup, Somewhere, ended, tool, until, words};
-
-fn free_port() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
-}
 
 /// A gateway in front of a server behind this port, once that listens.
 async fn in_front_of_port(setup: Setup, port: &str) -> Setup {
@@ -19,7 +15,7 @@ async fn in_front_of_port(setup: Setup, port: &str) -> Setup {
 
 #[tokio::test]
 async fn a_task_of_a_fastmcp_server_goes_on_after_a_kill_of_the_gateway() {
-    let port = free_port();
+    let port = harness::free_port().to_string();
     let setup = Setup::config(|_| json!({"mcpServers": {"s": {"url": format!("http://127.0.0.1:{port}/mcp")}}}));
     std::fs::write(setup.path("hold"), "").unwrap();
     let python = harness::root().join(".cache/tools/upstreams-python/bin/python");
@@ -41,7 +37,7 @@ async fn a_task_of_a_fastmcp_server_goes_on_after_a_kill_of_the_gateway() {
 
 #[tokio::test]
 async fn a_task_in_a_session_of_a_typescript_server_goes_on_after_a_kill_of_the_gateway() {
-    let port = free_port();
+    let port = harness::free_port().to_string();
     let setup = Setup::config(|_| json!({"mcpServers": {"s": {"url": format!("http://127.0.0.1:{port}/mcp")}}}));
     let mut command = Command::new(tool("server-everything"));
     let _server = Somewhere::silent(command.arg("streamableHttp").env("PORT", &port));

@@ -13,8 +13,8 @@ use longhaul_aws::DynamoStore;
 use longhaul_aws::clients::{Clients, https};
 use longhaul_core::ports::{StoreError, TaskStore};
 use longhaul_core::{Clock, PartsName, TaskKey, Timestamp};
+use longhaul_testkit::SeededIds;
 use longhaul_testkit::given::{self, NOW, owner};
-use longhaul_testkit::{SeededIds, block_on};
 use serde_json::{Value, json};
 
 /// A table that processes nothing of the next batches, and notes how many items each has.
@@ -106,60 +106,52 @@ async fn busy(seed: u64) -> (DynamoStore, BusyTable, Arc<Sleeps>, TaskKey) {
 const NAME: PartsName = PartsName::Outcome { attempt: 1 };
 
 /// Found by the fuzz target `dynamo`: the keys of all parts were made first, which took 192 GB.
-#[test]
-fn a_count_of_parts_that_cannot_be_right_takes_no_memory() {
-    block_on(async {
-        let (store, _table, _sleeps, key) = busy(1).await;
-        assert_eq!(store.parts(&key, &NAME, u32::MAX).await.unwrap(), None);
-    });
+#[tokio::test(flavor = "multi_thread")]
+async fn a_count_of_parts_that_cannot_be_right_takes_no_memory() {
+    let (store, _table, _sleeps, key) = busy(1).await;
+    assert_eq!(store.parts(&key, &NAME, u32::MAX).await.unwrap(), None);
 }
 
-#[test]
-fn parts_are_written_at_once_and_what_is_left_at_the_pace_of_one_partition() {
-    block_on(async {
-        let (store, table, sleeps, key) = busy(1).await;
-        let part = "x".repeat(350 * 1024);
-        let parts = vec![part.as_str(); 13];
-        table.refuses(3);
-        store.put_parts(&key, &NAME, &parts).await.unwrap();
-        let batches = table.batches();
-        assert_eq!(batches.first(), Some(&13), "a table that is not busy takes all at once");
-        assert!(batches[1..].iter().all(|items| *items <= 2), "{batches:?}");
-        // After the first batch 4.5 MiB are left, and the last one is not waited for: at 1,000 units a second, in
-        // halves of the pauses at least.
-        let slept_ms: u64 = sleeps.take().iter().sum();
-        assert!((2_000..30_000).contains(&slept_ms), "{slept_ms} ms");
-        assert!(store.parts(&key, &NAME, 13).await.unwrap() == Some(part.repeat(13)), "the parts differ");
-    });
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_are_written_at_once_and_what_is_left_at_the_pace_of_one_partition() {
+    let (store, table, sleeps, key) = busy(1).await;
+    let part = "x".repeat(350 * 1024);
+    let parts = vec![part.as_str(); 13];
+    table.refuses(3);
+    store.put_parts(&key, &NAME, &parts).await.unwrap();
+    let batches = table.batches();
+    assert_eq!(batches.first(), Some(&13), "a table that is not busy takes all at once");
+    assert!(batches[1..].iter().all(|items| *items <= 2), "{batches:?}");
+    // After the first batch 4.5 MiB are left, and the last one is not waited for: at 1,000 units a second, in
+    // halves of the pauses at least.
+    let slept_ms: u64 = sleeps.take().iter().sum();
+    assert!((2_000..30_000).contains(&slept_ms), "{slept_ms} ms");
+    assert!(store.parts(&key, &NAME, 13).await.unwrap() == Some(part.repeat(13)), "the parts differ");
 }
 
-#[test]
-fn keys_that_were_left_are_read_again_after_pauses_that_grow_and_differ() {
-    block_on(async {
-        let mut pauses = Vec::new();
-        for seed in [1, 2] {
-            let (store, table, sleeps, key) = busy(seed).await;
-            store.put_parts(&key, &NAME, &["a", "b"]).await.unwrap();
-            assert_eq!(sleeps.take(), [0; 0], "nothing was refused");
-            table.refuses(5);
-            assert_eq!(store.parts(&key, &NAME, 2).await.unwrap().as_deref(), Some("ab"));
-            assert_eq!(table.batches(), [2; 6]);
-            pauses.push(sleeps.take());
-        }
-        assert!(pauses[0].len() == 5 && pauses[0].first() < pauses[0].last(), "{pauses:?}");
-        assert_ne!(pauses[0], pauses[1], "two readers come back at the same times");
-    });
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_were_left_are_read_again_after_pauses_that_grow_and_differ() {
+    let mut pauses = Vec::new();
+    for seed in [1, 2] {
+        let (store, table, sleeps, key) = busy(seed).await;
+        store.put_parts(&key, &NAME, &["a", "b"]).await.unwrap();
+        assert_eq!(sleeps.take(), [0; 0], "nothing was refused");
+        table.refuses(5);
+        assert_eq!(store.parts(&key, &NAME, 2).await.unwrap().as_deref(), Some("ab"));
+        assert_eq!(table.batches(), [2; 6]);
+        pauses.push(sleeps.take());
+    }
+    assert!(pauses[0].len() == 5 && pauses[0].first() < pauses[0].last(), "{pauses:?}");
+    assert_ne!(pauses[0], pauses[1], "two readers come back at the same times");
 }
 
-#[test]
-fn a_table_that_takes_nothing_is_given_up() {
-    block_on(async {
-        let (store, table, sleeps, key) = busy(1).await;
-        table.refuses(1_000);
-        let refused = store.put_parts(&key, &NAME, &["a"]).await;
-        assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
-        let refused = store.parts(&key, &NAME, 1).await;
-        assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
-        assert!(table.batches().len() <= 64 && sleeps.take().iter().sum::<u64>() <= 60_000);
-    });
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_takes_nothing_is_given_up() {
+    let (store, table, sleeps, key) = busy(1).await;
+    table.refuses(1_000);
+    let refused = store.put_parts(&key, &NAME, &["a"]).await;
+    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    let refused = store.parts(&key, &NAME, 1).await;
+    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    assert!(table.batches().len() <= 64 && sleeps.take().iter().sum::<u64>() <= 60_000);
 }

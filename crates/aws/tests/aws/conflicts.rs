@@ -238,22 +238,20 @@ fn two_hundred_lives_with_idempotency_keys_end_once_each_under_conflicts_and_thr
     block_on(lives_at_once(1_000, true));
 }
 
-#[test]
-fn an_end_is_written_once_even_if_the_count_cannot_be() {
-    block_on(async {
-        let deployment = Deployment::new(3, 1).await;
-        let key = deployment.accept(None).await;
-        deployment.account.has(Trouble { count: Count::Unwritable, conflicts: 0, throttles: 0 });
-        let tool = Counting::default();
-        assert_eq!(deployment.deliver(key, &tool).await, Disposition::Acknowledge);
-        assert!(deployment.account.replaced.load(Ordering::Relaxed) > 0, "nothing was written to the count");
-        *deployment.account.trouble.lock().unwrap() = None;
-        assert!(deployment.store.get(&key, given::NOW).await.unwrap().unwrap().has_ended());
-        assert_eq!(deployment.deliver(key, &tool).await, Disposition::Acknowledge);
-        assert_eq!(tool.0.load(Ordering::Relaxed), 1);
-        // The count is too high, until it is corrected.
-        let later = given::NOW.plus_ms(120_000);
-        let new = NewTask { open_max: 1, ..given::new(given::task(&SeededIds::new(97), owner("alice"), later)) };
-        assert!(matches!(deployment.store.create(new, later).await, Ok(Created::New(_))));
-    });
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_is_written_once_even_if_the_count_cannot_be() {
+    let deployment = Deployment::new(3, 1).await;
+    let key = deployment.accept(None).await;
+    deployment.account.has(Trouble { count: Count::Unwritable, conflicts: 0, throttles: 0 });
+    let tool = Counting::default();
+    assert_eq!(deployment.deliver(key, &tool).await, Disposition::Acknowledge);
+    assert!(deployment.account.replaced.load(Ordering::Relaxed) > 0, "nothing was written to the count");
+    *deployment.account.trouble.lock().unwrap() = None;
+    assert!(deployment.store.get(&key, given::NOW).await.unwrap().unwrap().has_ended());
+    assert_eq!(deployment.deliver(key, &tool).await, Disposition::Acknowledge);
+    assert_eq!(tool.0.load(Ordering::Relaxed), 1);
+    // The count is too high, until it is corrected.
+    let later = given::NOW.plus_ms(120_000);
+    let new = NewTask { open_max: 1, ..given::new(given::task(&SeededIds::new(97), owner("alice"), later)) };
+    assert!(matches!(deployment.store.create(new, later).await, Ok(Created::New(_))));
 }

@@ -9,6 +9,8 @@ use longhaul_aws::{DynamoStore, QuotaMode, SqsQueue};
 use longhaul_core::ports::{TaskStore, WorkQueue};
 use longhaul_testkit::{QueueHarness, StoreHarness};
 
+use crate::fresh;
+
 /// A new table for each test.
 struct Dynamo(DynamoStore);
 
@@ -19,14 +21,12 @@ impl StoreHarness for Dynamo {
 }
 
 async fn counted() -> Dynamo {
-    let clients = Clients::new(&emulator::config());
-    let table = emulator::table(&clients).await;
+    let (clients, table) = fresh().await;
     Dynamo(DynamoStore::new(clients.dynamo, table).with_quota(QuotaMode::Counted))
 }
 
 async fn uncounted() -> Dynamo {
-    let clients = Clients::new(&emulator::config());
-    let table = emulator::table(&clients).await;
+    let (clients, table) = fresh().await;
     Dynamo(DynamoStore::new(clients.dynamo, table))
 }
 

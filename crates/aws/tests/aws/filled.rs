@@ -1,15 +1,14 @@
 //! What operations cost on a table with many tasks of the same owner: what they cost on one with few.
 
 use futures::StreamExt;
-use harness::emulator;
-use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{NewTask, TaskStore};
 use longhaul_core::{Status, TaskFilter};
+use longhaul_testkit::SeededIds;
 use longhaul_testkit::given::{self, NOW, owner};
-use longhaul_testkit::{SeededIds, block_on};
 use serde_json::Value;
 
+use crate::fresh;
 use crate::meter::{Call, Meter};
 
 /// Tasks in the table with few of them: more than several pages have.
@@ -33,8 +32,7 @@ fn cost(what: &'static str, calls: &[Call]) -> Cost {
 
 /// The costs of a poll, of lists and of a life, with so many finished tasks of the same owner beside.
 async fn costs_beside(count: u64) -> Vec<Cost> {
-    let clients = Clients::new(&emulator::config());
-    let table = emulator::table(&clients).await;
+    let (clients, table) = fresh().await;
     let (meter, ids, alice) = (Meter::default(), SeededIds::new(1), owner("alice"));
     let store = DynamoStore::new(meter.on(&clients.dynamo), &table).with_quota(QuotaMode::Counted);
     let new = |at| NewTask { open_max: 1_000_000, ..given::new(given::task(&ids, alice, NOW.plus_ms(at))) };
@@ -68,11 +66,9 @@ async fn costs_beside(count: u64) -> Vec<Cost> {
     costs
 }
 
-#[test]
-fn a_poll_a_list_and_a_life_cost_the_same_beside_many_finished_tasks_as_beside_few() {
-    block_on(async {
-        let (few, many) = (costs_beside(FEW).await, costs_beside(MANY).await);
-        many.iter().for_each(|cost| println!("{}: {:?}, {} items", cost.what, cost.names, cost.items));
-        assert_eq!(many, few);
-    });
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poll_a_list_and_a_life_cost_the_same_beside_many_finished_tasks_as_beside_few() {
+    let (few, many) = (costs_beside(FEW).await, costs_beside(MANY).await);
+    many.iter().for_each(|cost| println!("{}: {:?}, {} items", cost.what, cost.names, cost.items));
+    assert_eq!(many, few);
 }

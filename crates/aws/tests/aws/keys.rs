@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use harness::emulator;
 use http::{Request, StatusCode};
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, SqsQueue};
 use longhaul_core::{Clock, OwnerId};
 use longhaul_engine::{Engine, Ports, Settings};
 use longhaul_mcp::{McpServer, McpSettings};
-use longhaul_testkit::{ManualClock, SeededIds, block_on};
+use longhaul_testkit::{ManualClock, SeededIds};
 use rmcp::ServerHandler;
 use serde_json::json;
+
+use crate::fresh;
 
 const OWNER: OwnerId = OwnerId::from_bytes([3; 32]);
 const DAY_MS: u64 = 24 * 3_600_000;
@@ -58,28 +59,25 @@ async fn ping(server: &McpServer, session: &str) -> StatusCode {
     server.respond(request.body(Bytes::from(body.to_string())).unwrap(), OWNER).await.status()
 }
 
-#[test]
-fn instances_change_their_key_together_and_old_sessions_go_on() {
-    block_on(async {
-        let clients = Clients::new(&emulator::config());
-        let table = emulator::table(&clients).await;
-        let clock = Arc::new(ManualClock::default());
-        clock.advance_ms(2 * PERIOD_MS - clock.now().as_ms() % PERIOD_MS - 2 * DAY_MS);
-        let servers = [1, 2].map(|seed| server(&clients, &table, &clock, seed));
-        let (first, second) = futures::join!(connect(&servers[0]), connect(&servers[1]));
-        for (server, session) in [(&servers[0], &second), (&servers[1], &first)] {
+#[tokio::test(flavor = "multi_thread")]
+async fn instances_change_their_key_together_and_old_sessions_go_on() {
+    let (clients, table) = fresh().await;
+    let clock = Arc::new(ManualClock::default());
+    clock.advance_ms(2 * PERIOD_MS - clock.now().as_ms() % PERIOD_MS - 2 * DAY_MS);
+    let servers = [1, 2].map(|seed| server(&clients, &table, &clock, seed));
+    let (first, second) = futures::join!(connect(&servers[0]), connect(&servers[1]));
+    for (server, session) in [(&servers[0], &second), (&servers[1], &first)] {
+        assert_eq!(ping(server, session).await, StatusCode::OK);
+    }
+    clock.advance_ms(3 * DAY_MS);
+    let later = connect(&servers[1]).await;
+    assert_ne!(later.split('.').nth(1), first.split('.').nth(1), "another key signs");
+    let started_now = server(&clients, &table, &clock, 3);
+    for server in [&servers[0], &servers[1], &started_now] {
+        for session in [&first, &second, &later] {
             assert_eq!(ping(server, session).await, StatusCode::OK);
         }
-        clock.advance_ms(3 * DAY_MS);
-        let later = connect(&servers[1]).await;
-        assert_ne!(later.split('.').nth(1), first.split('.').nth(1), "another key signs");
-        let started_now = server(&clients, &table, &clock, 3);
-        for server in [&servers[0], &servers[1], &started_now] {
-            for session in [&first, &second, &later] {
-                assert_eq!(ping(server, session).await, StatusCode::OK);
-            }
-        }
-        clock.advance_ms(PERIOD_MS);
-        assert_eq!(ping(&servers[0], &later).await, StatusCode::NOT_FOUND);
-    });
+    }
+    clock.advance_ms(PERIOD_MS);
+    assert_eq!(ping(&servers[0], &later).await, StatusCode::NOT_FOUND);
 }

@@ -11,6 +11,8 @@ use longhaul_core::{Entry, EntryKind, MailboxId, PartsName, Payload, Task, TaskE
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, block_on};
 
+use crate::fresh;
+
 pub(crate) const DAY_MS: u64 = 86_400_000;
 
 /// Every item in the table, with the second from which on DynamoDB may delete it.
@@ -49,8 +51,7 @@ async fn run_task(store: impl Fn() -> DynamoStore, adjust: impl FnOnce(&mut Task
 }
 
 async fn nothing_is_deleted_before_the_task(adjust: impl FnOnce(&mut TaskRecord), stores: Stores) {
-    let clients = Clients::new(&emulator::config());
-    let table = emulator::table(&clients).await;
+    let (clients, table) = fresh().await;
     let shared = DynamoStore::new(clients.dynamo.clone(), &table);
     let store = || match stores {
         Stores::Shared => shared.clone(),
@@ -102,86 +103,74 @@ async fn all_stay(table: &str, task: &Task) {
     assert!(expiries.len() == 5 && early.is_empty(), "{early:?} of {expiries:?}");
 }
 
-#[test]
-fn an_extension_of_the_retention_extends_the_attachments() {
-    block_on(async {
-        let clients = Clients::new(&emulator::config());
-        let table = emulator::table(&clients).await;
-        let store = || DynamoStore::new(clients.dynamo.clone(), &table);
-        let (api, worker) = (store(), store());
-        let task = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| {
-            record.request = Payload::Parts { name: PartsName::Request, count: 2, bytes: 2 };
-        });
-        let key = task.key();
-        let request_parts = ["a".to_owned(), "b".to_owned()].into();
-        let new = NewTask { request_parts, ..given::new_with_key(task.clone(), 1, 1) };
-        api.create(new, NOW).await.unwrap();
-        worker.apply(&key, &given::claim(1, NOW), NOW).await.unwrap();
-        let kept = api.apply(&key, &TaskEvent::ExtendRetention { retention_ms: 20 * DAY_MS }, NOW).await.unwrap();
-        assert_eq!(kept.expires_at, task.deadline().plus_ms(20 * DAY_MS));
-        // The worker does not know of it yet.
-        worker.put_parts(&key, &PartsName::Outcome { attempt: 1 }, &["c"]).await.unwrap();
-        let ended = worker.apply(&key, &given::finish(1, "{}"), NOW).await.unwrap();
-        assert_eq!(ended.expires_at, kept.expires_at);
-        all_stay(&table, &ended).await;
-        // And again after the end.
-        let kept = store().apply(&key, &TaskEvent::ExtendRetention { retention_ms: 90 * DAY_MS }, NOW).await.unwrap();
-        assert_eq!(kept.expires_at, NOW.plus_ms(90 * DAY_MS));
-        all_stay(&table, &kept).await;
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_of_the_retention_extends_the_attachments() {
+    let (clients, table) = fresh().await;
+    let store = || DynamoStore::new(clients.dynamo.clone(), &table);
+    let (api, worker) = (store(), store());
+    let task = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| {
+        record.request = Payload::Parts { name: PartsName::Request, count: 2, bytes: 2 };
     });
+    let key = task.key();
+    let request_parts = ["a".to_owned(), "b".to_owned()].into();
+    let new = NewTask { request_parts, ..given::new_with_key(task.clone(), 1, 1) };
+    api.create(new, NOW).await.unwrap();
+    worker.apply(&key, &given::claim(1, NOW), NOW).await.unwrap();
+    let kept = api.apply(&key, &TaskEvent::ExtendRetention { retention_ms: 20 * DAY_MS }, NOW).await.unwrap();
+    assert_eq!(kept.expires_at, task.deadline().plus_ms(20 * DAY_MS));
+    // The worker does not know of it yet.
+    worker.put_parts(&key, &PartsName::Outcome { attempt: 1 }, &["c"]).await.unwrap();
+    let ended = worker.apply(&key, &given::finish(1, "{}"), NOW).await.unwrap();
+    assert_eq!(ended.expires_at, kept.expires_at);
+    all_stay(&table, &ended).await;
+    // And again after the end.
+    let kept = store().apply(&key, &TaskEvent::ExtendRetention { retention_ms: 90 * DAY_MS }, NOW).await.unwrap();
+    assert_eq!(kept.expires_at, NOW.plus_ms(90 * DAY_MS));
+    all_stay(&table, &kept).await;
 }
 
-#[test]
-fn a_task_that_is_forgotten_is_deleted_at_once() {
-    block_on(async {
-        let clients = Clients::new(&emulator::config());
-        let table = emulator::table(&clients).await;
-        let store = DynamoStore::new(clients.dynamo, &table);
-        let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
-        store.apply(&key, &TaskEvent::Cancel, NOW).await.unwrap();
-        let later = NOW.plus_ms(5);
-        store.apply(&key, &TaskEvent::Forget, later).await.unwrap();
-        assert_eq!(store.get(&key, later).await.unwrap(), None);
-        assert_eq!(expiries(&table).await[&format!("o# {}", key.id)], seconds(later));
-    });
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_is_forgotten_is_deleted_at_once() {
+    let (clients, table) = fresh().await;
+    let store = DynamoStore::new(clients.dynamo, &table);
+    let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
+    store.apply(&key, &TaskEvent::Cancel, NOW).await.unwrap();
+    let later = NOW.plus_ms(5);
+    store.apply(&key, &TaskEvent::Forget, later).await.unwrap();
+    assert_eq!(store.get(&key, later).await.unwrap(), None);
+    assert_eq!(expiries(&table).await[&format!("o# {}", key.id)], seconds(later));
 }
 
-#[test]
-fn a_text_in_a_mailbox_is_deleted_once_it_has_expired_and_its_parts_not_before() {
-    block_on(async {
-        let clients = Clients::new(&emulator::config());
-        let table = emulator::table(&clients).await;
-        let store = DynamoStore::new(clients.dynamo, &table);
-        let (text, expires_at) = ("x".repeat(limits::PART_BYTES + 1), NOW.plus_ms(1_500));
-        store.leave(&owner("alice"), &MailboxId::of(&[b"a"]), &text, expires_at, NOW).await.unwrap();
-        let expiries = expiries(&table).await;
-        assert_eq!(expiries["m# -"], seconds(expires_at));
-        assert_eq!(expiries.len(), 3, "{expiries:?}");
-        for (item, expiry) in &expiries {
-            let in_time = *expiry <= seconds(expires_at.plus_ms(DAY_MS));
-            assert!(*expiry >= seconds(expires_at) && in_time, "{item} is deleted at {expiry}: {expiries:?}");
-        }
-    });
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_in_a_mailbox_is_deleted_once_it_has_expired_and_its_parts_not_before() {
+    let (clients, table) = fresh().await;
+    let store = DynamoStore::new(clients.dynamo, &table);
+    let (text, expires_at) = ("x".repeat(limits::PART_BYTES + 1), NOW.plus_ms(1_500));
+    store.leave(&owner("alice"), &MailboxId::of(&[b"a"]), &text, expires_at, NOW).await.unwrap();
+    let expiries = expiries(&table).await;
+    assert_eq!(expiries["m# -"], seconds(expires_at));
+    assert_eq!(expiries.len(), 3, "{expiries:?}");
+    for (item, expiry) in &expiries {
+        let in_time = *expiry <= seconds(expires_at.plus_ms(DAY_MS));
+        assert!(*expiry >= seconds(expires_at) && in_time, "{item} is deleted at {expiry}: {expiries:?}");
+    }
 }
 
-#[test]
-fn a_task_with_the_id_of_an_expired_task_does_not_find_its_steps() {
-    block_on(async {
-        let clients = Clients::new(&emulator::config());
-        let table = emulator::table(&clients).await;
-        let store = DynamoStore::new(clients.dynamo, table);
-        let task = given::task(&SeededIds::new(1), owner("alice"), NOW);
-        store.create(given::new(task.clone()), NOW).await.unwrap();
-        for number in 0..60 {
-            let entry =
-                Entry { kind: EntryKind::Step, name: number.to_string(), value: given::inline("1"), recording: None };
-            store.record(&task.key(), &entry).await.unwrap();
-        }
-        let again = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| {
-            record.expires_at = task.expires_at.plus_ms(1_000);
-        });
-        let created = store.create(given::new(again.clone()), task.expires_at).await.unwrap();
-        assert_eq!(created, longhaul_core::ports::Created::New(again));
-        assert_eq!(store.journal(&task.key()).await.unwrap(), []);
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_with_the_id_of_an_expired_task_does_not_find_its_steps() {
+    let (clients, table) = fresh().await;
+    let store = DynamoStore::new(clients.dynamo, table);
+    let task = given::task(&SeededIds::new(1), owner("alice"), NOW);
+    store.create(given::new(task.clone()), NOW).await.unwrap();
+    for number in 0..60 {
+        let entry =
+            Entry { kind: EntryKind::Step, name: number.to_string(), value: given::inline("1"), recording: None };
+        store.record(&task.key(), &entry).await.unwrap();
+    }
+    let again = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| {
+        record.expires_at = task.expires_at.plus_ms(1_000);
     });
+    let created = store.create(given::new(again.clone()), task.expires_at).await.unwrap();
+    assert_eq!(created, longhaul_core::ports::Created::New(again));
+    assert_eq!(store.journal(&task.key()).await.unwrap(), []);
 }

@@ -20,3 +20,10 @@ mod secrets;
 mod units;
 mod unreadable;
 mod wire;
+
+/// The clients of the emulator, and a table of its own for a test.
+async fn fresh() -> (longhaul_aws::clients::Clients, String) {
+    let clients = longhaul_aws::clients::Clients::new(&harness::emulator::config());
+    let table = harness::emulator::table(&clients).await;
+    (clients, table)
+}

@@ -6,17 +6,16 @@ use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use harness::emulator;
-use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{NewTask, TaskStore};
 use longhaul_core::{Entry, EntryKind, Payload, Suspension, Task, TaskEvent, TaskKey};
 use longhaul_sim::MeteredStore;
 use longhaul_testkit::given::{self, NOW, owner};
-use longhaul_testkit::{FakeStore, Layered, ManualClock, SeededIds, block_on};
+use longhaul_testkit::{FakeStore, Layered, ManualClock, SeededIds};
 use serde_json::Value;
 
 use crate::counts::item_size;
+use crate::fresh;
 use crate::meter::{Call, Meter};
 
 /// By how many bytes an item may be larger than the model says: by what the adapter notes for itself, which is as how
@@ -45,8 +44,7 @@ enum Act {
 
 impl Beside {
     async fn new() -> Self {
-        let clients = Clients::new(&emulator::config());
-        let table = emulator::table(&clients).await;
+        let (clients, table) = fresh().await;
         let meter = Meter::default();
         let real = DynamoStore::new(meter.on(&clients.dynamo), &table).with_quota(QuotaMode::Counted);
         let (fake, clock, ids) =
@@ -179,22 +177,20 @@ async fn compare_life(beside: &mut Beside, ids: &SeededIds, bytes: usize, adjust
     }
 }
 
-#[test]
-fn the_model_makes_the_calls_of_the_adapter_and_uses_the_units_of_its_items() {
-    block_on(async {
-        let (mut beside, ids) = (Beside::new().await, SeededIds::new(1));
-        for bytes in [10, 200, 1_000, 2_100] {
-            compare_life(&mut beside, &ids, bytes, |new| new).await;
-        }
-        let mut sampled = Vec::new();
-        for _ in 0..8 {
-            compare_life(&mut beside, &ids, 200, |new| {
-                sampled.push(new.task.id.as_bytes()[14] % 4 == 0);
-                NewTask { open_max: 10_000, ..new }
-            })
-            .await;
-        }
-        assert!(sampled.contains(&true) && sampled.contains(&false), "some are counted, and some are not: {sampled:?}");
-        compare_life(&mut beside, &ids, 200, |new| NewTask { idempotency: given::key(1, 1), ..new }).await;
-    });
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_makes_the_calls_of_the_adapter_and_uses_the_units_of_its_items() {
+    let (mut beside, ids) = (Beside::new().await, SeededIds::new(1));
+    for bytes in [10, 200, 1_000, 2_100] {
+        compare_life(&mut beside, &ids, bytes, |new| new).await;
+    }
+    let mut sampled = Vec::new();
+    for _ in 0..8 {
+        compare_life(&mut beside, &ids, 200, |new| {
+            sampled.push(new.task.id.as_bytes()[14] % 4 == 0);
+            NewTask { open_max: 10_000, ..new }
+        })
+        .await;
+    }
+    assert!(sampled.contains(&true) && sampled.contains(&false), "some are counted, and some are not: {sampled:?}");
+    compare_life(&mut beside, &ids, 200, |new| NewTask { idempotency: given::key(1, 1), ..new }).await;
 }

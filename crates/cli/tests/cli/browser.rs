@@ -24,9 +24,13 @@ impl Login {
     fn of(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
-        let page = errors.by_ref().lines().map_while(Result::ok).find(|line| line.starts_with("http"));
-        let page = page.and_then(|page| page.trim().parse().ok());
-        Self { child, errors, page: page.expect("it writes an address") }
+        let (mut said, mut line) = (String::new(), String::new());
+        while !line.starts_with("http") {
+            said.push_str(&line);
+            line.clear();
+            assert!(errors.read_line(&mut line).unwrap() > 0, "it writes no address: {said}");
+        }
+        Self { child, errors, page: line.trim().parse().unwrap() }
     }
 
     /// What the page has to be told to answer.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::servers::{PATIENCE, Server, free_port};
+use crate::servers::{PATIENCE, Server};
 
 /// What the command said.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct Setup {
 impl Setup {
     /// Without a server yet.
     pub(crate) fn new() -> Self {
-        let port = free_port();
+        let port = harness::free_port();
         let folder = tempfile::tempdir().unwrap();
         Self { folder, port, url: format!("http://127.0.0.1:{port}/mcp") }
     }

@@ -11,11 +11,6 @@ use std::time::{Duration, Instant};
 /// How long a test waits for something that has to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A port that nobody listens on now.
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// A server in a process. Killed when dropped.
 pub(crate) struct Server {
     child: Child,

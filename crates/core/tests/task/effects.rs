@@ -39,7 +39,7 @@ fn running() -> State {
 }
 
 /// A task in `state`, which attempt 2 claimed after one failure.
-fn record(state: State) -> TaskRecord {
+pub(crate) fn record(state: State) -> TaskRecord {
     let terms = Terms::negotiate(&Policy::default(), RequestedTerms::default());
     TaskRecord {
         owner: OwnerId::of(Identity::Anonymous),

@@ -1,29 +1,19 @@
 //! What holds for a task whatever happens to it, in any order and at any time.
 
 use longhaul_core::{
-    Advance, Ask, Attempts, Cleanup, CleanupEnd, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome,
-    OwnerId, PartsName, Payload, Policy, Progress, Refusal, RequestedTerms, ResultKind, State, Status, Suspension,
-    Task, TaskEvent, TaskRecord, Terms, Timestamp,
+    Advance, Ask, Cleanup, CleanupEnd, Failure, FailureKind, Lease, LeaseToken, Outcome, PartsName, Payload, Policy,
+    Progress, Refusal, RequestedTerms, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms,
+    Timestamp,
 };
 use proptest::prelude::*;
 
+use crate::effects::record;
+
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
-struct FixedIds;
-
-impl IdSource for FixedIds {
-    fn fill(&self, bytes: &mut [u8]) {
-        bytes.fill(7);
-    }
-}
-
 fn task(terms: Terms, not_before: Option<Timestamp>) -> Task {
+    let state = not_before.map_or(State::Queued, |until| State::Sleeping { until });
     Task::restore(TaskRecord {
-        owner: OwnerId::of(Identity::Anonymous),
-        id: FixedIds.task_id(NOW),
-        trace: None,
-        tool: "tool".to_owned(),
-        state: not_before.map_or(State::Queued, |until| State::Sleeping { until }),
         attempt: 0,
         failures: 0,
         last_failure: None,
@@ -32,17 +22,10 @@ fn task(terms: Terms, not_before: Option<Timestamp>) -> Task {
         not_before,
         updated_at: NOW,
         sent_at: NOW,
-        resends: 0,
         started_at: None,
-        ended_at: None,
         expires_at: not_before.unwrap_or(NOW).plus_ms(terms.ttl_ms),
-        progress: None,
-        request: Payload::Inline("{}".to_owned()),
-        variables: None,
         cleanup: Cleanup::ARMED,
-        held_until: None,
-        parent: None,
-        attempts: Attempts::default(),
+        ..record(state)
     })
 }
 

@@ -72,95 +72,43 @@ fn search_other_worlds(one_in: u64, plan_of: fn(u64) -> Plan) -> Result<String, 
     }
 }
 
-/// Each seed's world once more, with fewer attempts at a time than it has tasks.
-#[test]
-fn no_seed_breaks_a_promise_where_the_attempts_of_an_owner_are_limited() {
-    match search_other_worlds(2, Plan::with_limited_attempts) {
-        Ok(found) => println!("{found}"),
-        Err(story) => panic!("with limited attempts: {story}"),
-    }
+/// Tests of other worlds: a name, in how many of the seeds, and how the world of a seed is made.
+macro_rules! other_worlds {
+    ($($(#[$doc:meta])* $name:ident: $one_in:literal, $plan_of:ident;)*) => {$(
+        $(#[$doc])*
+        #[test]
+        fn $name() {
+            match search_other_worlds($one_in, Plan::$plan_of) {
+                Ok(found) => println!("{found}"),
+                Err(story) => panic!("{}: {story}", stringify!($plan_of)),
+            }
+        }
+    )*};
 }
 
-/// Each seed's world once more, with clients that read filtered lists while all happens.
-#[test]
-fn no_seed_breaks_a_promise_where_filtered_lists_are_read() {
-    match search_other_worlds(4, Plan::with_filtered_lists) {
-        Ok(found) => println!("{found}"),
-        Err(story) => panic!("with filtered lists: {story}"),
-    }
-}
-
-/// Worlds whose tools wait for signals, while somebody outside records them at any moment.
-#[test]
-fn no_seed_breaks_a_promise_where_tools_wait_for_signals() {
-    match search_other_worlds(2, Plan::with_signals) {
-        Ok(found) => println!("{found}"),
-        Err(story) => panic!("with signals: {story}"),
-    }
-}
-
-/// Each seed's world once more, in which most calls are to start later.
-#[test]
-fn no_seed_breaks_a_promise_where_calls_start_later() {
-    match search_other_worlds(2, Plan::with_later_starts) {
-        Ok(found) => println!("{found}"),
-        Err(story) => panic!("with later starts: {story}"),
-    }
-}
-
-/// Each seed's world once more, in which nobody polls, messages are lost, and the server looks after unfinished tasks.
-#[test]
-fn no_seed_breaks_a_promise_where_nobody_polls_and_messages_are_lost() {
-    match search_other_worlds(2, Plan::with_sweeps) {
-        Ok(found) => println!("{found}"),
-        Err(story) => panic!("with sweeps: {story}"),
-    }
-}
-
-/// Each seed's world once more, in which nobody polls, processes die between records and messages, and somebody hears
-/// of each record that waits for a worker.
-#[test]
-fn no_seed_breaks_a_promise_where_nobody_polls_and_unclaimed_tasks_are_heard_of() {
-    match search_other_worlds(2, Plan::with_stream) {
-        Ok(found) => println!("{found}"),
-        Err(story) => panic!("with a stream: {story}"),
-    }
-}
-
-/// Each seed's world once more, in which ends and questions are published.
-#[test]
-fn no_seed_breaks_a_promise_where_ends_are_published() {
-    match search_other_worlds(4, Plan::with_notifications) {
-        Ok(found) => println!("{found}"),
-        Err(story) => panic!("with notifications: {story}"),
-    }
-}
-
-/// Each seed's world once more, whose store refuses calls because of their rate.
-#[test]
-fn no_seed_breaks_a_promise_where_the_store_has_few_units() {
-    match search_other_worlds(2, Plan::with_partitions) {
-        Ok(found) => println!("{found}"),
-        Err(story) => panic!("with partitions: {story}"),
-    }
-}
-
-/// Each seed's world once more, in which a new task's message is written with its record.
-#[test]
-fn no_seed_breaks_a_promise_where_store_and_queue_are_one_database() {
-    match search_other_worlds(2, Plan::with_one_database) {
-        Ok(found) => println!("{found}"),
-        Err(story) => panic!("with one database: {story}"),
-    }
-}
-
-/// Worlds whose tools call each other.
-#[test]
-fn no_seed_breaks_a_promise_where_tools_call_tools() {
-    match search_other_worlds(8, Plan::with_children) {
-        Ok(found) => println!("{found}"),
-        Err(story) => panic!("with children: {story}"),
-    }
+other_worlds! {
+    /// Each seed's world once more, with fewer attempts at a time than it has tasks.
+    no_seed_breaks_a_promise_where_the_attempts_of_an_owner_are_limited: 2, with_limited_attempts;
+    /// Each seed's world once more, with clients that read filtered lists while all happens.
+    no_seed_breaks_a_promise_where_filtered_lists_are_read: 4, with_filtered_lists;
+    /// Worlds whose tools wait for signals, while somebody outside records them at any moment.
+    no_seed_breaks_a_promise_where_tools_wait_for_signals: 2, with_signals;
+    /// Each seed's world once more, in which most calls are to start later.
+    no_seed_breaks_a_promise_where_calls_start_later: 2, with_later_starts;
+    /// Each seed's world once more, in which nobody polls, messages are lost, and the server looks after unfinished
+    /// tasks.
+    no_seed_breaks_a_promise_where_nobody_polls_and_messages_are_lost: 2, with_sweeps;
+    /// Each seed's world once more, in which nobody polls, processes die between records and messages, and somebody
+    /// hears of each record that waits for a worker.
+    no_seed_breaks_a_promise_where_nobody_polls_and_unclaimed_tasks_are_heard_of: 2, with_stream;
+    /// Each seed's world once more, in which ends and questions are published.
+    no_seed_breaks_a_promise_where_ends_are_published: 4, with_notifications;
+    /// Each seed's world once more, whose store refuses calls because of their rate.
+    no_seed_breaks_a_promise_where_the_store_has_few_units: 2, with_partitions;
+    /// Each seed's world once more, in which a new task's message is written with its record.
+    no_seed_breaks_a_promise_where_store_and_queue_are_one_database: 2, with_one_database;
+    /// Worlds whose tools call each other.
+    no_seed_breaks_a_promise_where_tools_call_tools: 8, with_children;
 }
 
 #[test]

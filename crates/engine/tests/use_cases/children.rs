@@ -10,7 +10,7 @@ use longhaul_core::{IdSource, State, Status, TaskEvent, TaskId, TaskKey, limits}
 use longhaul_engine::{Attempt, AttemptEnd, CallError, ChildEnd, Settings};
 use longhaul_testkit::SeededIds;
 
-use super::world::{Tool, World, call, completed, run, tool};
+use super::world::{Tool, World, call, completed, tool};
 
 const MINUTE_MS: u64 = 60_000;
 
@@ -61,6 +61,12 @@ async fn parent(world: &World) -> TaskKey {
     world.accept(call).await.key()
 }
 
+async fn with_parent() -> (World, TaskKey) {
+    let world = World::new();
+    let key = parent(&world).await;
+    (world, key)
+}
+
 async fn children(world: &World, parent: &TaskKey) -> Vec<longhaul_core::Task> {
     let tasks = world.store.list(&parent.owner, None, 2_000, world.now()).await.unwrap().tasks;
     tasks.into_iter().filter(|task| task.parent.is_some_and(|of| of.id == parent.id)).collect()
@@ -87,55 +93,47 @@ async fn result(world: &World, key: &TaskKey) -> String {
     world.engine.load(key, &result).await.unwrap()
 }
 
-#[test]
-fn a_call_returns_what_its_task_ended_with() {
-    run(async {
-        let world = World::new();
-        let key = parent(&world).await;
-        let tool = family(1, |_attempt| async { completed("17") });
+#[tokio::test]
+async fn a_call_returns_what_its_task_ended_with() {
+    let (world, key) = with_parent().await;
+    let tool = family(1, |_attempt| async { completed("17") });
+    world.work(&tool).await;
+    assert_eq!(result(&world, &key).await, r#"[Ok(Completed("17"))]"#);
+    let [child] = &children(&world, &key).await[..] else { panic!("one child") };
+    assert_eq!((child.status(), child.depth()), (Status::Completed, 1));
+    assert!(child.deadline() <= world.on_record(&key).await.deadline());
+    assert_eq!(tool.runs(), 3, "two attempts of the parent, one of the child");
+}
+
+#[tokio::test]
+async fn a_call_costs_two_entries_and_its_own_task() {
+    let world = World::new();
+    parent(&world).await;
+    world.took();
+    world.work(&family(1, |_attempt| async { completed("17") })).await;
+    let of_parent = ["claim", "create", "send", "record", "suspend", "journal", "send"];
+    let of_child = ["claim", "get", "finish", "get", "record", "wake", "send"];
+    let at_last = ["claim", "journal", "finish"];
+    assert_eq!(world.took(), [&of_parent[..], &of_child, &at_last].concat());
+}
+
+#[tokio::test]
+async fn a_thousand_calls_are_a_thousand_tasks_whatever_is_replayed() {
+    let (world, key) = with_parent().await;
+    let ran = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&ran);
+    let tool = family(1_000, move |_attempt| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { completed("17") }
+    });
+    while !world.on_record(&key).await.has_ended() {
         world.work(&tool).await;
-        assert_eq!(result(&world, &key).await, r#"[Ok(Completed("17"))]"#);
-        let [child] = &children(&world, &key).await[..] else { panic!("one child") };
-        assert_eq!((child.status(), child.depth()), (Status::Completed, 1));
-        assert!(child.deadline() <= world.on_record(&key).await.deadline());
-        assert_eq!(tool.runs(), 3, "two attempts of the parent, one of the child");
-    });
-}
-
-#[test]
-fn a_call_costs_two_entries_and_its_own_task() {
-    run(async {
-        let world = World::new();
-        parent(&world).await;
-        world.took();
-        world.work(&family(1, |_attempt| async { completed("17") })).await;
-        let of_parent = ["claim", "create", "send", "record", "suspend", "journal", "send"];
-        let of_child = ["claim", "get", "finish", "get", "record", "wake", "send"];
-        let at_last = ["claim", "journal", "finish"];
-        assert_eq!(world.took(), [&of_parent[..], &of_child, &at_last].concat());
-    });
-}
-
-#[test]
-fn a_thousand_calls_are_a_thousand_tasks_whatever_is_replayed() {
-    run(async {
-        let world = World::new();
-        let key = parent(&world).await;
-        let ran = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&ran);
-        let tool = family(1_000, move |_attempt| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            async { completed("17") }
-        });
-        while !world.on_record(&key).await.has_ended() {
-            world.work(&tool).await;
-            world.clock.advance_ms(limits::WAKE_DELAY_MS_MAX);
-        }
-        assert_eq!(result(&world, &key).await.matches("17").count(), 1_000);
-        assert_eq!((children(&world, &key).await.len(), ran.load(Ordering::Relaxed)), (1_000, 1_000));
-        let attempts = world.on_record(&key).await.attempt;
-        assert!(attempts < 100, "{attempts} attempts");
-    });
+        world.clock.advance_ms(limits::WAKE_DELAY_MS_MAX);
+    }
+    assert_eq!(result(&world, &key).await.matches("17").count(), 1_000);
+    assert_eq!((children(&world, &key).await.len(), ran.load(Ordering::Relaxed)), (1_000, 1_000));
+    let attempts = world.on_record(&key).await.attempt;
+    assert!(attempts < 100, "{attempts} attempts");
 }
 
 /// A world whose owners may have this many unfinished tasks.
@@ -143,61 +141,54 @@ fn with_room_for(open_tasks_max: u32) -> World {
     World::with(Settings { open_tasks_max, ..Settings::default() })
 }
 
-#[test]
-fn calls_beyond_the_owners_limit_are_made_when_others_have_ended() {
-    run(async {
-        let world = with_room_for(4);
-        let key = parent(&world).await;
-        let tool = family(10, |_attempt| async { completed("17") });
-        while !world.on_record(&key).await.has_ended() {
-            world.work(&tool).await;
-            world.clock.advance_ms(limits::WAKE_DELAY_MS_MAX);
-        }
-        let result = result(&world, &key).await;
-        assert_eq!(result.matches("Ok(Completed(\"17\"))").count(), 10, "{result}");
-        assert_eq!(children(&world, &key).await.len(), 10);
-    });
+#[tokio::test]
+async fn calls_beyond_the_owners_limit_are_made_when_others_have_ended() {
+    let world = with_room_for(4);
+    let key = parent(&world).await;
+    let tool = family(10, |_attempt| async { completed("17") });
+    while !world.on_record(&key).await.has_ended() {
+        world.work(&tool).await;
+        world.clock.advance_ms(limits::WAKE_DELAY_MS_MAX);
+    }
+    let result = result(&world, &key).await;
+    assert_eq!(result.matches("Ok(Completed(\"17\"))").count(), 10, "{result}");
+    assert_eq!(children(&world, &key).await.len(), 10);
 }
 
 /// The tool sees no refusal while a call of it runs, although nothing waits for that one.
-#[test]
-fn a_call_beyond_the_owners_limit_waits_for_one_that_nothing_waits_for() {
-    run(async {
-        let world = with_room_for(2);
-        let key = parent(&world).await;
-        let tool = tool(move |attempt| async move {
-            if attempt.task().depth() > 0 {
-                return sleeps(attempt).await;
-            }
-            let first = calls(&attempt, 1, "child");
-            let made = attempt.sleep_ms(1_000);
-            futures::future::select(Box::pin(first), Box::pin(made)).await;
-            completed(&format!("{:?}", calls(&attempt, 2, "child").await))
-        });
-        for _ in 0..150 {
-            world.work(&tool).await;
-            world.clock.advance_ms(MINUTE_MS);
+#[tokio::test]
+async fn a_call_beyond_the_owners_limit_waits_for_one_that_nothing_waits_for() {
+    let world = with_room_for(2);
+    let key = parent(&world).await;
+    let tool = tool(move |attempt| async move {
+        if attempt.task().depth() > 0 {
+            return sleeps(attempt).await;
         }
-        assert_eq!(result(&world, &key).await, r#"Ok(Completed("17"))"#);
-        assert_eq!(children(&world, &key).await.len(), 2);
+        let first = calls(&attempt, 1, "child");
+        let made = attempt.sleep_ms(1_000);
+        futures::future::select(Box::pin(first), Box::pin(made)).await;
+        completed(&format!("{:?}", calls(&attempt, 2, "child").await))
     });
+    for _ in 0..150 {
+        world.work(&tool).await;
+        world.clock.advance_ms(MINUTE_MS);
+    }
+    assert_eq!(result(&world, &key).await, r#"Ok(Completed("17"))"#);
+    assert_eq!(children(&world, &key).await.len(), 2);
 }
 
-#[test]
-fn a_call_for_which_there_is_never_room_is_refused() {
-    run(async {
-        let world = with_room_for(1);
-        let key = parent(&world).await;
-        world.work(&family(2, sleeps)).await;
-        let result = result(&world, &key).await;
-        assert_eq!(result.matches("TooManyOpen").count(), 2, "{result}");
-    });
+#[tokio::test]
+async fn a_call_for_which_there_is_never_room_is_refused() {
+    let world = with_room_for(1);
+    let key = parent(&world).await;
+    world.work(&family(2, sleeps)).await;
+    let result = result(&world, &key).await;
+    assert_eq!(result.matches("TooManyOpen").count(), 2, "{result}");
 }
 
 /// What a parent is told whose child ends like this, and crashes from then on.
 async fn told(end: AttemptEnd) -> String {
-    let world = World::new();
-    let key = parent(&world).await;
+    let (world, key) = with_parent().await;
     let end = std::sync::Mutex::new(Some(end));
     let tool = family(1, move |_attempt| {
         let end = end.lock().unwrap().take();
@@ -210,173 +201,143 @@ async fn told(end: AttemptEnd) -> String {
     result(&world, &key).await
 }
 
-#[test]
-fn every_way_to_end_is_told() {
-    run(async {
-        let failed = AttemptEnd::Failed { message: "no".to_owned(), detail: "{\"code\":1}".to_owned() };
-        let large = AttemptEnd::Completed { result: "x".repeat(4_300_000), kind: longhaul_core::ResultKind::Success };
-        let crashed = AttemptEnd::Crashed { reason: "bang".to_owned() };
-        for (end, said) in [(failed, "Failed { message: \"no\""), (crashed, "no retries are left"), (large, "TooLarge")]
-        {
-            let told = told(end).await;
-            assert!(told.contains(said), "{told}");
-        }
-    });
+#[tokio::test]
+async fn every_way_to_end_is_told() {
+    let failed = AttemptEnd::Failed { message: "no".to_owned(), detail: "{\"code\":1}".to_owned() };
+    let large = AttemptEnd::Completed { result: "x".repeat(4_300_000), kind: longhaul_core::ResultKind::Success };
+    let crashed = AttemptEnd::Crashed { reason: "bang".to_owned() };
+    for (end, said) in [(failed, "Failed { message: \"no\""), (crashed, "no retries are left"), (large, "TooLarge")] {
+        let told = told(end).await;
+        assert!(told.contains(said), "{told}");
+    }
 }
 
-#[test]
-fn a_child_that_somebody_cancels_or_that_times_out_is_told_too() {
-    run(async {
-        for cancels in [true, false] {
-            let world = World::new();
-            let key = parent(&world).await;
-            let tool = family(1, |attempt| async move {
-                attempt.sleep_ms(3 * HOUR_MS).await;
-                completed("17")
-            });
-            world.work(&tool).await;
-            let child = children(&world, &key).await[0].key();
-            if cancels {
-                world.engine.cancel(&child).await.unwrap();
-            } else {
-                world.clock.advance_ms(2 * HOUR_MS);
-            }
-            world.work(&tool).await;
-            let told = result(&world, &key).await;
-            assert!(told.contains(if cancels { "Cancelled" } else { "did not end within" }), "{told}");
+#[tokio::test]
+async fn a_child_that_somebody_cancels_or_that_times_out_is_told_too() {
+    for cancels in [true, false] {
+        let world = World::new();
+        let key = parent(&world).await;
+        let tool = family(1, |attempt| async move {
+            attempt.sleep_ms(3 * HOUR_MS).await;
+            completed("17")
+        });
+        world.work(&tool).await;
+        let child = children(&world, &key).await[0].key();
+        if cancels {
+            world.engine.cancel(&child).await.unwrap();
+        } else {
+            world.clock.advance_ms(2 * HOUR_MS);
         }
-    });
+        world.work(&tool).await;
+        let told = result(&world, &key).await;
+        assert!(told.contains(if cancels { "Cancelled" } else { "did not end within" }), "{told}");
+    }
 }
 
 /// As if whoever ended the child had died before it told the parent.
-#[test]
-fn a_parent_that_nobody_told_polls_itself() {
-    run(async {
+#[tokio::test]
+async fn a_parent_that_nobody_told_polls_itself() {
+    for (events, told) in [(vec![TaskEvent::Cancel], "Cancelled"), (vec![TaskEvent::Cancel, TaskEvent::Forget], "Gone")]
+    {
         let world = World::new();
         let (key, child, tool) = with_a_sleeping_child(&world).await;
-        world.store.apply(&child, &TaskEvent::Cancel, world.now()).await.unwrap();
+        for event in events {
+            world.store.apply(&child, &event, world.now()).await.unwrap();
+        }
         world.work(&tool).await;
         assert_eq!(world.on_record(&key).await.status(), Status::Working);
         world.clock.advance_ms(limits::SIGNAL_POLL_MS_FIRST);
         world.work(&tool).await;
-        assert!(result(&world, &key).await.contains("Cancelled"));
-    });
-}
-
-#[test]
-fn a_child_that_is_gone_is_told_as_such() {
-    run(async {
-        let world = World::new();
-        let (key, child, tool) = with_a_sleeping_child(&world).await;
-        world.store.apply(&child, &TaskEvent::Cancel, world.now()).await.unwrap();
-        world.store.apply(&child, &TaskEvent::Forget, world.now()).await.unwrap();
-        world.clock.advance_ms(limits::SIGNAL_POLL_MS_FIRST);
-        world.work(&tool).await;
-        assert!(result(&world, &key).await.contains("Gone"));
-    });
+        assert!(result(&world, &key).await.contains(told));
+    }
 }
 
 /// Grandchildren are cancelled too, and no tool runs on.
-#[test]
-fn a_cancel_reaches_all_children() {
-    run(async {
-        let world = World::new();
-        let key = parent(&world).await;
-        let tool = tool(move |attempt| async move {
-            match attempt.task().depth() {
-                0 => drop(join_all((0..20).map(|number| calls(&attempt, number, "child"))).await),
-                1 => drop(calls(&attempt, 77 + usize::from(attempt.task().id.as_bytes()[15]), "child").await),
-                _ => attempt.sleep_ms(HOUR_MS).await,
-            }
-            completed("1")
-        });
-        world.work(&tool).await;
-        world.engine.cancel(&key).await.unwrap();
-        let all = world.store.list(&key.owner, None, 100, world.now()).await.unwrap().tasks;
-        assert!(all.len() > 21, "{}", all.len());
-        assert!(all.iter().all(|task| task.status() == Status::Cancelled), "{all:#?}");
+#[tokio::test]
+async fn a_cancel_reaches_all_children() {
+    let (world, key) = with_parent().await;
+    let tool = tool(move |attempt| async move {
+        match attempt.task().depth() {
+            0 => drop(join_all((0..20).map(|number| calls(&attempt, number, "child"))).await),
+            1 => drop(calls(&attempt, 77 + usize::from(attempt.task().id.as_bytes()[15]), "child").await),
+            _ => attempt.sleep_ms(HOUR_MS).await,
+        }
+        completed("1")
     });
+    world.work(&tool).await;
+    world.engine.cancel(&key).await.unwrap();
+    let all = world.store.list(&key.owner, None, 100, world.now()).await.unwrap().tasks;
+    assert!(all.len() > 21, "{}", all.len());
+    assert!(all.iter().all(|task| task.status() == Status::Cancelled), "{all:#?}");
 }
 
 /// As if whoever cancelled the parent had died right after that.
-#[test]
-fn a_child_ends_whose_parent_was_cancelled_by_somebody_who_died() {
-    run(async {
-        let world = World::new();
-        let key = parent(&world).await;
-        let ran = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&ran);
-        let tool = family(2, move |attempt| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            async move {
-                attempt.sleep_ms(2 * HOUR_MS).await;
-                completed("17")
-            }
-        });
+#[tokio::test]
+async fn a_child_ends_whose_parent_was_cancelled_by_somebody_who_died() {
+    let (world, key) = with_parent().await;
+    let ran = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&ran);
+    let tool = family(2, move |attempt| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async move {
+            attempt.sleep_ms(2 * HOUR_MS).await;
+            completed("17")
+        }
+    });
+    world.work(&tool).await;
+    assert_eq!(ran.load(Ordering::Relaxed), 2);
+    world.store.apply(&key, &TaskEvent::Cancel, world.now()).await.unwrap();
+    world.clock.advance_ms(limits::CHILD_POLL_MS_MAX);
+    world.work(&tool).await;
+    assert!(children(&world, &key).await.iter().all(|child| child.status() == Status::Cancelled));
+    assert_eq!(ran.load(Ordering::Relaxed), 2, "the tool does not run again");
+}
+
+#[tokio::test]
+async fn a_child_sleeps_for_as_long_as_it_says_although_it_polls_at_its_parent() {
+    let (world, key) = with_parent().await;
+    let began = world.now();
+    let tool = family(1, sleeps);
+    while !world.on_record(&key).await.has_ended() {
         world.work(&tool).await;
-        assert_eq!(ran.load(Ordering::Relaxed), 2);
-        world.store.apply(&key, &TaskEvent::Cancel, world.now()).await.unwrap();
-        world.clock.advance_ms(limits::CHILD_POLL_MS_MAX);
+        world.clock.advance_ms(MINUTE_MS);
+    }
+    let slept_ms = children(&world, &key).await[0].ended_at.unwrap().since_ms(began);
+    assert!((HOUR_MS..HOUR_MS + 2 * MINUTE_MS).contains(&slept_ms), "{slept_ms}");
+}
+
+#[tokio::test]
+async fn tools_call_each_other_eight_deep() {
+    let (world, key) = with_parent().await;
+    let tool = tool(|attempt| async move {
+        let end = calls(&attempt, 1, "child").await;
+        completed(&format!("{}{end:?}", attempt.task().depth()))
+    });
+    for _ in 0..40 {
         world.work(&tool).await;
-        assert!(children(&world, &key).await.iter().all(|child| child.status() == Status::Cancelled));
-        assert_eq!(ran.load(Ordering::Relaxed), 2, "the tool does not run again");
-    });
+    }
+    let told = result(&world, &key).await;
+    assert!(told.contains("TooDeep { depth_max: 8 }"), "{told}");
+    assert_eq!(world.store.list(&key.owner, None, 100, world.now()).await.unwrap().tasks.len(), 9);
 }
 
-#[test]
-fn a_child_sleeps_for_as_long_as_it_says_although_it_polls_at_its_parent() {
-    run(async {
-        let world = World::new();
-        let key = parent(&world).await;
-        let began = world.now();
-        let tool = family(1, sleeps);
-        while !world.on_record(&key).await.has_ended() {
-            world.work(&tool).await;
-            world.clock.advance_ms(MINUTE_MS);
+#[tokio::test]
+async fn a_parent_that_ends_with_a_result_leaves_its_children() {
+    let (world, key) = with_parent().await;
+    let tool = tool(|attempt| async move {
+        if attempt.task().depth() > 0 {
+            attempt.sleep_ms(HOUR_MS).await;
+            return completed("17");
         }
-        let slept_ms = children(&world, &key).await[0].ended_at.unwrap().since_ms(began);
-        assert!((HOUR_MS..HOUR_MS + 2 * MINUTE_MS).contains(&slept_ms), "{slept_ms}");
+        let call = Box::pin(calls(&attempt, 1, "child"));
+        let nap = Box::pin(attempt.sleep_ms(MINUTE_MS));
+        futures::future::select(call, nap).await;
+        completed("first")
     });
-}
-
-#[test]
-fn tools_call_each_other_eight_deep() {
-    run(async {
-        let world = World::new();
-        let key = parent(&world).await;
-        let tool = tool(|attempt| async move {
-            let end = calls(&attempt, 1, "child").await;
-            completed(&format!("{}{end:?}", attempt.task().depth()))
-        });
-        for _ in 0..40 {
-            world.work(&tool).await;
-        }
-        let told = result(&world, &key).await;
-        assert!(told.contains("TooDeep { depth_max: 8 }"), "{told}");
-        assert_eq!(world.store.list(&key.owner, None, 100, world.now()).await.unwrap().tasks.len(), 9);
-    });
-}
-
-#[test]
-fn a_parent_that_ends_with_a_result_leaves_its_children() {
-    run(async {
-        let world = World::new();
-        let key = parent(&world).await;
-        let tool = tool(|attempt| async move {
-            if attempt.task().depth() > 0 {
-                attempt.sleep_ms(HOUR_MS).await;
-                return completed("17");
-            }
-            let call = Box::pin(calls(&attempt, 1, "child"));
-            let nap = Box::pin(attempt.sleep_ms(MINUTE_MS));
-            futures::future::select(call, nap).await;
-            completed("first")
-        });
-        for _ in 0..70 {
-            world.work(&tool).await;
-            world.clock.advance_ms(MINUTE_MS);
-        }
-        assert_eq!(world.on_record(&key).await.status(), Status::Completed);
-        assert_eq!(children(&world, &key).await[0].status(), Status::Completed);
-    });
+    for _ in 0..70 {
+        world.work(&tool).await;
+        world.clock.advance_ms(MINUTE_MS);
+    }
+    assert_eq!(world.on_record(&key).await.status(), Status::Completed);
+    assert_eq!(children(&world, &key).await[0].status(), Status::Completed);
 }

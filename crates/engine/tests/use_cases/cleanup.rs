@@ -1,14 +1,13 @@
 //! What a tool left is cleaned when its task is over, if the tool did not bring it to its end itself.
 
 use std::convert::Infallible;
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use longhaul_core::{Cleanup, Clock, State, Status, Task, TaskKey, Timestamp};
 use longhaul_engine::{AttemptEnd, Call, Cleaned, Settings, WorkerSignals};
 
-use super::world::{Tool, World, call, completed, crashing, run, tool};
+use super::world::{Tool, World, call, completed, crashing, tool};
 
 const LEASE_MS: u64 = 30_000;
 
@@ -49,269 +48,234 @@ async fn works_for_leases(world: &World, tool: &Tool, leases: u32) {
     }
 }
 
-#[test]
-fn a_task_that_was_cancelled_while_it_waits_is_cleaned_at_once() {
-    run(async {
-        let world = World::new();
-        let tool = asks();
-        let key = cancelled_while_it_waits(&world, &tool).await;
-        assert_eq!(world.delays(), [0]);
-        world.work(&tool).await;
-        assert_eq!((tool.cleanups(), tool.runs(), cleanup(&world, &key).await), (1, 1, Cleanup::Done));
-        assert_eq!(world.on_record(&key).await.status(), Status::Cancelled);
-        works_for_leases(&world, &tool, 3).await;
-        assert_eq!(tool.cleanups(), 1);
-    });
+#[tokio::test]
+async fn a_task_that_was_cancelled_while_it_waits_is_cleaned_at_once() {
+    let world = World::new();
+    let tool = asks();
+    let key = cancelled_while_it_waits(&world, &tool).await;
+    assert_eq!(world.delays(), [0]);
+    world.work(&tool).await;
+    assert_eq!((tool.cleanups(), tool.runs(), cleanup(&world, &key).await), (1, 1, Cleanup::Done));
+    assert_eq!(world.on_record(&key).await.status(), Status::Cancelled);
+    works_for_leases(&world, &tool, 3).await;
+    assert_eq!(tool.cleanups(), 1);
 }
 
-#[test]
-fn a_task_that_was_cancelled_while_a_worker_holds_it_is_cleaned_by_others_when_its_lease_is_over() {
-    run(async {
-        let world = World::new();
-        let (key, dead, tool) = (armed(&world).await, hangs(), hangs());
-        let delivery = world.receive().await.unwrap();
-        let signals = WorkerSignals::default();
-        assert!(world.engine.run_delivery(&delivery, &dead, &signals).now_or_never().is_none());
-        world.clock.advance_ms(LEASE_MS / 3);
-        world.delays();
-        world.engine.cancel(&key).await.unwrap();
-        assert_eq!(world.delays(), [LEASE_MS]);
-        world.clock.advance_ms(LEASE_MS - 1);
-        world.work(&tool).await;
-        assert_eq!(tool.cleanups(), 0);
-        world.clock.advance_ms(1);
-        world.work(&tool).await;
-        assert_eq!((dead.cleanups(), tool.cleanups(), cleanup(&world, &key).await), (0, 1, Cleanup::Done));
-    });
+#[tokio::test]
+async fn a_task_that_was_cancelled_while_a_worker_holds_it_is_cleaned_by_others_when_its_lease_is_over() {
+    let world = World::new();
+    let (key, dead, tool) = (armed(&world).await, hangs(), hangs());
+    let delivery = world.receive().await.unwrap();
+    drop(world.begun(&delivery, &dead));
+    world.clock.advance_ms(LEASE_MS / 3);
+    world.delays();
+    world.engine.cancel(&key).await.unwrap();
+    assert_eq!(world.delays(), [LEASE_MS]);
+    world.clock.advance_ms(LEASE_MS - 1);
+    world.work(&tool).await;
+    assert_eq!(tool.cleanups(), 0);
+    world.clock.advance_ms(1);
+    world.work(&tool).await;
+    assert_eq!((dead.cleanups(), tool.cleanups(), cleanup(&world, &key).await), (0, 1, Cleanup::Done));
 }
 
-#[test]
-fn the_worker_of_a_cancelled_task_cleans_at_once_when_it_has_dropped_the_tool() {
-    run(async {
-        let world = World::new();
-        let (key, tool) = (armed(&world).await, hangs());
-        let delivery = world.receive().await.unwrap();
-        let signals = WorkerSignals::default();
-        let mut attempt = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
-        assert!(attempt.as_mut().now_or_never().is_none());
-        world.engine.cancel(&key).await.unwrap();
-        assert!(attempt.as_mut().now_or_never().is_none());
-        assert_eq!(tool.cleanups(), 0, "the tool still runs");
-        world.clock.advance_ms(10_000);
-        assert!(attempt.as_mut().now_or_never().is_some());
-        assert_eq!((tool.cleanups(), cleanup(&world, &key).await), (1, Cleanup::Done));
-        works_for_leases(&world, &tool, 3).await;
-        assert_eq!(tool.cleanups(), 1);
-    });
+#[tokio::test]
+async fn the_worker_of_a_cancelled_task_cleans_at_once_when_it_has_dropped_the_tool() {
+    let world = World::new();
+    let (key, tool) = (armed(&world).await, hangs());
+    let delivery = world.receive().await.unwrap();
+    let mut attempt = world.begun(&delivery, &tool);
+    world.engine.cancel(&key).await.unwrap();
+    assert!(attempt.as_mut().now_or_never().is_none());
+    assert_eq!(tool.cleanups(), 0, "the tool still runs");
+    world.clock.advance_ms(10_000);
+    assert!(attempt.as_mut().now_or_never().is_some());
+    assert_eq!((tool.cleanups(), cleanup(&world, &key).await), (1, Cleanup::Done));
+    works_for_leases(&world, &tool, 3).await;
+    assert_eq!(tool.cleanups(), 1);
 }
 
-#[test]
-fn a_task_whose_time_is_up_or_that_used_up_its_retries_is_cleaned() {
-    run(async {
-        let world = World::new();
-        let (key, tool) = (armed(&world).await, hangs());
-        let delivery = world.receive().await.unwrap();
-        world.while_time_passes(5_000, world.deliver(&delivery, &tool)).await;
-        assert_eq!((world.on_record(&key).await.status(), tool.cleanups()), (Status::Failed, 1));
+#[tokio::test]
+async fn a_task_whose_time_is_up_or_that_used_up_its_retries_is_cleaned() {
+    let world = World::new();
+    let (key, tool) = (armed(&world).await, hangs());
+    let delivery = world.receive().await.unwrap();
+    world.while_time_passes(5_000, world.deliver(&delivery, &tool)).await;
+    assert_eq!((world.on_record(&key).await.status(), tool.cleanups()), (Status::Failed, 1));
 
-        let (key, tool) = (armed(&world).await, cleans(crashing()));
-        world.work_until_ended(&key, &tool, 1_000, 10).await;
-        assert_eq!((tool.runs(), tool.cleanups(), cleanup(&world, &key).await), (3, 1, Cleanup::Done));
-    });
+    let (key, tool) = (armed(&world).await, cleans(crashing()));
+    world.work_until_ended(&key, &tool, 1_000, 10).await;
+    assert_eq!((tool.runs(), tool.cleanups(), cleanup(&world, &key).await), (3, 1, Cleanup::Done));
 }
 
-#[test]
-fn a_task_that_waits_for_an_answer_ends_at_its_deadline_and_is_cleaned_although_nobody_polls() {
-    run(async {
-        let world = World::new();
-        let (key, tool) = (armed(&world).await, asks());
+#[tokio::test]
+async fn a_task_that_waits_for_an_answer_ends_at_its_deadline_and_is_cleaned_although_nobody_polls() {
+    let world = World::new();
+    let (key, tool) = (armed(&world).await, asks());
+    world.work(&tool).await;
+    let task: Task = world.on_record(&key).await;
+    assert!(matches!(&task.state, State::InputRequired { until, .. } if *until == Some(task.deadline())));
+    world.clock.advance_to(task.deadline());
+    world.work(&tool).await;
+    assert_eq!((world.on_record(&key).await.status(), tool.cleanups()), (Status::Failed, 1));
+}
+
+#[tokio::test]
+async fn what_the_tool_brought_to_its_end_is_not_cleaned() {
+    let world = World::new();
+    let failed = || AttemptEnd::Failed { message: "no".to_owned(), detail: "{}".to_owned() };
+    for tool in
+        [cleans(tool(|_attempt| async { completed("1") })), cleans(tool(move |_attempt| async move { failed() }))]
+    {
+        let key = armed(&world).await;
         world.work(&tool).await;
-        let task: Task = world.on_record(&key).await;
-        assert!(matches!(&task.state, State::InputRequired { until, .. } if *until == Some(task.deadline())));
-        world.clock.advance_to(task.deadline());
-        world.work(&tool).await;
-        assert_eq!((world.on_record(&key).await.status(), tool.cleanups()), (Status::Failed, 1));
-    });
-}
-
-#[test]
-fn what_the_tool_brought_to_its_end_is_not_cleaned() {
-    run(async {
-        let world = World::new();
-        let failed = || AttemptEnd::Failed { message: "no".to_owned(), detail: "{}".to_owned() };
-        for tool in
-            [cleans(tool(|_attempt| async { completed("1") })), cleans(tool(move |_attempt| async move { failed() }))]
-        {
-            let key = armed(&world).await;
-            world.work(&tool).await;
-            works_for_leases(&world, &tool, 2).await;
-            assert!(world.on_record(&key).await.has_ended());
-            assert_eq!((tool.runs(), tool.cleanups()), (1, 0));
-        }
-    });
-}
-
-#[test]
-fn a_task_without_cleanup_is_not_cleaned() {
-    run(async {
-        let world = World::new();
-        let (key, tool) = (world.accepted().await.key(), asks());
-        world.work(&tool).await;
-        world.delays();
-        world.engine.cancel(&key).await.unwrap();
         works_for_leases(&world, &tool, 2).await;
-        assert_eq!((tool.cleanups(), world.delays()), (0, Vec::new()));
-    });
+        assert!(world.on_record(&key).await.has_ended());
+        assert_eq!((tool.runs(), tool.cleanups()), (1, 0));
+    }
 }
 
-#[test]
-fn the_cleanup_sees_the_request_and_the_steps_that_were_recorded() {
-    run(async {
-        let world = World::new();
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let sees = Arc::clone(&seen);
-        let steps = tool(|attempt| async move {
-            let Ok(_text) = attempt.step("start", async || Ok::<_, Infallible>("\"job-17\"".to_owned())).await;
-            completed(&attempt.ask("color", "{}".to_owned()).await)
-        });
-        let tool = steps.cleaned_by(move |ended| {
-            let sees = Arc::clone(&sees);
-            async move {
-                let steps = (ended.step("start").await.unwrap(), ended.step("other").await.unwrap());
-                sees.lock().unwrap().push((ended.request().to_owned(), ended.task().status(), steps));
-                Cleaned::Done
-            }
-        });
-        cancelled_while_it_waits(&world, &tool).await;
-        works_for_leases(&world, &tool, 1).await;
-        let steps = (Some("\"job-17\"".to_owned()), None);
-        assert_eq!(*seen.lock().unwrap(), [("{}".to_owned(), Status::Cancelled, steps)]);
-    });
+#[tokio::test]
+async fn a_task_without_cleanup_is_not_cleaned() {
+    let world = World::new();
+    let (key, tool) = (world.accepted().await.key(), asks());
+    world.work(&tool).await;
+    world.delays();
+    world.engine.cancel(&key).await.unwrap();
+    works_for_leases(&world, &tool, 2).await;
+    assert_eq!((tool.cleanups(), world.delays()), (0, Vec::new()));
 }
 
-#[test]
-fn cleanup_that_fails_is_tried_again_with_pauses_and_given_up_after_five_tries() {
-    run(async {
-        let world = World::new();
-        let tool = asks().cleaned_by(|_ended| async { Cleaned::Failed { reason: "it is in use".to_owned() } });
-        let key = cancelled_while_it_waits(&world, &tool).await;
-        world.clock.advance_ms(LEASE_MS);
-        world.delays();
-        for delay_ms in [1_000, 2_000, 4_000, 8_000, 16_000] {
-            world.work(&tool).await;
-            assert_eq!(world.delays(), [delay_ms]);
-            world.clock.advance_ms(delay_ms);
+#[tokio::test]
+async fn the_cleanup_sees_the_request_and_the_steps_that_were_recorded() {
+    let world = World::new();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sees = Arc::clone(&seen);
+    let steps = tool(|attempt| async move {
+        let Ok(_text) = attempt.step("start", async || Ok::<_, Infallible>("\"job-17\"".to_owned())).await;
+        completed(&attempt.ask("color", "{}".to_owned()).await)
+    });
+    let tool = steps.cleaned_by(move |ended| {
+        let sees = Arc::clone(&sees);
+        async move {
+            let steps = (ended.step("start").await.unwrap(), ended.step("other").await.unwrap());
+            sees.lock().unwrap().push((ended.request().to_owned(), ended.task().status(), steps));
+            Cleaned::Done
         }
-        world.work(&tool).await;
-        assert_eq!((tool.cleanups(), cleanup(&world, &key).await), (5, Cleanup::GivenUp));
-        works_for_leases(&world, &tool, 3).await;
-        assert_eq!(tool.cleanups(), 5);
     });
+    cancelled_while_it_waits(&world, &tool).await;
+    works_for_leases(&world, &tool, 1).await;
+    let steps = (Some("\"job-17\"".to_owned()), None);
+    assert_eq!(*seen.lock().unwrap(), [("{}".to_owned(), Status::Cancelled, steps)]);
+}
+
+#[tokio::test]
+async fn cleanup_that_fails_is_tried_again_with_pauses_and_given_up_after_five_tries() {
+    let world = World::new();
+    let tool = asks().cleaned_by(|_ended| async { Cleaned::Failed { reason: "it is in use".to_owned() } });
+    let key = cancelled_while_it_waits(&world, &tool).await;
+    world.clock.advance_ms(LEASE_MS);
+    world.delays();
+    for delay_ms in [1_000, 2_000, 4_000, 8_000, 16_000] {
+        world.work(&tool).await;
+        assert_eq!(world.delays(), [delay_ms]);
+        world.clock.advance_ms(delay_ms);
+    }
+    world.work(&tool).await;
+    assert_eq!((tool.cleanups(), cleanup(&world, &key).await), (5, Cleanup::GivenUp));
+    works_for_leases(&world, &tool, 3).await;
+    assert_eq!(tool.cleanups(), 5);
 }
 
 /// An attempt whose task is cancelled while it runs, in a worker that lives until then.
 async fn cancelled_in_its_attempt(world: &World, key: &TaskKey, tool: &Tool, until: Option<Timestamp>) {
     let delivery = world.receive().await.unwrap();
     let signals = WorkerSignals { until, ..WorkerSignals::default() };
-    let mut attempt = pin!(world.engine.run_delivery(&delivery, tool, &signals));
-    assert!(attempt.as_mut().now_or_never().is_none());
+    let mut attempt = world.begun_with(&delivery, tool, &signals);
     world.engine.cancel(key).await.unwrap();
     world.delays();
     world.clock.advance_ms(10_000);
     assert!(attempt.as_mut().now_or_never().is_some());
 }
 
-#[test]
-fn after_a_first_try_in_the_worker_of_the_attempt_the_second_one_does_not_wait_for_a_lease() {
-    run(async {
-        let world = World::new();
-        let key = armed(&world).await;
-        let tool = hangs().cleaned_by(|_ended| async { Cleaned::Failed { reason: "it is in use".to_owned() } });
-        cancelled_in_its_attempt(&world, &key, &tool, None).await;
-        assert_eq!((tool.cleanups(), world.delays()), (1, vec![1_000]));
-        world.clock.advance_ms(1_000);
-        world.work(&tool).await;
-        assert_eq!((tool.cleanups(), world.delays()), (2, vec![2_000]));
-    });
+#[tokio::test]
+async fn after_a_first_try_in_the_worker_of_the_attempt_the_second_one_does_not_wait_for_a_lease() {
+    let world = World::new();
+    let key = armed(&world).await;
+    let tool = hangs().cleaned_by(|_ended| async { Cleaned::Failed { reason: "it is in use".to_owned() } });
+    cancelled_in_its_attempt(&world, &key, &tool, None).await;
+    assert_eq!((tool.cleanups(), world.delays()), (1, vec![1_000]));
+    world.clock.advance_ms(1_000);
+    world.work(&tool).await;
+    assert_eq!((tool.cleanups(), world.delays()), (2, vec![2_000]));
 }
 
-#[test]
-fn a_worker_that_does_not_live_for_a_whole_try_leaves_it_to_another_one() {
-    run(async {
-        let world = World::new();
-        let (key, tool) = (armed(&world).await, hangs());
-        let until = world.clock.now().plus_ms(60_000);
-        cancelled_in_its_attempt(&world, &key, &tool, Some(until)).await;
-        assert_eq!((tool.cleanups(), world.delays()), (0, vec![LEASE_MS - 10_000]));
-        works_for_leases(&world, &tool, 1).await;
-        assert_eq!((tool.cleanups(), cleanup(&world, &key).await), (1, Cleanup::Done));
-    });
+#[tokio::test]
+async fn a_worker_that_does_not_live_for_a_whole_try_leaves_it_to_another_one() {
+    let world = World::new();
+    let (key, tool) = (armed(&world).await, hangs());
+    let until = world.clock.now().plus_ms(60_000);
+    cancelled_in_its_attempt(&world, &key, &tool, Some(until)).await;
+    assert_eq!((tool.cleanups(), world.delays()), (0, vec![LEASE_MS - 10_000]));
+    works_for_leases(&world, &tool, 1).await;
+    assert_eq!((tool.cleanups(), cleanup(&world, &key).await), (1, Cleanup::Done));
 }
 
-#[test]
-fn a_worker_that_dies_while_it_cleans_is_followed_by_another() {
-    run(async {
-        let world = World::new();
-        let hangs = asks().cleaned_by(|_ended| std::future::pending());
-        let key = cancelled_while_it_waits(&world, &hangs).await;
-        world.clock.advance_ms(LEASE_MS);
-        let delivery = world.receive().await.unwrap();
-        let signals = WorkerSignals::default();
-        assert!(world.engine.run_delivery(&delivery, &hangs, &signals).now_or_never().is_none());
-        let tool = asks();
-        world.work(&tool).await;
-        assert_eq!(tool.cleanups(), 0, "the one that died still has its time");
-        works_for_leases(&world, &tool, 3).await;
-        assert_eq!((hangs.cleanups(), tool.cleanups(), cleanup(&world, &key).await), (1, 1, Cleanup::Done));
-    });
+#[tokio::test]
+async fn a_worker_that_dies_while_it_cleans_is_followed_by_another() {
+    let world = World::new();
+    let hangs = asks().cleaned_by(|_ended| std::future::pending());
+    let key = cancelled_while_it_waits(&world, &hangs).await;
+    world.clock.advance_ms(LEASE_MS);
+    let delivery = world.receive().await.unwrap();
+    drop(world.begun(&delivery, &hangs));
+    let tool = asks();
+    world.work(&tool).await;
+    assert_eq!(tool.cleanups(), 0, "the one that died still has its time");
+    works_for_leases(&world, &tool, 3).await;
+    assert_eq!((hangs.cleanups(), tool.cleanups(), cleanup(&world, &key).await), (1, 1, Cleanup::Done));
 }
 
-#[test]
-fn cleanup_that_takes_too_long_is_stopped_and_tried_again() {
-    run(async {
-        let world = World::with(Settings { cleanup_ms: 5_000, ..Settings::default() });
-        let hangs = asks().cleaned_by(|_ended| std::future::pending());
-        let key = cancelled_while_it_waits(&world, &hangs).await;
-        world.clock.advance_ms(LEASE_MS);
-        let delivery = world.receive().await.unwrap();
-        world.delays();
-        world.while_time_passes(1_000, world.deliver(&delivery, &hangs)).await;
-        assert_eq!((hangs.cleanups(), world.delays()), (1, vec![1_000]));
-        assert!(matches!(cleanup(&world, &key).await, Cleanup::Armed { tries: 1, .. }));
-    });
+#[tokio::test]
+async fn cleanup_that_takes_too_long_is_stopped_and_tried_again() {
+    let world = World::with(Settings { cleanup_ms: 5_000, ..Settings::default() });
+    let hangs = asks().cleaned_by(|_ended| std::future::pending());
+    let key = cancelled_while_it_waits(&world, &hangs).await;
+    world.clock.advance_ms(LEASE_MS);
+    let delivery = world.receive().await.unwrap();
+    world.delays();
+    world.while_time_passes(1_000, world.deliver(&delivery, &hangs)).await;
+    assert_eq!((hangs.cleanups(), world.delays()), (1, vec![1_000]));
+    assert!(matches!(cleanup(&world, &key).await, Cleanup::Armed { tries: 1, .. }));
 }
 
-#[test]
-fn a_worker_without_the_tool_leaves_the_cleanup_to_another() {
-    run(async {
-        let world = World::new();
-        let key = cancelled_while_it_waits(&world, &asks()).await;
-        let other = tool(|_attempt| async { AttemptEnd::NoSuchTool });
-        works_for_leases(&world, &other, 8).await;
-        assert!(matches!(cleanup(&world, &key).await, Cleanup::Armed { tries: 0, .. }));
-        let tool = asks();
-        works_for_leases(&world, &tool, 2).await;
-        assert_eq!((tool.cleanups(), cleanup(&world, &key).await), (1, Cleanup::Done));
-    });
+#[tokio::test]
+async fn a_worker_without_the_tool_leaves_the_cleanup_to_another() {
+    let world = World::new();
+    let key = cancelled_while_it_waits(&world, &asks()).await;
+    let other = tool(|_attempt| async { AttemptEnd::NoSuchTool });
+    works_for_leases(&world, &other, 8).await;
+    assert!(matches!(cleanup(&world, &key).await, Cleanup::Armed { tries: 0, .. }));
+    let tool = asks();
+    works_for_leases(&world, &tool, 2).await;
+    assert_eq!((tool.cleanups(), cleanup(&world, &key).await), (1, Cleanup::Done));
 }
 
-#[test]
-fn a_poll_sends_a_lost_message_for_cleanup_again() {
-    run(async {
-        let world = World::new();
-        let (key, tool) = (armed(&world).await, hangs());
-        // The only message of the task is lost, and so is the one of the cancel request.
-        let delivery = world.receive().await.unwrap();
-        longhaul_core::ports::WorkQueue::delete(&*world.queue, &delivery.receipt).await.unwrap();
-        world.sends_fail(1);
-        world.engine.cancel(&key).await.unwrap();
-        world.clock.advance_ms(LEASE_MS - 1);
-        world.engine.poll(&key).await.unwrap();
-        assert!(world.receive().await.is_none(), "too early to be lost");
-        world.clock.advance_ms(1);
-        world.engine.poll(&key).await.unwrap();
-        world.engine.poll(&key).await.unwrap();
-        world.work(&tool).await;
-        assert_eq!((tool.cleanups(), cleanup(&world, &key).await), (1, Cleanup::Done));
-    });
+#[tokio::test]
+async fn a_poll_sends_a_lost_message_for_cleanup_again() {
+    let world = World::new();
+    let (key, tool) = (armed(&world).await, hangs());
+    // The only message of the task is lost, and so is the one of the cancel request.
+    let delivery = world.receive().await.unwrap();
+    longhaul_core::ports::WorkQueue::delete(&*world.queue, &delivery.receipt).await.unwrap();
+    world.sends_fail(1);
+    world.engine.cancel(&key).await.unwrap();
+    world.clock.advance_ms(LEASE_MS - 1);
+    world.engine.poll(&key).await.unwrap();
+    assert!(world.receive().await.is_none(), "too early to be lost");
+    world.clock.advance_ms(1);
+    world.engine.poll(&key).await.unwrap();
+    world.engine.poll(&key).await.unwrap();
+    world.work(&tool).await;
+    assert_eq!((tool.cleanups(), cleanup(&world, &key).await), (1, Cleanup::Done));
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use longhaul_core::{MailboxId, Task};
-use longhaul_engine::{Engine, Observer, WorkerSignals};
+use longhaul_engine::{Engine, Observer, PollError, WorkerSignals};
 use longhaul_testkit::Fault;
 
-use super::world::{World, call_with_key, completed, crashing, quick, run, tool};
+use super::world::{World, call_with_key, completed, crashing, quick, tool};
 
 #[derive(Default)]
 struct Log(Mutex<Vec<String>>);
@@ -56,117 +56,106 @@ fn observed() -> (World, Arc<Log>) {
     (world, log)
 }
 
-#[test]
-fn a_call_is_reported_once_and_its_life_in_order() {
-    run(async {
-        let (world, log) = observed();
-        let task = world.accept(call_with_key("k", 1)).await;
-        world.accept(call_with_key("k", 1)).await;
-        assert_eq!(log.take(), ["accepted"]);
-        world.clock.advance_ms(70);
-        let clock = Arc::clone(&world.clock);
-        let slow = tool(move |_attempt| {
-            let clock = Arc::clone(&clock);
-            async move {
-                clock.advance_ms(200);
-                completed("1")
-            }
-        });
-        world.work(&slow).await;
-        assert_eq!(log.take(), ["attempt 1 began after Some(70)", "ended completed", "attempt 1 ended after 200"]);
-        world.engine.cancel(&task.key()).await.unwrap();
-        world.engine.extend_retention(&task.key(), 7_200_000).await.unwrap();
-        world.engine.forget(&task.key()).await.unwrap();
-        assert_eq!(log.take(), Vec::<String>::new(), "it ended once");
-    });
-}
-
-#[test]
-fn later_attempts_are_reported_without_the_time_that_they_waited() {
-    run(async {
-        let (world, log) = observed();
-        world.accepted().await;
-        world.work(&crashing()).await;
-        world.clock.advance_ms(1_000);
-        world.work(&quick()).await;
-        let told = log.take();
-        let expected = [
-            "accepted",
-            "attempt 1 began after Some(0)",
-            "attempt 1 ended after 0",
-            "attempt 2 began after None",
-            "ended completed",
-            "attempt 2 ended after 0",
-        ];
-        assert_eq!(told, expected);
-    });
-}
-
-#[test]
-fn a_worker_that_takes_over_from_a_dead_one_is_reported_as_a_recovery() {
-    run(async {
-        let (world, log) = observed();
-        world.accepted().await;
-        let delivery = world.receive().await.unwrap();
-        world.killed_in_the_tool(&delivery).await;
-        world.clock.advance_ms(world.engine.settings().lease_ms);
-        log.take();
-        world.engine.run_delivery(&delivery, &quick(), &WorkerSignals::default()).await;
-        assert_eq!(log.take().first().map(String::as_str), Some("recovered working"));
-    });
-}
-
-#[test]
-fn what_a_poll_recovers_is_reported() {
-    run(async {
-        let (world, log) = observed();
-        let task = world.accepted().await;
-        world.clock.advance_ms(world.engine.settings().resend_ms - 1);
-        world.engine.poll(&task.key()).await.unwrap();
-        assert_eq!(log.take(), ["accepted"]);
-        world.clock.advance_ms(1);
-        world.engine.poll(&task.key()).await.unwrap();
-        assert_eq!(log.take(), ["recovered working"]);
-        world.clock.advance_to(task.deadline());
-        world.engine.poll(&task.key()).await.unwrap();
-        assert_eq!(log.take(), ["recovered failed", "ended failed"]);
-        world.engine.poll(&task.key()).await.unwrap();
-        assert_eq!(log.take(), Vec::<String>::new());
-    });
-}
-
-#[test]
-fn a_cancelled_task_is_reported_as_ended_once() {
-    run(async {
-        let (world, log) = observed();
-        let task = world.accepted().await;
-        for _ in 0..2 {
-            world.engine.cancel(&task.key()).await.unwrap();
+#[tokio::test]
+async fn a_call_is_reported_once_and_its_life_in_order() {
+    let (world, log) = observed();
+    let task = world.accept(call_with_key("k", 1)).await;
+    world.accept(call_with_key("k", 1)).await;
+    assert_eq!(log.take(), ["accepted"]);
+    world.clock.advance_ms(70);
+    let clock = Arc::clone(&world.clock);
+    let slow = tool(move |_attempt| {
+        let clock = Arc::clone(&clock);
+        async move {
+            clock.advance_ms(200);
+            completed("1")
         }
-        assert_eq!(log.take(), ["accepted", "ended cancelled"]);
     });
+    world.work(&slow).await;
+    assert_eq!(log.take(), ["attempt 1 began after Some(70)", "ended completed", "attempt 1 ended after 200"]);
+    world.engine.cancel(&task.key()).await.unwrap();
+    world.engine.extend_retention(&task.key(), 7_200_000).await.unwrap();
+    world.engine.forget(&task.key()).await.unwrap();
+    assert_eq!(log.take(), Vec::<String>::new(), "it ended once");
 }
 
-#[test]
-fn a_store_that_does_not_answer_is_reported_by_every_use_case() {
-    run(async {
-        let (world, log) = observed();
-        let task = world.accepted().await;
-        log.take();
-        world.store.follow(|_| Fault::Before);
-        let (key, engine) = (task.key(), &world.engine);
-        let mailbox = MailboxId::of(&[b"one"]);
-        let asks = async {
-            assert!(engine.poll(&key).await.is_err());
-            assert!(engine.list(&key.owner, None, 10).await.is_err());
-            assert!(engine.cancel(&key).await.is_err());
-            assert!(engine.forget(&key).await.is_err());
-            assert!(engine.answer(&key, &BTreeMap::new()).await.is_err());
-            assert!(engine.collect(&key.owner, &mailbox).await.is_err());
-            assert!(engine.leave(&key.owner, &mailbox, "text", task.deadline()).await.is_err());
-            assert!(engine.accept(call_with_key("another", 1)).await.is_err());
-        };
-        world.while_time_passes(100, asks).await;
-        assert_eq!(log.take(), ["unavailable"; 8]);
-    });
+#[tokio::test]
+async fn later_attempts_are_reported_without_the_time_that_they_waited() {
+    let (world, log) = observed();
+    world.accepted().await;
+    world.work(&crashing()).await;
+    world.clock.advance_ms(1_000);
+    world.work(&quick()).await;
+    let told = log.take();
+    let expected = [
+        "accepted",
+        "attempt 1 began after Some(0)",
+        "attempt 1 ended after 0",
+        "attempt 2 began after None",
+        "ended completed",
+        "attempt 2 ended after 0",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn a_worker_that_takes_over_from_a_dead_one_is_reported_as_a_recovery() {
+    let (world, log) = observed();
+    world.accepted().await;
+    let delivery = world.receive().await.unwrap();
+    world.killed_in_the_tool(&delivery).await;
+    world.clock.advance_ms(world.engine.settings().lease_ms);
+    log.take();
+    world.engine.run_delivery(&delivery, &quick(), &WorkerSignals::default()).await;
+    assert_eq!(log.take().first().map(String::as_str), Some("recovered working"));
+}
+
+#[tokio::test]
+async fn what_a_poll_recovers_is_reported() {
+    let (world, log) = observed();
+    let task = world.accepted().await;
+    world.clock.advance_ms(world.engine.settings().resend_ms - 1);
+    world.engine.poll(&task.key()).await.unwrap();
+    assert_eq!(log.take(), ["accepted"]);
+    world.clock.advance_ms(1);
+    world.engine.poll(&task.key()).await.unwrap();
+    assert_eq!(log.take(), ["recovered working"]);
+    world.clock.advance_to(task.deadline());
+    world.engine.poll(&task.key()).await.unwrap();
+    assert_eq!(log.take(), ["recovered failed", "ended failed"]);
+    world.engine.poll(&task.key()).await.unwrap();
+    assert_eq!(log.take(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_cancelled_task_is_reported_as_ended_once() {
+    let (world, log) = observed();
+    let task = world.accepted().await;
+    for _ in 0..2 {
+        world.engine.cancel(&task.key()).await.unwrap();
+    }
+    assert_eq!(log.take(), ["accepted", "ended cancelled"]);
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_is_reported_by_every_use_case() {
+    let (world, log) = observed();
+    let task = world.accepted().await;
+    log.take();
+    world.store.follow(|_| Fault::Before);
+    let (key, engine) = (task.key(), &world.engine);
+    let mailbox = MailboxId::of(&[b"one"]);
+    let asks = async {
+        assert!(matches!(engine.poll(&key).await, Err(PollError::Unavailable(_))));
+        assert!(matches!(engine.list(&key.owner, None, 10).await, Err(PollError::Unavailable(_))));
+        assert!(matches!(engine.cancel(&key).await, Err(PollError::Unavailable(_))));
+        assert!(matches!(engine.forget(&key).await, Err(PollError::Unavailable(_))));
+        assert!(engine.answer(&key, &BTreeMap::new()).await.is_err());
+        assert!(engine.extend_retention(&key, 7_200_000).await.is_err());
+        assert!(engine.collect(&key.owner, &mailbox).await.is_err());
+        assert!(engine.leave(&key.owner, &mailbox, "text", task.deadline()).await.is_err());
+        assert!(engine.accept(call_with_key("another", 1)).await.is_err());
+    };
+    world.while_time_passes(100, asks).await;
+    assert_eq!(log.take(), ["unavailable"; 9]);
 }

@@ -11,7 +11,7 @@ use longhaul_core::{
 use longhaul_engine::{Settings, WebhookDeliveries, WebhookDelivery};
 use longhaul_testkit::{SeededIds, given};
 
-use crate::world::{World, ann, call, run};
+use crate::world::{World, ann, call};
 
 /// An outbox in memory, which may forget to remove what it was told to.
 #[derive(Default)]
@@ -52,49 +52,43 @@ fn notification(seed: u64) -> Notification {
     Notification::of(&task.apply(&TaskEvent::Cancel, given::NOW).unwrap()).unwrap()
 }
 
-#[test]
-fn each_notification_becomes_a_task_for_each_endpoint_and_leaves_the_outbox() {
-    run(async {
-        let world = World::new();
-        let outbox = Kept { notifications: Mutex::new(vec![notification(1), notification(2)]), removes: true };
-        let published = world.engine.publish(&outbox, &Everything(&["a", "b"]), 0).await.unwrap();
-        assert_eq!((published, outbox.notifications.lock().unwrap().len()), (2, 0));
-        for (notification, endpoint) in [(1, "a"), (1, "b"), (2, "a"), (2, "b")] {
-            let id = notification_key(notification, endpoint);
-            let webhook_delivery = world.on_record(&id).await;
-            assert!(webhook_delivery.is_webhook_delivery());
-        }
-    });
+#[tokio::test]
+async fn each_notification_becomes_a_task_for_each_endpoint_and_leaves_the_outbox() {
+    let world = World::new();
+    let outbox = Kept { notifications: Mutex::new(vec![notification(1), notification(2)]), removes: true };
+    let published = world.engine.publish(&outbox, &Everything(&["a", "b"]), 0).await.unwrap();
+    assert_eq!((published, outbox.notifications.lock().unwrap().len()), (2, 0));
+    for (notification, endpoint) in [(1, "a"), (1, "b"), (2, "a"), (2, "b")] {
+        let id = notification_key(notification, endpoint);
+        let webhook_delivery = world.on_record(&id).await;
+        assert!(webhook_delivery.is_webhook_delivery());
+    }
 }
 
 fn notification_key(seed: u64, endpoint: &str) -> TaskKey {
     TaskKey::new(ann(), notification(seed).webhook_delivery_id(endpoint))
 }
 
-#[test]
-fn who_dies_before_the_notification_is_removed_makes_no_second_task() {
-    run(async {
-        let world = World::new();
-        let outbox = Kept { notifications: Mutex::new(vec![notification(1)]), removes: false };
-        for _ in 0..2 {
-            let told = world.engine.publish(&outbox, &Everything(&["a"]), 0);
-            world.while_time_passes(100, told).await.unwrap_err();
-        }
-        let listed = world.engine.list(&ann(), None, 9).await.unwrap().tasks;
-        assert_eq!(listed.len(), 1);
-        assert_eq!(world.delays().len(), 2, "its message may be the one that was lost: it is sent again");
-    });
+#[tokio::test]
+async fn who_dies_before_the_notification_is_removed_makes_no_second_task() {
+    let world = World::new();
+    let outbox = Kept { notifications: Mutex::new(vec![notification(1)]), removes: false };
+    for _ in 0..2 {
+        let told = world.engine.publish(&outbox, &Everything(&["a"]), 0);
+        world.while_time_passes(100, told).await.unwrap_err();
+    }
+    let listed = world.engine.list(&ann(), None, 9).await.unwrap().tasks;
+    assert_eq!(listed.len(), 1);
+    assert_eq!(world.delays().len(), 2, "its message may be the one that was lost: it is sent again");
 }
 
-#[test]
-fn no_limit_of_the_owner_refuses_a_webhook_delivery() {
-    run(async {
-        let world = World::with(Settings { open_tasks_max: 1, new_tasks_max: Some(1), ..Settings::default() });
-        world.engine.accept(call()).await.unwrap();
-        world.engine.accept(call()).await.unwrap_err();
-        world.engine.tell(&notification(1), &Everything(&["a", "b"])).await.unwrap();
-        assert_eq!(world.engine.list(&ann(), None, 9).await.unwrap().tasks.len(), 3);
-    });
+#[tokio::test]
+async fn no_limit_of_the_owner_refuses_a_webhook_delivery() {
+    let world = World::with(Settings { open_tasks_max: 1, new_tasks_max: Some(1), ..Settings::default() });
+    world.engine.accept(call()).await.unwrap();
+    world.engine.accept(call()).await.unwrap_err();
+    world.engine.tell(&notification(1), &Everything(&["a", "b"])).await.unwrap();
+    assert_eq!(world.engine.list(&ann(), None, 9).await.unwrap().tasks.len(), 3);
 }
 
 fn task(events: &[TaskEvent]) -> (Task, Task) {

@@ -10,7 +10,7 @@ use longhaul_core::{Entry, EntryKind, State, Status, TaskEvent, TaskKey, Timesta
 use longhaul_engine::{Disposition, Engine, Ports, Settings, SignalError, SignalRecorded, Woken, WorkerSignals};
 use longhaul_testkit::{Fault, ManualClock, StoreCall, given};
 
-use super::world::{Tool, World, answers, completed, quick, run, tool};
+use super::world::{Tool, World, answers, completed, quick, tool};
 
 const MINUTE_MS: u64 = 60_000;
 
@@ -20,6 +20,14 @@ fn waits_for(name: &'static str) -> Tool {
         let since = attempt.task().created_at;
         completed(&attempt.signal(name, since, None).await.unwrap())
     })
+}
+
+/// A task that waits for the signal `a`, and its tool.
+async fn waiting() -> (World, TaskKey, Tool) {
+    let (world, key) = World::with_key().await;
+    let tool = waits_for("a");
+    world.work(&tool).await;
+    (world, key, tool)
 }
 
 /// A tool that waits for the signal `a` until a minute and a half after its call.
@@ -59,369 +67,302 @@ async fn messages(world: &World) -> usize {
     count
 }
 
-#[test]
-fn whoever_records_a_signal_starts_the_next_attempt_at_once() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        let tool = waits_for("a");
-        world.work(&tool).await;
-        assert_eq!(tool.runs(), 1);
-        let recorded = world.engine.record_signal(&key, "a", r#"{"yes":1}"#).await.unwrap();
-        assert_eq!(recorded, SignalRecorded::First);
-        world.work(&tool).await;
-        assert_eq!((result(&world, &key).await.as_str(), tool.runs()), (r#"{"yes":1}"#, 2));
-    });
+#[tokio::test]
+async fn whoever_records_a_signal_starts_the_next_attempt_at_once() {
+    let (world, key, tool) = waiting().await;
+    assert_eq!(tool.runs(), 1);
+    let recorded = world.engine.record_signal(&key, "a", r#"{"yes":1}"#).await.unwrap();
+    assert_eq!(recorded, SignalRecorded::First);
+    world.work(&tool).await;
+    assert_eq!((result(&world, &key).await.as_str(), tool.runs()), (r#"{"yes":1}"#, 2));
 }
 
-#[test]
-fn a_wait_costs_one_poll_more_than_a_sleep_and_a_signal_two_writes() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        world.took();
-        world.work(&waits_for("a")).await;
-        assert_eq!(world.took(), ["claim", "suspend", "journal", "send"]);
-        world.engine.record_signal(&key, "a", "1").await.unwrap();
-        assert_eq!(world.took(), ["get", "record", "wake", "send"]);
-        world.work(&waits_for("a")).await;
-        assert_eq!(world.took(), ["claim", "journal", "finish"]);
-    });
+#[tokio::test]
+async fn a_wait_costs_one_poll_more_than_a_sleep_and_a_signal_two_writes() {
+    let (world, key) = World::with_key().await;
+    world.took();
+    world.work(&waits_for("a")).await;
+    assert_eq!(world.took(), ["claim", "suspend", "journal", "send"]);
+    world.engine.record_signal(&key, "a", "1").await.unwrap();
+    assert_eq!(world.took(), ["get", "record", "wake", "send"]);
+    world.work(&waits_for("a")).await;
+    assert_eq!(world.took(), ["claim", "journal", "finish"]);
 }
 
-#[test]
-fn a_signal_that_comes_before_the_first_attempt_is_found_when_it_suspends() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        world.engine.record_signal(&key, "a", "1").await.unwrap();
-        let tool = waits_for("a");
-        world.work(&tool).await;
-        assert_eq!((result(&world, &key).await.as_str(), tool.runs()), ("1", 2));
-    });
+#[tokio::test]
+async fn a_signal_that_comes_before_the_first_attempt_is_found_when_it_suspends() {
+    let (world, key) = World::with_key().await;
+    world.engine.record_signal(&key, "a", "1").await.unwrap();
+    let tool = waits_for("a");
+    world.work(&tool).await;
+    assert_eq!((result(&world, &key).await.as_str(), tool.runs()), ("1", 2));
 }
 
-#[test]
-fn a_signal_that_comes_while_the_attempt_runs_is_found_when_it_suspends() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        let engine = world.engine.clone();
-        let tool = tool(move |attempt| {
-            let engine = engine.clone();
-            async move {
-                // Nothing is waiting yet, so this wakes nobody.
-                let recorded = engine.record_signal(&attempt.task().key(), "a", "1").await;
-                assert!(recorded.is_ok());
-                completed(&attempt.signal("a", attempt.task().created_at, None).await.unwrap())
-            }
-        });
-        world.work(&tool).await;
-        assert_eq!((result(&world, &key).await.as_str(), tool.runs()), ("1", 2));
-    });
-}
-
-#[test]
-fn the_task_finds_a_signal_whose_recorder_died_before_the_wake() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        let tool = waits_for("a");
-        world.work(&tool).await;
-        record_only(&world, &key, "a").await;
-        world.work(&tool).await;
-        assert_eq!(tool.runs(), 1);
-        world.clock.advance_ms(MINUTE_MS);
-        world.work(&tool).await;
-        assert_eq!((world.on_record(&key).await.status(), tool.runs()), (Status::Completed, 2));
-    });
-}
-
-#[test]
-fn the_waits_between_polls_grow_from_one_minute_to_fifteen() {
-    run(async {
-        let world = World::with(Settings { lease_ms: 30_000, ..Settings::default() });
-        let mut call = super::world::call();
-        call.terms.run_ms = 24 * 60 * MINUTE_MS;
-        call.terms.ttl_ms = 48 * 60 * MINUTE_MS;
-        let key = world.accept(call).await.key();
-        let tool = waits_for("a");
-        let mut waits = Vec::new();
-        for _ in 0..12 {
-            world.work(&tool).await;
-            waits.push(waits_until(&world, &key).await.since_ms(world.now()) / 1_000);
-            world.clock.advance_ms(waits_until(&world, &key).await.since_ms(world.now()));
+#[tokio::test]
+async fn a_signal_that_comes_while_the_attempt_runs_is_found_when_it_suspends() {
+    let (world, key) = World::with_key().await;
+    let engine = world.engine.clone();
+    let tool = tool(move |attempt| {
+        let engine = engine.clone();
+        async move {
+            // Nothing is waiting yet, so this wakes nobody.
+            let recorded = engine.record_signal(&attempt.task().key(), "a", "1").await;
+            assert!(recorded.is_ok());
+            completed(&attempt.signal("a", attempt.task().created_at, None).await.unwrap())
         }
-        assert_eq!(waits, [60, 60, 60, 90, 135, 202, 303, 455, 683, 900, 900, 900]);
     });
+    world.work(&tool).await;
+    assert_eq!((result(&world, &key).await.as_str(), tool.runs()), ("1", 2));
 }
 
-#[test]
-fn the_first_record_wins() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        world.work(&waits_for("a")).await;
-        assert_eq!(world.engine.record_signal(&key, "a", "1").await.unwrap(), SignalRecorded::First);
-        assert_eq!(world.engine.record_signal(&key, "a", "2").await.unwrap(), SignalRecorded::Earlier("1".to_owned()));
-        world.work(&waits_for("a")).await;
-        assert_eq!(result(&world, &key).await, "1");
-    });
+#[tokio::test]
+async fn the_task_finds_a_signal_whose_recorder_died_before_the_wake() {
+    let (world, key, tool) = waiting().await;
+    record_only(&world, &key, "a").await;
+    world.work(&tool).await;
+    assert_eq!(tool.runs(), 1);
+    world.clock.advance_ms(MINUTE_MS);
+    world.work(&tool).await;
+    assert_eq!((world.on_record(&key).await.status(), tool.runs()), (Status::Completed, 2));
 }
 
-#[test]
-fn a_repeated_record_wakes_a_task_whose_first_recorder_could_not() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        let tool = waits_for("a");
+#[tokio::test]
+async fn the_waits_between_polls_grow_from_one_minute_to_fifteen() {
+    let world = World::with(Settings { lease_ms: 30_000, ..Settings::default() });
+    let mut call = super::world::call();
+    call.terms.run_ms = 24 * 60 * MINUTE_MS;
+    call.terms.ttl_ms = 48 * 60 * MINUTE_MS;
+    let key = world.accept(call).await.key();
+    let tool = waits_for("a");
+    let mut waits = Vec::new();
+    for _ in 0..12 {
         world.work(&tool).await;
-        world.store_fails(|call| matches!(call, StoreCall::Apply(_, TaskEvent::Wake { .. })));
-        let failed = world.while_time_passes(1_000, world.engine.record_signal(&key, "a", "1")).await;
-        assert!(matches!(failed, Err(SignalError::Unavailable(_))));
-        world.store_fails(|_call| false);
-        assert_eq!(world.engine.record_signal(&key, "a", "1").await.unwrap(), SignalRecorded::Earlier("1".to_owned()));
-        world.work(&tool).await;
-        assert_eq!(world.on_record(&key).await.status(), Status::Completed);
-    });
+        waits.push(waits_until(&world, &key).await.since_ms(world.now()) / 1_000);
+        world.clock.advance_ms(waits_until(&world, &key).await.since_ms(world.now()));
+    }
+    assert_eq!(waits, [60, 60, 60, 90, 135, 202, 303, 455, 683, 900, 900, 900]);
 }
 
-#[test]
-fn a_wake_whose_answer_was_lost_is_followed_by_its_message() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        let tool = waits_for("a");
-        world.work(&tool).await;
-        let mut lost = false;
-        world.store.follow(move |call| match call {
-            StoreCall::Apply(_, TaskEvent::Wake { .. }) if !lost => {
-                lost = true;
-                Fault::After
-            }
-            _ => Fault::None,
-        });
-        world.while_time_passes(1_000, world.engine.record_signal(&key, "a", "1")).await.unwrap();
-        world.work(&tool).await;
-        assert_eq!(world.on_record(&key).await.status(), Status::Completed);
-    });
+#[tokio::test]
+async fn the_first_record_wins() {
+    let (world, key) = World::with_key().await;
+    world.work(&waits_for("a")).await;
+    assert_eq!(world.engine.record_signal(&key, "a", "1").await.unwrap(), SignalRecorded::First);
+    assert_eq!(world.engine.record_signal(&key, "a", "2").await.unwrap(), SignalRecorded::Earlier("1".to_owned()));
+    world.work(&waits_for("a")).await;
+    assert_eq!(result(&world, &key).await, "1");
 }
 
-#[test]
-fn a_wake_is_not_lost_if_an_attempt_ran_before_it_and_the_next_worker_has_a_clock_that_is_behind() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        let tool = waits_for("a");
-        world.work(&tool).await;
-        // Who records has read the task when it had one attempt, and has to try again; meanwhile it has another one.
-        world.store_fails(|call| matches!(call, StoreCall::Record(_, entry) if entry.kind == EntryKind::Signal));
-        let mut recorder = pin!(world.engine.record_signal(&key, "a", "1"));
-        assert!(futures::poll!(recorder.as_mut()).is_pending());
-        assert_eq!(world.engine.wake(&key).await.unwrap(), Woken::Now);
-        world.work(&tool).await;
-        world.store_fails(|_call| false);
-        world.while_time_passes(1_000, recorder).await.unwrap();
-        // It is too early for a worker that believes that it is still the beginning.
-        let delivery = world.receive().await.unwrap();
-        let ports = Ports { clock: Arc::new(ManualClock::at(given::NOW)), ..world.engine.ports().clone() };
-        let behind = Engine::new(ports, Settings::default());
-        let disposition = behind.run_delivery(&delivery, &tool, &WorkerSignals::default()).await;
-        if disposition == Disposition::Acknowledge {
-            world.queue.delete(&delivery.receipt).await.unwrap();
+#[tokio::test]
+async fn a_repeated_record_wakes_a_task_whose_first_recorder_could_not() {
+    let (world, key, tool) = waiting().await;
+    world.store_fails(|call| matches!(call, StoreCall::Apply(_, TaskEvent::Wake { .. })));
+    let failed = world.while_time_passes(1_000, world.engine.record_signal(&key, "a", "1")).await;
+    assert!(matches!(failed, Err(SignalError::Unavailable(_))));
+    world.store_fails(|_call| false);
+    assert_eq!(world.engine.record_signal(&key, "a", "1").await.unwrap(), SignalRecorded::Earlier("1".to_owned()));
+    world.work(&tool).await;
+    assert_eq!(world.on_record(&key).await.status(), Status::Completed);
+}
+
+#[tokio::test]
+async fn a_wake_whose_answer_was_lost_is_followed_by_its_message() {
+    let (world, key, tool) = waiting().await;
+    let mut lost = false;
+    world.store.follow(move |call| match call {
+        StoreCall::Apply(_, TaskEvent::Wake { .. }) if !lost => {
+            lost = true;
+            Fault::After
         }
-        assert_eq!(tool.runs(), 2);
-        world.clock.advance_ms(limits::WAKE_DELAY_MS_MAX);
-        world.work(&tool).await;
-        assert_eq!(world.on_record(&key).await.status(), Status::Completed);
+        _ => Fault::None,
     });
+    world.while_time_passes(1_000, world.engine.record_signal(&key, "a", "1")).await.unwrap();
+    world.work(&tool).await;
+    assert_eq!(world.on_record(&key).await.status(), Status::Completed);
 }
 
-#[test]
-fn a_task_whose_wake_was_not_sent_goes_on_by_the_message_of_its_suspension() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        let tool = waits_for("a");
-        world.work(&tool).await;
-        world.sends_fail(1);
-        world.engine.record_signal(&key, "a", "1").await.unwrap();
-        world.work(&tool).await;
-        assert_eq!(tool.runs(), 1);
-        world.clock.advance_ms(MINUTE_MS);
-        world.work(&tool).await;
-        assert_eq!(world.on_record(&key).await.status(), Status::Completed);
-    });
+#[tokio::test]
+async fn a_wake_is_not_lost_if_an_attempt_ran_before_it_and_the_next_worker_has_a_clock_that_is_behind() {
+    let (world, key, tool) = waiting().await;
+    // Who records has read the task when it had one attempt, and has to try again; meanwhile it has another one.
+    world.store_fails(|call| matches!(call, StoreCall::Record(_, entry) if entry.kind == EntryKind::Signal));
+    let mut recorder = pin!(world.engine.record_signal(&key, "a", "1"));
+    assert!(futures::poll!(recorder.as_mut()).is_pending());
+    assert_eq!(world.engine.wake(&key).await.unwrap(), Woken::Now);
+    world.work(&tool).await;
+    world.store_fails(|_call| false);
+    world.while_time_passes(1_000, recorder).await.unwrap();
+    // It is too early for a worker that believes that it is still the beginning.
+    let delivery = world.receive().await.unwrap();
+    let ports = Ports { clock: Arc::new(ManualClock::at(given::NOW)), ..world.engine.ports().clone() };
+    let behind = Engine::new(ports, Settings::default());
+    let disposition = behind.run_delivery(&delivery, &tool, &WorkerSignals::default()).await;
+    if disposition == Disposition::Acknowledge {
+        world.queue.delete(&delivery.receipt).await.unwrap();
+    }
+    assert_eq!(tool.runs(), 2);
+    world.clock.advance_ms(limits::WAKE_DELAY_MS_MAX);
+    world.work(&tool).await;
+    assert_eq!(world.on_record(&key).await.status(), Status::Completed);
 }
 
-#[test]
-fn a_poll_that_fails_leaves_the_signal_to_the_next_one() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        world.engine.record_signal(&key, "a", "1").await.unwrap();
-        let tool = waits_for("a");
-        world.store_fails(|call| matches!(call, StoreCall::Journal(_)));
-        world.while_time_passes(10, world.work(&tool)).await;
-        world.store_fails(|_call| false);
-        world.clock.advance_ms(MINUTE_MS);
-        world.work(&tool).await;
-        assert_eq!((world.on_record(&key).await.status(), tool.runs()), (Status::Completed, 2));
-    });
+#[tokio::test]
+async fn a_task_whose_wake_was_not_sent_goes_on_by_the_message_of_its_suspension() {
+    let (world, key, tool) = waiting().await;
+    world.sends_fail(1);
+    world.engine.record_signal(&key, "a", "1").await.unwrap();
+    world.work(&tool).await;
+    assert_eq!(tool.runs(), 1);
+    world.clock.advance_ms(MINUTE_MS);
+    world.work(&tool).await;
+    assert_eq!(world.on_record(&key).await.status(), Status::Completed);
 }
 
-#[test]
-fn a_question_stays_open_while_a_signal_is_found() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        let tool = tool(|attempt| async move {
-            let since = attempt.task().created_at;
-            let (signal, answer) =
-                futures::future::join(attempt.signal("a", since, None), attempt.ask("q", "{}".to_owned())).await;
-            completed(&format!("{} {answer}", signal.unwrap()))
-        });
-        world.work(&tool).await;
-        world.engine.record_signal(&key, "a", "1").await.unwrap();
-        assert_eq!(world.on_record(&key).await.state.asks().len(), 1);
-        world.work(&tool).await;
-        let state = world.on_record(&key).await.state.clone();
-        assert!(matches!(&state, State::InputRequired { until: None, .. }), "{state:?}");
-        world.engine.answer(&key, &answers("q", "2")).await.unwrap();
-        world.work(&tool).await;
-        assert_eq!(result(&world, &key).await, "1 2");
-    });
+#[tokio::test]
+async fn a_poll_that_fails_leaves_the_signal_to_the_next_one() {
+    let (world, key) = World::with_key().await;
+    world.engine.record_signal(&key, "a", "1").await.unwrap();
+    let tool = waits_for("a");
+    world.store_fails(|call| matches!(call, StoreCall::Journal(_)));
+    world.while_time_passes(10, world.work(&tool)).await;
+    world.store_fails(|_call| false);
+    world.clock.advance_ms(MINUTE_MS);
+    world.work(&tool).await;
+    assert_eq!((world.on_record(&key).await.status(), tool.runs()), (Status::Completed, 2));
 }
 
-#[test]
-fn a_branch_that_lost_its_race_waits_for_its_signal_no_more() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        let tool = tool(|attempt| async move {
-            let since = attempt.task().created_at;
-            {
-                let (one, other) = (pin!(attempt.signal("a", since, None)), pin!(attempt.signal("b", since, None)));
-                assert!(matches!(select(one, other).await, Either::Right(_)));
-            }
-            completed(&attempt.ask("q", "{}".to_owned()).await)
-        });
-        world.work(&tool).await;
-        world.engine.record_signal(&key, "b", "1").await.unwrap();
-        world.took();
-        world.work(&tool).await;
-        // An attempt that waits for no signal looks for none.
-        assert_eq!(world.took(), ["claim", "journal", "suspend"]);
+#[tokio::test]
+async fn a_question_stays_open_while_a_signal_is_found() {
+    let (world, key) = World::with_key().await;
+    let tool = tool(|attempt| async move {
+        let since = attempt.task().created_at;
+        let (signal, answer) =
+            futures::future::join(attempt.signal("a", since, None), attempt.ask("q", "{}".to_owned())).await;
+        completed(&format!("{} {answer}", signal.unwrap()))
     });
+    world.work(&tool).await;
+    world.engine.record_signal(&key, "a", "1").await.unwrap();
+    assert_eq!(world.on_record(&key).await.state.asks().len(), 1);
+    world.work(&tool).await;
+    let state = world.on_record(&key).await.state.clone();
+    assert!(matches!(&state, State::InputRequired { until: None, .. }), "{state:?}");
+    world.engine.answer(&key, &answers("q", "2")).await.unwrap();
+    world.work(&tool).await;
+    assert_eq!(result(&world, &key).await, "1 2");
 }
 
-#[test]
-fn a_wait_that_is_over_stays_over() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        let tool = tool(|attempt| async move {
-            let since = attempt.task().created_at;
-            let signal = attempt.signal("a", since, Some(since.plus_ms(90_000))).await;
-            attempt.sleep_ms(5 * MINUTE_MS).await;
-            completed(&format!("{signal:?}"))
-        });
-        world.work(&tool).await;
-        world.clock.advance_ms(MINUTE_MS);
-        world.work(&tool).await;
-        // The second wait ends with the time for it.
-        assert_eq!(waits_until(&world, &key).await.since_ms(world.now()), 30_000);
-        world.clock.advance_ms(30_000);
-        world.work(&tool).await;
-        assert_eq!(world.engine.record_signal(&key, "a", "1").await.unwrap(), SignalRecorded::TooLate);
-        let ended = world.work_until_ended(&key, &tool, MINUTE_MS, 10).await;
-        assert_eq!(ended.status(), Status::Completed);
-        assert_eq!(result(&world, &key).await, "None");
+#[tokio::test]
+async fn a_branch_that_lost_its_race_waits_for_its_signal_no_more() {
+    let (world, key) = World::with_key().await;
+    let tool = tool(|attempt| async move {
+        let since = attempt.task().created_at;
+        {
+            let (one, other) = (pin!(attempt.signal("a", since, None)), pin!(attempt.signal("b", since, None)));
+            assert!(matches!(select(one, other).await, Either::Right(_)));
+        }
+        completed(&attempt.ask("q", "{}".to_owned()).await)
     });
+    world.work(&tool).await;
+    world.engine.record_signal(&key, "b", "1").await.unwrap();
+    world.took();
+    world.work(&tool).await;
+    // An attempt that waits for no signal looks for none.
+    assert_eq!(world.took(), ["claim", "journal", "suspend"]);
 }
 
-#[test]
-fn a_signal_that_is_there_counts_even_if_the_task_comes_late() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        world.work(&waits_in_vain()).await;
-        record_only(&world, &key, "a").await;
-        world.clock.advance_ms(10 * MINUTE_MS);
-        world.work(&waits_in_vain()).await;
-        assert_eq!(result(&world, &key).await, "Some(\"1\")");
+#[tokio::test]
+async fn a_wait_that_is_over_stays_over() {
+    let (world, key) = World::with_key().await;
+    let tool = tool(|attempt| async move {
+        let since = attempt.task().created_at;
+        let signal = attempt.signal("a", since, Some(since.plus_ms(90_000))).await;
+        attempt.sleep_ms(5 * MINUTE_MS).await;
+        completed(&format!("{signal:?}"))
     });
+    world.work(&tool).await;
+    world.clock.advance_ms(MINUTE_MS);
+    world.work(&tool).await;
+    // The second wait ends with the time for it.
+    assert_eq!(waits_until(&world, &key).await.since_ms(world.now()), 30_000);
+    world.clock.advance_ms(30_000);
+    world.work(&tool).await;
+    assert_eq!(world.engine.record_signal(&key, "a", "1").await.unwrap(), SignalRecorded::TooLate);
+    let ended = world.work_until_ended(&key, &tool, MINUTE_MS, 10).await;
+    assert_eq!(ended.status(), Status::Completed);
+    assert_eq!(result(&world, &key).await, "None");
 }
 
-#[test]
-fn a_signal_that_nobody_can_wait_for_is_an_error() {
-    run(async {
-        let world = World::new();
-        let (engine, ended) = (&world.engine, world.accepted().await.key());
-        world.work(&quick()).await;
-        let refused = |name: &'static str, text: String| async move {
-            let key = world_key(engine).await;
-            engine.record_signal(&key, name, &text).await.unwrap_err()
-        };
-        assert!(matches!(engine.record_signal(&ended, "a", "1").await, Err(SignalError::Ended)));
-        let unknown = given::task(&longhaul_testkit::SeededIds::new(99), given::owner("ann"), given::NOW).key();
-        assert!(matches!(engine.record_signal(&unknown, "a", "1").await, Err(SignalError::NotFound)));
-        assert!(matches!(refused("a", String::new()).await, SignalError::Empty));
-        assert!(matches!(refused("", "1".to_owned()).await, SignalError::Name { .. }));
-        let large = "1".repeat(limits::ENTRY_BYTES_MAX + 1);
-        assert!(matches!(refused("a", large).await, SignalError::TooLarge { .. }));
-    });
+#[tokio::test]
+async fn a_signal_that_is_there_counts_even_if_the_task_comes_late() {
+    let (world, key) = World::with_key().await;
+    world.work(&waits_in_vain()).await;
+    record_only(&world, &key, "a").await;
+    world.clock.advance_ms(10 * MINUTE_MS);
+    world.work(&waits_in_vain()).await;
+    assert_eq!(result(&world, &key).await, "Some(\"1\")");
+}
+
+#[tokio::test]
+async fn a_signal_that_nobody_can_wait_for_is_an_error() {
+    let world = World::new();
+    let (engine, ended) = (&world.engine, world.accepted().await.key());
+    world.work(&quick()).await;
+    let refused = |name: &'static str, text: String| async move {
+        let key = world_key(engine).await;
+        engine.record_signal(&key, name, &text).await.unwrap_err()
+    };
+    assert!(matches!(engine.record_signal(&ended, "a", "1").await, Err(SignalError::Ended)));
+    let unknown = given::task(&longhaul_testkit::SeededIds::new(99), given::owner("ann"), given::NOW).key();
+    assert!(matches!(engine.record_signal(&unknown, "a", "1").await, Err(SignalError::NotFound)));
+    assert!(matches!(refused("a", String::new()).await, SignalError::Empty));
+    assert!(matches!(refused("", "1".to_owned()).await, SignalError::Name { .. }));
+    let large = "1".repeat(limits::ENTRY_BYTES_MAX + 1);
+    assert!(matches!(refused("a", large).await, SignalError::TooLarge { .. }));
 }
 
 async fn world_key(engine: &Engine) -> TaskKey {
     engine.accept(super::world::call()).await.unwrap().into_task().key()
 }
 
-#[test]
-fn only_a_task_that_waits_is_woken() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        assert_eq!(world.engine.wake(&key).await.unwrap(), Woken::NotWaiting);
-        let tool = waits_for("a");
-        world.work(&tool).await;
-        assert_eq!(world.engine.wake(&key).await.unwrap(), Woken::Now);
-        world.clock.advance_ms(1);
-        assert_eq!(world.engine.wake(&key).await.unwrap(), Woken::NotWaiting);
-        world.work(&tool).await;
-        assert_eq!((world.on_record(&key).await.status(), tool.runs()), (Status::Working, 2));
-        world.engine.cancel(&key).await.unwrap();
-        assert_eq!(world.engine.wake(&key).await.unwrap(), Woken::NotWaiting);
-    });
+#[tokio::test]
+async fn only_a_task_that_waits_is_woken() {
+    let (world, key) = World::with_key().await;
+    assert_eq!(world.engine.wake(&key).await.unwrap(), Woken::NotWaiting);
+    let tool = waits_for("a");
+    world.work(&tool).await;
+    assert_eq!(world.engine.wake(&key).await.unwrap(), Woken::Now);
+    world.clock.advance_ms(1);
+    assert_eq!(world.engine.wake(&key).await.unwrap(), Woken::NotWaiting);
+    world.work(&tool).await;
+    assert_eq!((world.on_record(&key).await.status(), tool.runs()), (Status::Working, 2));
+    world.engine.cancel(&key).await.unwrap();
+    assert_eq!(world.engine.wake(&key).await.unwrap(), Woken::NotWaiting);
 }
 
-#[test]
-fn a_message_of_somebody_else_only_wakes_the_task() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        let tool = waits_for("a");
-        let message = |key| Message { task: key, trace: None, attempt: None };
-        let wake = |key| Delivery {
-            message: message(key),
-            receipt: "of somebody else".to_owned(),
-            receives: 1,
-            purpose: Purpose::Wake,
-        };
-        // A task that has not begun is not begun by it, and one that waits goes on.
-        assert_eq!(world.deliver(&wake(key), &tool).await, Disposition::Acknowledge);
-        assert_eq!((tool.runs(), world.on_record(&key).await.attempt), (0, 0));
-        world.work(&tool).await;
-        record_only(&world, &key, "a").await;
-        assert_eq!(world.deliver(&wake(key), &tool).await, Disposition::Acknowledge);
-        world.work(&tool).await;
-        assert_eq!((world.on_record(&key).await.status(), tool.runs()), (Status::Completed, 2));
-        let unknown = given::task(&longhaul_testkit::SeededIds::new(99), given::owner("ann"), given::NOW).key();
-        assert_eq!(world.engine.run_dead_letter(&wake(unknown)).await, Disposition::Acknowledge);
-        world.store_fails(|_call| true);
-        let disposition = world.while_time_passes(1_000, world.deliver(&wake(key), &tool)).await;
-        assert!(matches!(disposition, Disposition::RetryAfter { .. }));
-    });
+#[tokio::test]
+async fn a_message_of_somebody_else_only_wakes_the_task() {
+    let (world, key) = World::with_key().await;
+    let tool = waits_for("a");
+    let message = |key| Message { task: key, trace: None, attempt: None };
+    let wake = |key| Delivery {
+        message: message(key),
+        receipt: "of somebody else".to_owned(),
+        receives: 1,
+        purpose: Purpose::Wake,
+    };
+    // A task that has not begun is not begun by it, and one that waits goes on.
+    assert_eq!(world.deliver(&wake(key), &tool).await, Disposition::Acknowledge);
+    assert_eq!((tool.runs(), world.on_record(&key).await.attempt), (0, 0));
+    world.work(&tool).await;
+    record_only(&world, &key, "a").await;
+    assert_eq!(world.deliver(&wake(key), &tool).await, Disposition::Acknowledge);
+    world.work(&tool).await;
+    assert_eq!((world.on_record(&key).await.status(), tool.runs()), (Status::Completed, 2));
+    let unknown = given::task(&longhaul_testkit::SeededIds::new(99), given::owner("ann"), given::NOW).key();
+    assert_eq!(world.engine.run_dead_letter(&wake(unknown)).await, Disposition::Acknowledge);
+    world.store_fails(|_call| true);
+    let disposition = world.while_time_passes(1_000, world.deliver(&wake(key), &tool)).await;
+    assert!(matches!(disposition, Disposition::RetryAfter { .. }));
 }
 
 /// A tool that waits for so many signals at once, and counts how many were there in all attempts together.
@@ -441,77 +382,67 @@ fn waits_for_many(count: usize, replayed: &Arc<AtomicUsize>) -> Tool {
     })
 }
 
-#[test]
-fn a_thousand_signals_within_moments_cost_tens_of_attempts_and_leave_no_messages() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        let replayed = Arc::default();
-        let tool = waits_for_many(1_000, &replayed);
+#[tokio::test]
+async fn a_thousand_signals_within_moments_cost_tens_of_attempts_and_leave_no_messages() {
+    let (world, key) = World::with_key().await;
+    let replayed = Arc::default();
+    let tool = waits_for_many(1_000, &replayed);
+    world.work(&tool).await;
+    for number in 0..1_000 {
+        world.engine.record_signal(&key, &number.to_string(), "1").await.unwrap();
         world.work(&tool).await;
-        for number in 0..1_000 {
-            world.engine.record_signal(&key, &number.to_string(), "1").await.unwrap();
-            world.work(&tool).await;
-            world.clock.advance_ms(10);
-        }
+        world.clock.advance_ms(10);
+    }
+    world.clock.advance_ms(limits::WAKE_DELAY_MS_MAX);
+    world.work(&tool).await;
+    assert_eq!(result(&world, &key).await, "1000");
+    assert!(tool.runs() < 70, "{} attempts", tool.runs());
+    assert!(replayed.load(Ordering::Relaxed) < 40_000, "{replayed:?} signals were replayed");
+    let left = messages(&world).await;
+    assert!(left <= tool.runs(), "{left} messages are left of {} attempts", tool.runs());
+}
+
+#[tokio::test]
+async fn the_messages_of_earlier_waits_are_gone_when_their_time_comes() {
+    let world = World::new();
+    let mut call = super::world::call();
+    call.terms.run_ms = 24 * 60 * MINUTE_MS;
+    call.terms.ttl_ms = 48 * 60 * MINUTE_MS;
+    let key = world.accept(call).await.key();
+    let replayed = Arc::default();
+    let tool = waits_for_many(1_000, &replayed);
+    world.work(&tool).await;
+    for number in 0..300 {
+        world.engine.record_signal(&key, &number.to_string(), "1").await.unwrap();
         world.clock.advance_ms(limits::WAKE_DELAY_MS_MAX);
         world.work(&tool).await;
-        assert_eq!(result(&world, &key).await, "1000");
-        assert!(tool.runs() < 70, "{} attempts", tool.runs());
-        assert!(replayed.load(Ordering::Relaxed) < 40_000, "{replayed:?} signals were replayed");
-        let left = messages(&world).await;
-        assert!(left <= tool.runs(), "{left} messages are left of {} attempts", tool.runs());
-    });
+    }
+    // The longest wait until the next poll.
+    world.clock.advance_ms(limits::SIGNAL_POLL_MS_MAX);
+    world.work(&tool).await;
+    assert_eq!(messages(&world).await, 1);
 }
 
-#[test]
-fn the_messages_of_earlier_waits_are_gone_when_their_time_comes() {
-    run(async {
-        let world = World::new();
-        let mut call = super::world::call();
-        call.terms.run_ms = 24 * 60 * MINUTE_MS;
-        call.terms.ttl_ms = 48 * 60 * MINUTE_MS;
-        let key = world.accept(call).await.key();
-        let replayed = Arc::default();
-        let tool = waits_for_many(1_000, &replayed);
-        world.work(&tool).await;
-        for number in 0..300 {
-            world.engine.record_signal(&key, &number.to_string(), "1").await.unwrap();
-            world.clock.advance_ms(limits::WAKE_DELAY_MS_MAX);
-            world.work(&tool).await;
-        }
-        // The longest wait until the next poll.
-        world.clock.advance_ms(limits::SIGNAL_POLL_MS_MAX);
-        world.work(&tool).await;
-        assert_eq!(messages(&world).await, 1);
-    });
-}
-
-#[test]
-fn a_message_that_is_not_needed_stays_while_a_worker_holds_the_task() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        let tool = waits_for("a");
-        world.work(&tool).await;
-        world.engine.record_signal(&key, "a", "1").await.unwrap();
-        let woken = world.receive().await.unwrap();
-        world.killed_in_the_tool(&woken).await;
-        world.queue.delete(&woken.receipt).await.unwrap();
-        // The message of the suspension comes, finds the task held, and again when its worker is dead.
-        world.clock.advance_ms(MINUTE_MS - 1_000);
-        let lease = TaskEvent::Heartbeat {
-            attempt: 2,
-            lease_until: world.now().plus_ms(60_000),
-            progress: None,
-            advance: longhaul_core::Advance::NotYet,
-        };
-        world.store.apply(&key, &lease, world.now()).await.unwrap();
-        world.clock.advance_ms(1_000);
-        world.work(&tool).await;
-        assert_eq!(tool.runs(), 1);
-        world.clock.advance_ms(60_000);
-        world.work(&tool).await;
-        assert_eq!(world.on_record(&key).await.status(), Status::Completed);
-    });
+#[tokio::test]
+async fn a_message_that_is_not_needed_stays_while_a_worker_holds_the_task() {
+    let (world, key, tool) = waiting().await;
+    world.engine.record_signal(&key, "a", "1").await.unwrap();
+    let woken = world.receive().await.unwrap();
+    world.killed_in_the_tool(&woken).await;
+    world.queue.delete(&woken.receipt).await.unwrap();
+    // The message of the suspension comes, finds the task held, and again when its worker is dead.
+    world.clock.advance_ms(MINUTE_MS - 1_000);
+    let lease = TaskEvent::Heartbeat {
+        attempt: 2,
+        lease_until: world.now().plus_ms(60_000),
+        progress: None,
+        advance: longhaul_core::Advance::NotYet,
+    };
+    world.store.apply(&key, &lease, world.now()).await.unwrap();
+    world.clock.advance_ms(1_000);
+    world.work(&tool).await;
+    assert_eq!(tool.runs(), 1);
+    world.clock.advance_ms(60_000);
+    world.work(&tool).await;
+    assert_eq!(world.on_record(&key).await.status(), Status::Completed);
 }

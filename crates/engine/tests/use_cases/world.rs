@@ -106,6 +106,40 @@ impl World {
         });
     }
 
+    /// A world with an accepted call.
+    pub(crate) async fn with_task() -> (Self, Task) {
+        let world = Self::new();
+        let task = world.accepted().await;
+        (world, task)
+    }
+
+    /// The same, of which only the key is wanted.
+    pub(crate) async fn with_key() -> (Self, TaskKey) {
+        let (world, task) = Self::with_task().await;
+        (world, task.key())
+    }
+
+    /// The same, whose message was received.
+    pub(crate) async fn with_delivery() -> (Self, Task, Delivery) {
+        let (world, task) = Self::with_task().await;
+        let delivery = world.receive().await.unwrap();
+        (world, task, delivery)
+    }
+
+    pub(crate) async fn with_key_and_delivery() -> (Self, TaskKey, Delivery) {
+        let (world, task, delivery) = Self::with_delivery().await;
+        (world, task.key(), delivery)
+    }
+
+    /// A world with a task whose first attempt failed, and the message for the next one.
+    pub(crate) async fn after_a_crash() -> (Self, TaskKey, Delivery) {
+        let (world, key) = Self::with_key().await;
+        world.work(&crashing()).await;
+        world.clock.advance_ms(1_000);
+        let delivery = world.receive().await.unwrap();
+        (world, key, delivery)
+    }
+
     pub(crate) async fn accept(&self, call: Call) -> Task {
         self.engine.accept(call).await.unwrap().into_task()
     }
@@ -174,13 +208,25 @@ impl World {
         found.expect("the task is on record")
     }
 
+    /// A delivery in a worker whose tool waits for something.
+    pub(crate) fn begun<'a>(&'a self, delivery: &'a Delivery, tool: &'a dyn ToolRunner) -> Begun<'a> {
+        let attempt = async move { self.engine.run_delivery(delivery, tool, &WorkerSignals::default()).await };
+        waiting(Box::pin(attempt))
+    }
+
+    /// The same in a worker that hears these signals.
+    pub(crate) fn begun_with<'a>(
+        &'a self,
+        delivery: &'a Delivery,
+        tool: &'a dyn ToolRunner,
+        signals: &'a WorkerSignals,
+    ) -> Begun<'a> {
+        waiting(Box::pin(self.engine.run_delivery(delivery, tool, signals)))
+    }
+
     /// A worker that claimed the task and was killed at once.
     pub(crate) async fn killed_in_the_tool(&self, delivery: &Delivery) {
-        let hang = tool(|_attempt| async { std::future::pending().await });
-        let signals = WorkerSignals::default();
-        let attempt = self.engine.run_delivery(delivery, &hang, &signals);
-        // The fakes answer at once: when the attempt waits, it waits for its tool.
-        assert!(futures::FutureExt::now_or_never(attempt).is_none());
+        drop(self.begun(delivery, &hangs()));
         assert!(matches!(self.on_record(&delivery.message.task).await.state, State::Running { .. }));
     }
 }
@@ -218,9 +264,13 @@ impl WorkQueue for LoggedQueue {
     }
 }
 
-/// Runs a use case to its end.
-pub(crate) fn run(case: impl Future<Output = ()>) {
-    futures::executor::block_on(case);
+/// A delivery that is worked on.
+pub(crate) type Begun<'a> = Pin<Box<dyn Future<Output = Disposition> + 'a>>;
+
+/// The fakes answer at once: when an attempt waits, it waits for its tool.
+fn waiting(mut attempt: Begun<'_>) -> Begun<'_> {
+    assert!(futures::FutureExt::now_or_never(attempt.as_mut()).is_none());
+    attempt
 }
 
 /// A call of Ann's, without a key.
@@ -277,6 +327,24 @@ where
 /// A tool that returns a result at once.
 pub(crate) fn quick() -> Tool {
     tool(|_attempt| async { completed("\"done\"") })
+}
+
+/// A tool that never ends.
+pub(crate) fn hangs() -> Tool {
+    tool(|_attempt| std::future::pending())
+}
+
+/// A tool that sleeps for so long.
+pub(crate) fn sleeps(ms: u64) -> Tool {
+    tool(move |attempt| async move {
+        attempt.sleep_ms(ms).await;
+        completed("1")
+    })
+}
+
+/// A tool that returns the answer to a question of this key.
+pub(crate) fn asks(key: &'static str) -> Tool {
+    tool(move |attempt| async move { completed(&attempt.ask(key, "{}".to_owned()).await) })
 }
 
 /// A tool that panics every time.

@@ -7,7 +7,6 @@ mod allocations;
 mod answering;
 mod audit;
 mod costs;
-mod isolation;
 mod logs;
 mod metrics;
 mod oauth;

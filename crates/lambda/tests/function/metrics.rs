@@ -171,21 +171,6 @@ async fn every_answer_is_counted_with_its_time_and_a_failed_one_as_an_error() {
 }
 
 #[tokio::test]
-async fn a_worker_that_takes_over_is_a_recovery() {
-    let world = World::new();
-    let (engine, lines, key) = accept(&world).await;
-    let claim = longhaul_core::TaskEvent::Claim {
-        token: longhaul_core::LeaseToken::from_random([1; 16]),
-        lease_until: given::NOW.plus_ms(10),
-    };
-    world.store.apply(&key, &claim, given::NOW).await.unwrap();
-    world.clock.advance_ms(11);
-    engine.run_delivery(&delivery(key), &Completes, &WorkerSignals::default()).await;
-    let names: Vec<_> = numbers(&lines.take()).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, ["TasksAccepted", "Recoveries", "Attempts", "TasksEnded", "TaskTime", "AttemptTime"]);
-}
-
-#[tokio::test]
 async fn a_poll_that_resends_a_message_is_a_recovery() {
     let world = World::new();
     let (engine, lines, key) = accept(&world).await;
@@ -193,17 +178,6 @@ async fn a_poll_that_resends_a_message_is_a_recovery() {
     engine.poll(&key).await.unwrap();
     engine.poll(&key).await.unwrap();
     assert_eq!(numbers(&lines.take()), [("TasksAccepted".to_owned(), 1), ("Recoveries".to_owned(), 1)]);
-}
-
-#[tokio::test]
-async fn a_cancelled_task_is_counted_where_it_was_cancelled() {
-    let world = World::new();
-    let (engine, lines, key) = accept(&world).await;
-    engine.cancel(&key).await.unwrap();
-    engine.cancel(&key).await.unwrap();
-    let ended: Vec<_> = lines.take().into_iter().filter(|line| line["TasksEnded"] == 1).collect();
-    assert_eq!(ended.len(), 1);
-    assert_eq!(ended[0]["Status"], "cancelled");
 }
 
 /// Of each kind of request that nobody verified, and of none that somebody did, whatever becomes of it.

@@ -87,21 +87,6 @@ async fn the_domain_that_was_called_is_the_audience() {
 }
 
 #[tokio::test]
-async fn a_caller_without_a_token_learns_the_scopes_that_are_advertised() {
-    let (world, caller) = (World::new(), Issuing::new().await);
-    let mut values = Values::defaults(Place::Api, &[&table::ALL]);
-    values.set(&table::OAUTH_ISSUER, &vec![caller.issuer.name.clone()]);
-    values.set(&table::SCOPE_CALL, &["tools".to_owned()].into());
-    values.set(&table::SCOPES_ADVERTISED, &["https://mcp.example.com/mcp/tools".to_owned()].into());
-    let config = longhaul_oauth::OauthConfig::of(&values).unwrap();
-    let api = api(&world, Auth::Oauth(Box::new(config)), &[]);
-    for name in EVENTS {
-        let challenge = header(&answer(&api, &event(name)).await, "www-authenticate");
-        assert!(challenge.contains(r#"scope="https://mcp.example.com/mcp/tools""#), "{name}: {challenge}");
-    }
-}
-
-#[tokio::test]
 async fn a_caller_without_a_token_learns_where_to_log_in() {
     let (world, caller) = (World::new(), Issuing::new().await);
     let api = caller.api(&world);

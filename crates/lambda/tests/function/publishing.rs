@@ -10,13 +10,13 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use longhaul_aws::clients::{SdkConfig, function_config};
 use longhaul_aws::{EventBus, StreamEvent};
-use longhaul_core::{Clock, Task, Timestamp, WEBHOOK_DELIVERY_TOOL};
+use longhaul_core::{Clock, Timestamp, WEBHOOK_DELIVERY_TOOL};
 use longhaul_lambda::Publisher;
 use longhaul_push::{Endpoints, Reach, read_without_secrets};
 use longhaul_testkit::given::owner;
 use serde_json::{Value, json};
 
-use crate::world::{Asked, World};
+use crate::world::World;
 
 const TASK: &str = "0199aaaa-0000-7000-8000-00000000002a";
 
@@ -231,19 +231,4 @@ async fn a_record_that_cannot_be_published_comes_again_and_the_others_do_not_suf
     numbers.sort_by_key(Value::to_string);
     assert_eq!(json!({"batchItemFailures": numbers}), failed(&[2, 4]));
     assert_eq!(bus.asked().iter().map(Vec::len).collect::<Vec<_>>(), [3, 1, 1]);
-}
-
-#[tokio::test]
-async fn a_record_that_comes_twice_makes_one_webhook_delivery_for_each_endpoint() {
-    let (world, bus) = (World::new(), Bus::new(|_, _| true));
-    let ends = event(&[end(1, "cancelled"), end(2, "completed")]);
-    for _ in 0..2 {
-        assert_eq!(published(&world, &bus, endpoints(), &ends).await, failed(&[]));
-    }
-    let webhook_deliveries = world.store.list(&owner("alice"), None, 100, world.clock.now()).await.unwrap().tasks;
-    assert_eq!(webhook_deliveries.len(), 4, "two ends, two endpoints");
-    assert!(webhook_deliveries.iter().all(Task::is_webhook_delivery));
-    let sent = world.queue.asked().into_iter().filter(|asked| matches!(asked, Asked::Send { .. })).count();
-    assert!(sent >= 4, "a worker is told of each");
-    assert_eq!(bus.asked().len(), 2, "the bus hears of it again: at least once");
 }

@@ -5,7 +5,7 @@ use longhaul_http::cors;
 use longhaul_lambda::{Auth, IamOwner, TokenClaims};
 use serde_json::{Value, json};
 
-use crate::answering::{answer, api, message};
+use crate::answering::{answer, api, message, open};
 use crate::world::{World, event};
 
 const SIGNED: Auth = Auth::Iam(IamOwner::Principal);
@@ -60,8 +60,7 @@ fn header<'a>(answer: &'a Value, name: &str) -> Option<&'a str> {
 
 #[tokio::test]
 async fn the_path_is_the_same_below_a_stage_and_a_base_path() {
-    let world = World::new();
-    let api = api(&world, Auth::Anonymous, &[]);
+    let (_world, api) = open();
     let listed = event("api-rest-api");
     assert_eq!(answer(&api, &listed).await["statusCode"], 200);
     for (resource, proxy, path) in
@@ -143,8 +142,7 @@ async fn an_event_without_a_verified_caller_is_refused() {
 
 #[tokio::test]
 async fn every_value_of_a_repeated_header_is_read() {
-    let world = World::new();
-    let api = api(&world, Auth::Anonymous, &[]);
+    let (_world, api) = open();
     let asked = event("api-rest-api");
     // The event repeats the last value of each header, which would be half of what the client accepts.
     let accepts = with_header(&asked, "Accept", &["text/event-stream", "application/json"]);
@@ -162,8 +160,7 @@ async fn bodies_of_any_shape_are_answered() {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
 
-    let world = World::new();
-    let api = api(&world, Auth::Anonymous, &[]);
+    let (_world, api) = open();
     let asked = event("api-rest-api");
     for (bytes, status) in [(asked["body"].as_str().unwrap().as_bytes(), 200), (&[0xff, 0xfe, 0x00][..], 400)] {
         let mut encoded = asked.clone();

@@ -100,14 +100,3 @@ async fn a_record_that_cannot_be_read_is_reported_and_keeps_no_other_from_its_me
     assert_eq!(answer(&world, &[broken, record(&key(2))]).await, failures(&[&id]));
     assert_eq!(sent(&world), 1);
 }
-
-#[tokio::test]
-async fn the_record_of_a_message_that_was_sent_again_sends_no_further_one() {
-    let world = World::new();
-    world.accepted(key(1), "completes").await;
-    world.clock.advance_ms(60_000);
-    let mut resent = record(&key(1));
-    resent["dynamodb"]["NewImage"]["resends"] = json!({"N": "1"});
-    assert_eq!(answer(&world, &[resent]).await, failures(&[]));
-    assert_eq!(sent(&world), 0);
-}

@@ -110,12 +110,18 @@ fn failed(ids: &[Value]) -> Value {
     json!({"batchItemFailures": failures})
 }
 
+/// A batch of messages of tasks of this tool.
+async fn batch_of(tool: &str) -> (World, Arc<Scripted>, Value) {
+    let (world, event) = (World::new(), event("worker-batch"));
+    for key in keys(&event).into_iter().flatten() {
+        world.accepted(key, tool).await;
+    }
+    (world, Arc::default(), event)
+}
+
 #[tokio::test]
 async fn a_batch_of_finished_attempts_has_no_failures() {
-    let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
-    for key in keys(&event).into_iter().flatten() {
-        world.accepted(key, "completes").await;
-    }
+    let (world, runner, event) = batch_of("completes").await;
     assert_eq!(answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await, failed(&[]));
     for key in keys(&event).into_iter().flatten() {
         assert_eq!(world.task(&key).await.status(), Status::Completed);
@@ -123,23 +129,12 @@ async fn a_batch_of_finished_attempts_has_no_failures() {
 }
 
 #[tokio::test]
-async fn the_attempts_of_a_batch_run_concurrently() {
-    let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
-    for key in keys(&event).into_iter().flatten() {
-        world.accepted(key, "meets").await;
+async fn as_many_attempts_of_a_batch_run_concurrently_as_the_setting_allows() {
+    for (tool, concurrency) in [("meets", MEETING), ("completes", 1)] {
+        let (world, runner, event) = batch_of(tool).await;
+        assert_eq!(answer(&worker(&world, &runner, concurrency), &event, LONG_MS, &world).await, failed(&[]));
+        assert_eq!(runner.running_max.load(Ordering::SeqCst), concurrency);
     }
-    assert_eq!(answer(&worker(&world, &runner, MEETING), &event, LONG_MS, &world).await, failed(&[]));
-    assert_eq!(runner.running_max.load(Ordering::SeqCst), MEETING);
-}
-
-#[tokio::test]
-async fn no_more_attempts_run_concurrently_than_the_setting_allows() {
-    let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
-    for key in keys(&event).into_iter().flatten() {
-        world.accepted(key, "completes").await;
-    }
-    assert_eq!(answer(&worker(&world, &runner, 1), &event, LONG_MS, &world).await, failed(&[]));
-    assert_eq!(runner.running_max.load(Ordering::SeqCst), 1);
 }
 
 /// A world in which an owner may run so many attempts at a time.
@@ -341,16 +336,6 @@ async fn a_dead_letter_ends_its_task_if_no_retries_are_left() {
     let ended = world.task(&key).await;
     assert!(matches!(&ended.state, State::Failed { failure } if failure.kind == FailureKind::RetriesExhausted));
     assert_eq!(runner.running_max.load(Ordering::SeqCst), 0, "dead letters run no tools");
-}
-
-#[tokio::test]
-async fn a_healthy_task_gets_a_new_message_for_its_dead_letter() {
-    let (world, runner, event) = (World::new(), Arc::default(), event("dead-letter"));
-    let key = keys(&event)[0].unwrap();
-    world.accepted(key, "completes").await;
-    answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await;
-    assert!(world.queue.asked().contains(&Asked::Send { task: key.id, trace: None }));
-    assert_eq!(world.task(&key).await.status(), Status::Working);
 }
 
 #[tokio::test]

@@ -170,16 +170,6 @@ async fn who_has_no_token_is_told_to_send_one() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_withdrawn_stops_working_and_a_new_one_begins_to() {
-    let folder = Folder::new();
-    let running = start(&options(&folder.put(&format!("ann {ANN}")))).await.unwrap();
-    folder.put(&format!("bob {BOB}"));
-    until(&running, BOB, StatusCode::OK).await;
-    until(&running, ANN, StatusCode::UNAUTHORIZED).await;
-    running.stop().await;
-}
-
-#[tokio::test]
 async fn a_file_that_becomes_useless_keeps_the_tokens_that_it_had() {
     let folder = Folder::new();
     let good = format!("ann {ANN}");

@@ -147,17 +147,6 @@ async fn tools_that_a_function_covers_are_cleaned_up_after() {
 }
 
 #[tokio::test]
-async fn one_that_is_cancelled_while_it_sleeps_is_cleaned_up_after_too() {
-    let machines = Machines::default();
-    let mut task = call(&machines.server(never), 3).begin().await.unwrap();
-    task.work().await.unwrap();
-    task.cancel().await.unwrap();
-    assert_eq!(machines.running(), 1);
-    assert_eq!(task.to_end().await.unwrap().cleanups(), [Ok(())]);
-    assert_eq!(machines.running(), 0);
-}
-
-#[tokio::test]
 async fn a_task_that_misses_its_deadline_or_is_given_up_is_cleaned_up_after() {
     for (hours, expected) in [(9, FailureKind::TimedOut), (1, FailureKind::RetriesExhausted)] {
         let machines = Machines::default();
@@ -170,16 +159,6 @@ async fn a_task_that_misses_its_deadline_or_is_given_up_is_cleaned_up_after() {
 }
 
 #[tokio::test]
-async fn what_the_tool_ends_itself_is_not_cleaned_up_after() {
-    for (hours, expected) in [(2, Status::Completed), (0, Status::Failed)] {
-        let machines = Machines::default();
-        let run = call(&machines.server(never), hours).to_end().await.unwrap();
-        assert_eq!((run.status(), machines.running()), (expected, 1));
-        assert!(run.cleanups().is_empty() && machines.seen().is_empty());
-    }
-}
-
-#[tokio::test]
 async fn a_try_that_fails_or_panics_is_followed_by_another_one() {
     let machines = Machines::default();
     let server = machines.server(|tries| ["quota", "panic"].get(tries - 1).copied());
@@ -187,14 +166,6 @@ async fn a_try_that_fails_or_panics_is_followed_by_another_one() {
     let [Err(error), Err(panic), Ok(())] = run.cleanups() else { panic!("{:?}", run.cleanups()) };
     assert!(error.contains("quota") && panic.contains("no network"), "{error}, {panic}");
     assert_eq!(machines.running(), 0);
-}
-
-#[tokio::test]
-async fn after_five_failures_it_is_given_up() {
-    let machines = Machines::default();
-    let run = call(&machines.server(|_tries| Some("quota")), 3).cancel_after("machine").to_end().await.unwrap();
-    assert_eq!((run.cleanups().len(), machines.running()), (5, 1));
-    assert!(run.cleanups().iter().all(Result::is_err));
 }
 
 #[tokio::test]

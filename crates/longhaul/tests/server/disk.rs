@@ -4,11 +4,11 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use crate::call_of;
 use longhaul::local::{self, Options, Running};
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::settings::table;
 use longhaul::{Server, TaskPolicy};
-use serde_json::json;
 
 /// Calls, one after the other. The cheapest counts: where the machine is slow, what nobody waits for may be committed
 /// alone.
@@ -28,25 +28,8 @@ impl Tools {
 #[tool_handler]
 impl ServerHandler for Tools {}
 
-/// Calls the tool as a client that does not know tasks. The answer comes when the end of the task is on record.
 async fn call(running: &Running) {
-    let params = json!({
-        "name": "short",
-        "arguments": {},
-        "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-        },
-    });
-    let request = reqwest::Client::new()
-        .post(format!("http://{}/mcp", running.address()))
-        .header("content-type", "application/json")
-        .header("accept", "application/json, text/event-stream")
-        .header("mcp-protocol-version", "2026-07-28")
-        .header("mcp-method", "tools/call")
-        .header("mcp-name", "short")
-        .body(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string());
-    assert!(request.send().await.unwrap().status().is_success());
+    assert!(call_of("short", running).send().await.unwrap().status().is_success());
 }
 
 /// The transactions in the log beside the database, from which nothing has been moved into the database yet.

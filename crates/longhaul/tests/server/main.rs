@@ -12,3 +12,25 @@ mod starting;
 #[cfg(feature = "aws")]
 mod storage;
 mod testing;
+
+/// A call of this tool at a server, as a client makes it that does not know tasks: its answer comes with the task's
+/// end.
+fn call_of(tool: &str, server: &longhaul::local::Running) -> reqwest::RequestBuilder {
+    let params = serde_json::json!({
+        "name": tool,
+        "arguments": {},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    });
+    let request = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    reqwest::Client::new()
+        .post(format!("http://{}/mcp", server.address()))
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "tools/call")
+        .header("mcp-name", tool)
+        .body(request.to_string())
+}

@@ -13,8 +13,9 @@ use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::settings::table;
 use longhaul::{OsIds, Server, SystemClock, TaskPolicy};
 use longhaul_sqlite::{Database, Settings};
-use serde_json::json;
 use tokio::sync::{Semaphore, watch};
+
+use crate::call_of;
 
 /// How long a test waits for something that has to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -77,27 +78,6 @@ async fn start(seen: &Arc<Seen>, options: &Options) -> Running {
     local::start(&server, options).await.unwrap()
 }
 
-/// Calls the short tool as a client that does not know tasks, which leaves a task that has ended.
-async fn call_short(running: &Running) {
-    let params = json!({
-        "name": "short",
-        "arguments": {},
-        "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-        },
-    });
-    let request = reqwest::Client::new()
-        .post(format!("http://{}/mcp", running.address()))
-        .header("content-type", "application/json")
-        .header("accept", "application/json, text/event-stream")
-        .header("mcp-protocol-version", "2026-07-28")
-        .header("mcp-method", "tools/call")
-        .header("mcp-name", "short")
-        .body(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string());
-    assert!(request.send().await.unwrap().status().is_success());
-}
-
 /// Calls of owners that a local server does not tell apart: written into its file while it does not run.
 struct Calls {
     database: Database,
@@ -145,40 +125,6 @@ impl Calls {
 }
 
 #[tokio::test]
-async fn twenty_long_tasks_of_one_owner_do_not_keep_the_next_owner_waiting() {
-    let directory = tempfile::tempdir().unwrap();
-    let db = directory.path().join("tasks.db");
-    let seen = Arc::new(Seen { events: watch::Sender::default(), may_end: Semaphore::new(0) });
-    let options = options(&db).with(&table::CONCURRENCY, 16_u64);
-
-    let running = start(&seen, &options).await;
-    call_short(&running).await;
-    running.stop().await;
-    let calls = Calls::open(&db).await;
-    for _ in 0..20 {
-        calls.add("alice", "long", 0).await;
-    }
-    // By then Alice has all the attempts that she gets. Bob's second call comes while his first one may still run.
-    calls.add("bob", "short", 500).await;
-    calls.add("bob", "short", 600).await;
-    calls.database.close().await;
-
-    let running = start(&seen, &options).await;
-    seen.until("long begins", 14).await;
-    // One of them was the call above.
-    seen.until("short", 3).await;
-    // Bob did not wait for an end of Alice's, and her next ones did not go before his.
-    assert_eq!((seen.count("long begins"), seen.count("long ends")), (14, 0), "{:?}", seen.events.borrow());
-
-    // As soon as one ends, the next one begins.
-    seen.may_end.add_permits(1);
-    seen.until("long begins", 15).await;
-    seen.may_end.add_permits(19);
-    seen.until("long ends", 20).await;
-    running.stop().await;
-}
-
-#[tokio::test]
 async fn an_operator_can_say_how_many_attempts_one_owner_gets() {
     let directory = tempfile::tempdir().unwrap();
     let db = directory.path().join("tasks.db");
@@ -186,7 +132,8 @@ async fn an_operator_can_say_how_many_attempts_one_owner_gets() {
     let options = options(&db).with(&table::OWNER_CONCURRENCY, 1_u64);
 
     let running = start(&seen, &options).await;
-    call_short(&running).await;
+    // Leaves a task that has ended.
+    assert!(call_of("short", &running).send().await.unwrap().status().is_success());
     running.stop().await;
     let calls = Calls::open(&db).await;
     for subject in ["alice", "alice", "alice", "bob", "bob"] {

@@ -7,8 +7,10 @@ use longhaul::local::{self, Options, Running};
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::settings::table::{self, Callers};
 use longhaul::{Server, TaskContext, TaskPolicy};
-use reqwest::{RequestBuilder, Response};
+use reqwest::Response;
 use serde_json::{Value, json};
+
+use crate::call_of;
 
 const ANN: &str = "annannannannannannannannannannannann";
 
@@ -41,22 +43,6 @@ async fn start(options: Options) -> Running {
     local::start(&server, &options).await.unwrap()
 }
 
-fn call(running: &Running, tool: &str) -> RequestBuilder {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let params = json!({"name": tool, "arguments": {}, "_meta": meta});
-    reqwest::Client::new()
-        .post(format!("http://{}/mcp", running.address()))
-        .header("content-type", "application/json")
-        .header("mcp-protocol-version", "2026-07-28")
-        .header("mcp-method", "tools/call")
-        .header("mcp-name", tool)
-        .body(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string())
-}
-
 fn challenge(answer: &Response) -> &str {
     answer.headers()["www-authenticate"].to_str().unwrap()
 }
@@ -72,30 +58,13 @@ async fn a_client_that_logs_in_is_told_the_scopes_of_methods() {
         .with(&table::OAUTH_ISSUER, ["http://127.0.0.1:9".to_owned()])
         .with(&table::OAUTH_AUDIENCE, ["http://127.0.0.1/mcp".to_owned()]);
     let running = start(options).await;
-    let refused = call(&running, "etl").send().await.unwrap();
+    let refused = call_of("etl", &running).send().await.unwrap();
     assert_eq!(refused.status(), 401);
     let challenge = challenge(&refused);
     assert!(challenge.contains(r#"scope="mcp:call mcp:read""#), "{challenge}");
     let url = format!("http://{}/.well-known/oauth-protected-resource/mcp", running.address());
     let metadata = json_of(reqwest::get(url).await.unwrap()).await;
     assert_eq!(metadata["scopes_supported"], json!(["mcp:call", "mcp:read"]), "those of tools come with a call");
-    running.stop().await;
-}
-
-#[tokio::test]
-async fn a_client_that_logs_in_is_told_the_scopes_that_are_advertised_instead() {
-    let options = Options::default()
-        .with(&table::AUTH, Callers::Oauth)
-        .with(&table::OAUTH_ISSUER, ["http://127.0.0.1:9".to_owned()])
-        .with(&table::OAUTH_AUDIENCE, ["http://127.0.0.1/mcp".to_owned()])
-        .with(&table::SCOPES_ADVERTISED, ["http://127.0.0.1/mcp/tools".to_owned()]);
-    let running = start(options).await;
-    let refused = call(&running, "etl").send().await.unwrap();
-    let challenge = challenge(&refused);
-    assert!(challenge.contains(r#"scope="http://127.0.0.1/mcp/tools""#), "{challenge}");
-    let url = format!("http://{}/.well-known/oauth-protected-resource/mcp", running.address());
-    let metadata = json_of(reqwest::get(url).await.unwrap()).await;
-    assert_eq!(metadata["scopes_supported"], json!(["http://127.0.0.1/mcp/tools"]));
     running.stop().await;
 }
 
@@ -107,8 +76,9 @@ async fn a_caller_is_told_all_scopes_that_a_call_needs_and_is_known_to_the_tool(
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     let running =
         start(Options::default().with(&table::AUTH, Callers::Bearer).with(&table::TOKEN_FILE, file.as_path())).await;
-    let send =
-        async |tool: &str| call(&running, tool).header("authorization", format!("Bearer {ANN}")).send().await.unwrap();
+    let send = async |tool: &str| {
+        call_of(tool, &running).header("authorization", format!("Bearer {ANN}")).send().await.unwrap()
+    };
     let refused = send("etl").await;
     assert_eq!(refused.status(), 403);
     let challenge = challenge(&refused).to_owned();

@@ -44,8 +44,7 @@ async fn the_newest_revision_answers_with_a_result_that_a_model_can_read() {
 
 #[tokio::test]
 async fn older_revisions_answer_with_a_result_or_an_error_as_each_wants_it() {
-    let world = World::new();
-    let client = Older::connect(&world.mcp, "2025-11-25").await;
+    let (world, client) = Older::in_new_world("2025-11-25").await;
     let answer = world.send(&client.call("add", wrong())).await;
     schema::is("2025-11-25", "CallToolResult", &answer.result());
     assert_eq!(text(&answer), WRONG);
@@ -59,8 +58,7 @@ async fn older_revisions_answer_with_a_result_or_an_error_as_each_wants_it() {
 
 #[tokio::test]
 async fn calls_that_ask_for_a_task_an_operation_or_a_token_are_refused_with_an_error() {
-    let world = World::new();
-    let core = Older::connect(&world.mcp, "2025-11-25").await;
+    let (world, core) = Older::in_new_world("2025-11-25").await;
     let next = Older::connect(&world.mcp, "next").await;
     for (client, method, params) in [
         (&core, "tools/call", json!({"name": "add", "arguments": wrong(), "task": {}})),

@@ -5,12 +5,18 @@ use serde_json::{Value, json};
 
 use crate::older_client::{Older, another_instance, everything};
 use crate::schema;
-use crate::world::{Sent, World, bob};
+use crate::world::{World, bob};
 
 const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
 async fn connect(world: &World) -> Older {
     Older::connect(&world.mcp, "2025-06-18").await
+}
+
+async fn connected() -> (World, Older) {
+    let world = World::new();
+    let client = connect(&world).await;
+    (world, client)
 }
 
 fn second(world: &World) -> McpServer {
@@ -56,8 +62,7 @@ async fn the_handshake_says_how_long_results_can_be_kept() {
 
 #[tokio::test]
 async fn a_call_is_pending_and_then_has_its_result() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let accepted =
         begin(&client, &world, json!({"name": "sleeps", "arguments": {"ms": 60_000}, "keepAlive": 7_200})).await;
     assert_eq!((&accepted["accepted"], &accepted["keepAlive"]), (&json!(true), &json!(7_200)));
@@ -76,8 +81,7 @@ async fn a_call_is_pending_and_then_has_its_result() {
 
 #[tokio::test]
 async fn a_get_waits_as_long_as_it_says_and_no_longer_than_the_server_allows() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let token = token(&client, &world, "sleeps", json!({"ms": 120_000})).await;
     let sent = client.sent("tools/async/get", json!({"token": token, "timeout": 10}));
     let before = world.now_ms();
@@ -90,8 +94,7 @@ async fn a_get_waits_as_long_as_it_says_and_no_longer_than_the_server_allows() {
 
 #[tokio::test]
 async fn a_call_that_failed_fails_as_the_plain_call_would() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let failing = token(&client, &world, "fails", json!({})).await;
     let erring = token(&client, &world, "tool_error", json!({})).await;
     world.work().await;
@@ -102,8 +105,7 @@ async fn a_call_that_failed_fails_as_the_plain_call_would() {
 
 #[tokio::test]
 async fn a_call_that_is_not_accepted_has_a_token_that_gives_the_reason() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let refused = begin(&client, &world, json!({"name": "at_once"})).await;
     assert_eq!(refused["accepted"], false);
     let token = refused["token"].as_str().unwrap();
@@ -152,8 +154,7 @@ async fn several_clients_join_and_may_extend_the_retention() {
 
 #[tokio::test]
 async fn tokens_are_strings_or_integers() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     for method in ["tools/async/join", "tools/async/get", "tools/async/cancel"] {
         for token in [json!(7), json!(-1), json!("x")] {
             let error = client.error(&world.mcp, method, json!({"token": token})).await;
@@ -169,8 +170,7 @@ async fn tokens_are_strings_or_integers() {
 
 #[tokio::test]
 async fn a_waiting_client_is_notified_that_the_call_was_cancelled() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let token = token(&client, &world, "sleeps", json!({"ms": 600_000})).await;
     let sent = client.sent("tools/async/get", json!({"token": token}));
     let mut cancel = client.sent("tools/async/cancel", json!({"token": token}));
@@ -192,8 +192,7 @@ async fn a_waiting_client_is_notified_that_the_call_was_cancelled() {
 
 #[tokio::test]
 async fn progress_comes_with_a_resource_that_can_be_read_and_is_in_no_list() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let params = json!({"name": "remembers_and_reports", "_meta": {"progressToken": "p1"}});
     let accepted = begin(&client, &world, params).await;
     let token = accepted["token"].as_str().unwrap();
@@ -219,8 +218,7 @@ async fn progress_comes_with_a_resource_that_can_be_read_and_is_in_no_list() {
 
 #[tokio::test]
 async fn a_waiting_client_is_asked_the_questions_of_the_call() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let token = token(&client, &world, "steps", json!({})).await;
     world.work().await;
     let sent = client.sent("tools/async/get", json!({"token": token, "timeout": 30}));
@@ -233,8 +231,7 @@ async fn a_waiting_client_is_asked_the_questions_of_the_call() {
 
 #[tokio::test]
 async fn a_loop_of_gets_is_refused() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let token = token(&client, &world, "sleeps", json!({"ms": 60_000})).await;
     let params = json!({"token": token, "timeout": 0});
     let mut refused = 0;
@@ -249,12 +246,4 @@ async fn a_loop_of_gets_is_refused() {
     assert_eq!(refused, 20);
     world.clock.advance_ms(1_000);
     get(&client, &world.mcp, &token).await;
-}
-
-#[tokio::test]
-async fn newer_revisions_do_not_have_it() {
-    let world = World::new();
-    for method in ["tools/async/call", "tools/async/join", "tools/async/get", "tools/async/cancel"] {
-        assert_eq!(world.send(&Sent::new(method, json!({"token": "x"}))).await.error().1, -32601, "{method}");
-    }
 }

@@ -32,8 +32,7 @@ fn initialized() -> Value {
 
 #[tokio::test]
 async fn requests_of_a_batch_are_answered_in_one_array_in_their_order() {
-    let world = World::new();
-    let client = Older::connect(&world.mcp, REVISION).await;
+    let (world, client) = Older::in_new_world(REVISION).await;
     let messages = json!([
         call(1, "add", json!({"a": 1, "b": 2})),
         initialized(),
@@ -60,8 +59,7 @@ async fn requests_of_a_batch_are_answered_in_one_array_in_their_order() {
 
 #[tokio::test]
 async fn a_batch_without_requests_is_only_accepted() {
-    let world = World::new();
-    let client = Older::connect(&world.mcp, REVISION).await;
+    let (world, client) = Older::in_new_world(REVISION).await;
     let answer = send(&world, &client, json!([initialized(), initialized()])).await;
     assert_eq!((answer.status.as_u16(), answer.text.as_str()), (202, ""));
     let made_up = json!({"jsonrpc": "2.0", "id": "made.up", "result": {}});
@@ -71,8 +69,7 @@ async fn a_batch_without_requests_is_only_accepted() {
 
 #[tokio::test]
 async fn a_batch_is_not_empty_and_not_long_and_does_not_begin_a_session() {
-    let world = World::new();
-    let client = Older::connect(&world.mcp, REVISION).await;
+    let (world, client) = Older::in_new_world(REVISION).await;
     let ping = |id| request(id, "ping", json!({}));
     let full: Vec<Value> = (0..50).map(ping).collect();
     assert_eq!(send(&world, &client, json!(full)).await.json().as_array().unwrap().len(), 50);

@@ -52,16 +52,6 @@ async fn a_task_shows_who_called_in_every_attempt_on_every_machine() {
 }
 
 #[tokio::test]
-async fn a_task_shows_who_called_after_its_worker_died() {
-    let world = World::new();
-    let created = result(&world, &Sent::call("shows_caller_late", json!({})), member("ann")).await;
-    let id = created["taskId"].as_str().unwrap().to_owned();
-    world.kill_a_worker_in_the_middle().await;
-    let task = world.work_until(&id, "completed").await;
-    assert_eq!(text(&task["result"]), json!({"attempt": 2, "caller": seen("ann")}));
-}
-
-#[tokio::test]
 async fn every_protocol_version_stores_who_called() {
     let world = World::new();
     let calls = [
@@ -107,8 +97,7 @@ async fn a_plain_call_shows_who_calls_with_and_without_a_context() {
 async fn callers_whom_nobody_identifies_are_not_shown() {
     let world = World::plain();
     assert_eq!(text(&world.result(&Sent::call("asks_for_caller", json!({}))).await), Value::Null);
-    let world = World::new();
-    let id = world.start("shows_caller_late", json!({})).await;
+    let (world, id) = World::with_task("shows_caller_late").await;
     world.kill_a_worker_in_the_middle().await;
     let task = world.work_until(&id, "completed").await;
     assert_eq!(text(&task["result"])["caller"], Value::Null);

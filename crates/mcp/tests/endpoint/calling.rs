@@ -93,12 +93,6 @@ impl Family {
         Ok(CallToolResult::structured(json!({})))
     }
 
-    #[tool]
-    async fn sleeps(&self, task: TaskContext) -> CallToolResult {
-        task.sleep(Duration::from_secs(600)).await;
-        CallToolResult::structured(json!({}))
-    }
-
     /// Has a tool called an hour after a fixed moment, fails the first time, and says which task that makes.
     #[tool]
     async fn reminds(
@@ -128,7 +122,7 @@ impl ServerHandler for Family {}
 
 fn family() -> World {
     let mut world = World::new();
-    let names = ["squares", "square", "calls", "refuses", "cannot", "asks", "sleeps", "reminds"];
+    let names = ["squares", "square", "calls", "refuses", "cannot", "asks", "reminds"];
     let policies: BTreeMap<_, _> = names.map(|name| (name.to_owned(), TaskPolicy::optional())).into();
     world.mcp = McpServer::new(|| Family, policies, world.engine.clone(), McpSettings::new([7; 32]));
     world
@@ -192,19 +186,6 @@ async fn what_cannot_be_called_is_said() {
 }
 
 #[tokio::test]
-async fn tools_that_call_themselves_stop_at_the_ninth() {
-    let mut arguments = json!({"tool": "square", "arguments": {"n": 2}});
-    for _ in 0..8 {
-        arguments = json!({"tool": "calls", "arguments": arguments});
-    }
-    let world = family();
-    let id = world.start("calls", arguments).await;
-    world.work().await;
-    let said = world.get(&id).await.to_string();
-    assert!(said.contains("at most 8 deep"), "{said}");
-}
-
-#[tokio::test]
 async fn a_call_for_later_is_one_task_that_starts_then_and_outlives_its_maker() {
     let world = family();
     let id = world.start("reminds", json!({"tool": "square", "arguments": {"n": 3}})).await;
@@ -231,17 +212,6 @@ async fn what_cannot_be_called_later_is_said() {
         assert_eq!(answer["code"], -32602, "{answer}");
         assert!(answer["message"].as_str().unwrap().contains(said), "{answer}");
     }
-}
-
-#[tokio::test]
-async fn a_cancel_cancels_what_was_called() {
-    let world = family();
-    let id = world.start("calls", json!({"tool": "sleeps", "arguments": {}})).await;
-    world.work().await;
-    world.cancel(&id).await;
-    let tasks = world.engine.list(&alice(), None, 10).await.unwrap().tasks;
-    assert_eq!(tasks.len(), 2);
-    assert!(tasks.iter().all(|task| task.status() == Status::Cancelled));
 }
 
 #[tokio::test]

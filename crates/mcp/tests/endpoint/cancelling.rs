@@ -68,8 +68,7 @@ async fn a_plain_call_ends_without_an_answer() {
 #[tokio::test]
 async fn the_task_of_a_job_is_cancelled_even_if_it_could_be_found_again() {
     for revision in REVISIONS {
-        let world = World::new();
-        let client = Older::connect(&world.mcp, revision).await;
+        let (world, client) = Older::in_new_world(revision).await;
         let call = client.call("sleeps", json!({"ms": 120_000})).with_header("idempotency-key", "k");
         let answer = meanwhile(&world, &call, async {
             there_is_a_task(&world).await;

@@ -1,18 +1,24 @@
 //! Tasks of MCP `2025-11-25`, each message checked against the published schema.
 
-use longhaul_core::{Clock, Identity, Outcome, OwnerId, PartsName, Payload, ResultKind, TaskEvent, TaskKey};
-use longhaul_mcp::{AnonymousCallers, McpServer, McpSettings};
+use longhaul_core::{Clock, Outcome, PartsName, Payload, ResultKind, TaskEvent, TaskKey};
+use longhaul_mcp::{McpServer, McpSettings};
 use longhaul_testkit::given;
 use serde_json::{Value, json};
 
 use crate::older_client::{Older, REVISION, Stream, another_instance, everything};
 use crate::schema;
-use crate::world::{Sent, World, bob};
+use crate::world::{World, bob};
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 async fn connect(world: &World) -> Older {
     Older::connect(&world.mcp, REVISION).await
+}
+
+async fn connected() -> (World, Older) {
+    let world = World::new();
+    let client = connect(&world).await;
+    (world, client)
 }
 
 /// A call that asks for a task.
@@ -30,6 +36,12 @@ async fn start(client: &Older, server: &McpServer, tool: &str, arguments: Value)
     let id = created["task"]["taskId"].as_str().unwrap().to_owned();
     assert_eq!(created["_meta"][RELATED], json!({"taskId": id}));
     id
+}
+
+async fn started(tool: &str, arguments: Value) -> (World, Older, String) {
+    let (world, client) = connected().await;
+    let id = start(&client, &world.mcp, tool, arguments).await;
+    (world, client, id)
 }
 
 async fn get(client: &Older, server: &McpServer, id: &str) -> Value {
@@ -55,8 +67,7 @@ async fn the_handshake_declares_tasks_only_for_this_revision() {
 
 #[tokio::test]
 async fn every_tool_says_whether_it_runs_as_a_task_and_that_is_enforced() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let listed = client.result(&world.mcp, "tools/list", json!({})).await;
     schema::is(REVISION, "ListToolsResult", &listed);
     let mut seen: Vec<String> = Vec::new();
@@ -85,8 +96,7 @@ async fn every_tool_says_whether_it_runs_as_a_task_and_that_is_enforced() {
 
 #[tokio::test]
 async fn a_call_that_does_not_ask_for_a_task_is_plain() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let result = world.served(&client.call("add", json!({"a": 1, "b": 2}))).await.result();
     schema::is(REVISION, "CallToolResult", &result);
     assert_eq!(result["content"][0]["text"], "3");
@@ -95,9 +105,7 @@ async fn a_call_that_does_not_ask_for_a_task_is_plain() {
 
 #[tokio::test]
 async fn a_task_is_created_polled_and_fetched() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let id = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
+    let (world, client, id) = started("add", json!({"a": 1, "b": 2})).await;
     assert_eq!(get(&client, &world.mcp, &id).await["status"], "working");
     world.work().await;
     assert_eq!(get(&client, &world.mcp, &id).await["status"], "completed");
@@ -110,8 +118,7 @@ async fn a_task_is_created_polled_and_fetched() {
 
 #[tokio::test]
 async fn the_ttl_is_what_was_asked_for_within_what_the_policy_allows() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let ttl = async |task: Value| {
         let params = call("add", json!({"a": 1, "b": 2}), task);
         client.result(&world.mcp, "tools/call", params).await["task"]["ttl"].as_u64().unwrap()
@@ -128,8 +135,7 @@ async fn the_ttl_is_what_was_asked_for_within_what_the_policy_allows() {
 
 #[tokio::test]
 async fn an_immediate_response_is_sent_if_the_policy_has_one() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let created = client.result(&world.mcp, "tools/call", call("only_task", json!({}), json!({}))).await;
     assert_eq!(created["_meta"]["io.modelcontextprotocol/model-immediate-response"], "It is being done.");
     let created = client.result(&world.mcp, "tools/call", call("add", json!({"a": 1, "b": 1}), json!({}))).await;
@@ -138,9 +144,7 @@ async fn an_immediate_response_is_sent_if_the_policy_has_one() {
 
 #[tokio::test]
 async fn a_tools_error_fails_the_task_and_its_result_is_the_same() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let id = start(&client, &world.mcp, "tool_error", json!({})).await;
+    let (world, client, id) = started("tool_error", json!({})).await;
     world.work().await;
     let task = get(&client, &world.mcp, &id).await;
     assert_eq!((&task["status"], &task["statusMessage"]), (&json!("failed"), &json!("it did not work")));
@@ -151,9 +155,7 @@ async fn a_tools_error_fails_the_task_and_its_result_is_the_same() {
 
 #[tokio::test]
 async fn a_protocol_error_fails_the_task_and_is_the_answer_to_its_result() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let id = start(&client, &world.mcp, "fails", json!({})).await;
+    let (world, client, id) = started("fails", json!({})).await;
     world.work().await;
     let task = get(&client, &world.mcp, &id).await;
     assert_eq!((&task["status"], &task["statusMessage"]), (&json!("failed"), &json!("no such city")));
@@ -165,9 +167,7 @@ async fn a_protocol_error_fails_the_task_and_is_the_answer_to_its_result() {
 
 #[tokio::test]
 async fn a_task_is_cancelled_once() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let id = start(&client, &world.mcp, "hangs", json!({})).await;
+    let (world, client, id) = started("hangs", json!({})).await;
     let cancelled = client.result(&world.mcp, "tasks/cancel", json!({"taskId": id})).await;
     schema::is(REVISION, "CancelTaskResult", &cancelled);
     assert_eq!(cancelled["status"], "cancelled");
@@ -181,29 +181,8 @@ async fn a_task_is_cancelled_once() {
 }
 
 #[tokio::test]
-async fn a_task_that_does_not_exist_or_is_anothers_is_not_found() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let id = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
-    let anonymous_caller = Older::connect_as(&world.mcp, REVISION, bob(), everything()).await;
-    let unknown = "01890000-0000-7000-8000-000000000000";
-    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
-        let said = anonymous_caller.error(&world.mcp, method, json!({"taskId": id})).await;
-        assert_eq!(said.0, -32602, "{method}");
-        assert_eq!(said, client.error(&world.mcp, method, json!({"taskId": unknown})).await);
-        for params in [json!({"taskId": ""}), json!({"taskId": 7}), json!({})] {
-            assert_eq!(client.error(&world.mcp, method, params).await.0, -32602, "{method}");
-        }
-    }
-    let mut with_meta = json!({"taskId": id});
-    with_meta["_meta"] = json!({RELATED: {"taskId": unknown}});
-    assert_eq!(client.result(&world.mcp, "tasks/get", with_meta).await["taskId"], id, "the parameter counts");
-}
-
-#[tokio::test]
 async fn the_list_has_all_tasks_of_its_owner_page_by_page() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let anonymous_caller = Older::connect_as(&world.mcp, REVISION, bob(), everything()).await;
     start(&anonymous_caller, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
     let mut ids = Vec::new();
@@ -230,29 +209,13 @@ async fn the_list_has_all_tasks_of_its_owner_page_by_page() {
     assert_eq!(anonymous_caller.error(&world.mcp, "tasks/list", json!({"cursor": cursor})).await.0, -32602);
 }
 
-#[tokio::test]
-async fn anonymous_callers_list_tasks_only_if_the_operator_allows_it() {
-    let world = World::new();
-    let anonymous = OwnerId::of(Identity::Anonymous);
-    let client = Older::connect_as(&world.mcp, REVISION, anonymous, everything()).await;
-    assert_eq!(client.initialized["capabilities"]["tasks"].get("list"), None);
-    assert_eq!(client.error(&world.mcp, "tasks/list", json!({})).await.0, -32601);
-    let for_one_user = McpSettings { anonymous_callers: AnonymousCallers::OneUser, ..McpSettings::new([7; 32]) };
-    let local = another_instance(&world, for_one_user);
-    let client = Older::connect_as(&local, REVISION, anonymous, everything()).await;
-    assert_eq!(client.initialized["capabilities"]["tasks"]["list"], json!({}));
-    assert_eq!(client.result(&local, "tasks/list", json!({})).await, json!({"tasks": []}));
-}
-
 async fn wait_for(client: &Older, server: &McpServer, id: &str) -> Stream {
     client.stream(server, &client.sent("tasks/result", json!({"taskId": id}))).await
 }
 
 #[tokio::test]
 async fn a_result_is_waited_for() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let id = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
+    let (world, client, id) = started("add", json!({"a": 1, "b": 2})).await;
     let mut stream = wait_for(&client, &world.mcp, &id).await;
     world.work().await;
     let notification = world.while_time_passes(stream.next()).await.unwrap();
@@ -270,9 +233,7 @@ async fn a_result_is_waited_for() {
 
 #[tokio::test]
 async fn a_wait_ends_after_a_while_and_any_instance_resumes_it() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let id = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
+    let (world, client, id) = started("add", json!({"a": 1, "b": 2})).await;
     let mut stream = wait_for(&client, &world.mcp, &id).await;
     assert_eq!(world.while_time_passes(stream.next()).await, None, "closed without an answer");
     assert_eq!(stream.retry_ms, Some(1_000));
@@ -284,22 +245,8 @@ async fn a_wait_ends_after_a_while_and_any_instance_resumes_it() {
 }
 
 #[tokio::test]
-async fn only_its_owner_resumes_a_stream() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let id = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
-    let mut stream = wait_for(&client, &world.mcp, &id).await;
-    assert_eq!(world.while_time_passes(stream.next()).await, None);
-    let anonymous_caller = Older::connect_as(&world.mcp, REVISION, bob(), everything()).await;
-    assert_eq!(anonymous_caller.resume(&world.mcp, &stream.last_event_id).await.status(), 404);
-    assert_eq!(client.resume(&world.mcp, &format!("{}x", stream.last_event_id)).await.status(), 404);
-}
-
-#[tokio::test]
 async fn a_task_asks_over_the_stream_and_is_answered_through_another_instance() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let id = start(&client, &world.mcp, "asks_side_by_side", json!({})).await;
+    let (world, client, id) = started("asks_side_by_side", json!({})).await;
     world.work().await;
     assert_eq!(get(&client, &world.mcp, &id).await["status"], "input_required");
     let mut stream = wait_for(&client, &world.mcp, &id).await;
@@ -327,9 +274,7 @@ async fn a_task_asks_over_the_stream_and_is_answered_through_another_instance() 
 
 #[tokio::test]
 async fn requests_of_an_older_style_tool_are_questions_of_its_task() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let id = start(&client, &world.mcp, "old_style", json!({})).await;
+    let (world, client, id) = started("old_style", json!({})).await;
     for answer in ["one", "two"] {
         world.work().await;
         let mut stream = wait_for(&client, &world.mcp, &id).await;
@@ -342,9 +287,7 @@ async fn requests_of_an_older_style_tool_are_questions_of_its_task() {
 
 #[tokio::test]
 async fn a_client_that_cannot_answer_says_so_to_the_tool() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let id = start(&client, &world.mcp, "reports", json!({})).await;
+    let (world, client, id) = started("reports", json!({})).await;
     world.work().await;
     let mut stream = wait_for(&client, &world.mcp, &id).await;
     let asked = stream.next().await.unwrap();
@@ -356,18 +299,8 @@ async fn a_client_that_cannot_answer_says_so_to_the_tool() {
 }
 
 #[tokio::test]
-async fn a_client_that_declared_no_elicitation_is_not_asked() {
-    let world = World::new();
-    let client = Older::connect_as(&world.mcp, REVISION, bob(), json!({})).await;
-    let id = start(&client, &world.mcp, "reports", json!({})).await;
-    world.work().await;
-    assert_eq!(get(&client, &world.mcp, &id).await["status"], "failed");
-}
-
-#[tokio::test]
 async fn the_progress_token_of_the_call_lives_as_long_as_its_task() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let mut params = call("reports", json!({}), json!({}));
     params["_meta"] = json!({"progressToken": "p-1"});
     let created = client.result(&world.mcp, "tools/call", params).await;
@@ -388,48 +321,8 @@ async fn the_progress_token_of_the_call_lives_as_long_as_its_task() {
 }
 
 #[tokio::test]
-async fn a_retry_with_the_same_key_is_the_same_task() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let sent = || {
-        let mut sent = client.sent("tools/call", call("add", json!({"a": 1, "b": 2}), json!({})));
-        sent = sent.with_header("idempotency-key", "k");
-        sent
-    };
-    let (one, two) = (world.result(&sent()).await, world.result(&sent()).await);
-    assert_eq!(one["task"]["taskId"], two["task"]["taskId"]);
-}
-
-#[tokio::test]
-async fn a_task_of_one_protocol_version_is_read_in_the_other() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let older = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
-    let newer = world.start("tool_error", json!({})).await;
-    world.work().await;
-    let task = world.get(&older).await;
-    assert_eq!((&task["status"], &task["result"]["content"][0]["text"]), (&json!("completed"), &json!("3")));
-    assert_eq!(
-        world.get(&newer).await["status"],
-        "completed",
-        "each protocol version has its own name for this status"
-    );
-    assert_eq!(get(&client, &world.mcp, &newer).await["status"], "failed");
-    let asks = start(&client, &world.mcp, "reports", json!({})).await;
-    world.work().await;
-    let key = world.get(&asks).await["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
-    let answers = json!({key: {"action": "accept", "content": {"value": "yes"}}});
-    world.result(&Sent::new("tasks/update", json!({"taskId": asks, "inputResponses": answers}))).await;
-    world.work().await;
-    let result = client.result(&world.mcp, "tasks/result", json!({"taskId": asks})).await;
-    assert_eq!(result["content"][0]["text"], "reported");
-}
-
-#[tokio::test]
 async fn the_variables_of_a_tool_can_be_read_by_its_client() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let id = start(&client, &world.mcp, "remembers", json!({})).await;
+    let (world, client, id) = started("remembers", json!({})).await;
     world.work().await;
     let task = client.result(&world.mcp, "tasks/get", json!({"taskId": id})).await;
     schema::is(REVISION, "GetTaskResult", &task);
@@ -440,9 +333,7 @@ async fn the_variables_of_a_tool_can_be_read_by_its_client() {
 /// Such a stream once sent nothing for as long as it was open, and its client reconnected again and again.
 #[tokio::test]
 async fn a_result_whose_parts_are_missing_is_an_error_on_the_stream_too() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let id = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
+    let (world, client, id) = started("add", json!({"a": 1, "b": 2})).await;
     let mut stream = wait_for(&client, &world.mcp, &id).await;
     let (store, now) = (&world.engine.ports().store, world.clock.now());
     let key = TaskKey::new(client.owner, id.parse().unwrap());

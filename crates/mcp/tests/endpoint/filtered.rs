@@ -192,28 +192,21 @@ async fn what_is_no_filter_is_refused_before_anything_is_read() {
 }
 
 #[tokio::test]
-async fn nobody_sees_the_tasks_of_others() {
-    let world = World::new();
-    tasks(&world).await;
-    let core = Older::connect_as(&world.mcp, "2025-11-25", bob(), everything()).await;
-    for params in [json!({}), json!({"status": ["working", "completed"]}), json!({"tool": "sleeps"})] {
-        assert_eq!(ids(&world.result(&list(params.clone()).of(bob())).await), [""; 0]);
-        assert_eq!(core.result(&world.mcp, METHOD, params).await, json!({"tasks": []}));
-    }
-}
-
-#[tokio::test]
 async fn anonymous_callers_have_no_list_and_a_single_user_has_one() {
     let world = World::new();
     let anonymous = OwnerId::of(Identity::Anonymous);
     let (status, code, _) = world.send(&list(json!({})).of(anonymous)).await.error();
     assert_eq!((status, code), (404, -32601));
-    let core = Older::connect_as(&world.mcp, "2025-11-25", anonymous, everything()).await;
-    assert_eq!(core.error(&world.mcp, METHOD, json!({})).await.0, -32601);
     let for_one_user = McpSettings { anonymous_callers: AnonymousCallers::OneUser, ..McpSettings::new([7; 32]) };
     let local = another_instance(&world, for_one_user);
-    let core = Older::connect_as(&local, "2025-11-25", anonymous, everything()).await;
-    assert_eq!(core.result(&local, METHOD, json!({})).await, json!({"tasks": []}));
+    let anonymous_callers = Older::connect_as(&world.mcp, "2025-11-25", anonymous, everything()).await;
+    let user = Older::connect_as(&local, "2025-11-25", anonymous, everything()).await;
+    let declared = [&anonymous_callers, &user].map(|client| client.initialized["capabilities"]["tasks"].get("list"));
+    assert_eq!(declared, [None, Some(&json!({}))]);
+    for method in ["tasks/list", METHOD] {
+        assert_eq!(anonymous_callers.error(&world.mcp, method, json!({})).await.0, -32601, "{method}");
+        assert_eq!(user.result(&local, method, json!({})).await, json!({"tasks": []}), "{method}");
+    }
 }
 
 #[tokio::test]

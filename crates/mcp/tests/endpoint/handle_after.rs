@@ -7,7 +7,7 @@ use longhaul_mcp::TaskPolicy;
 use serde_json::{Value, json};
 
 use crate::schema;
-use crate::world::{Sent, World, alice};
+use crate::world::{Sent, World, alice, no_tasks};
 
 const AFTER: Duration = Duration::from_secs(2);
 
@@ -31,17 +31,11 @@ async fn a_quick_call_is_answered_with_its_result_by_one_request() {
     assert_eq!((&result["resultType"], &result["content"][0]["text"]), (&json!("complete"), &json!("3")));
     let error = world.served(&Sent::call("fails", json!({}))).await.error();
     assert_eq!(error, (200, -32602, "no such city".to_owned()));
+    let page = world.engine.list(&alice(), None, 10).await.unwrap();
+    let task = page.tasks.iter().find(|task| task.tool == "add").expect("it was a task, and is still there");
+    assert_eq!(world.get(&task.id.to_string()).await["result"]["content"][0]["text"], "3");
     let failed = world.served(&Sent::call("tool_error", json!({}))).await.result();
     assert_eq!((&failed["isError"], &failed["content"][0]["text"]), (&json!(true), &json!("it did not work")));
-}
-
-#[tokio::test]
-async fn a_quick_call_is_a_task_and_stays_on_record() {
-    let world = World::with_policies(soon);
-    world.served(&Sent::call("add", json!({"a": 1, "b": 2}))).await.result();
-    let page = world.engine.list(&alice(), None, 10).await.unwrap();
-    let [task] = &page.tasks[..] else { panic!("{page:?}") };
-    assert_eq!(world.get(&task.id.to_string()).await["result"]["content"][0]["text"], "3");
 }
 
 #[tokio::test]
@@ -117,9 +111,12 @@ async fn leave(world: &World, sent: &Sent) -> String {
 /// Nobody else can know the id of the task.
 #[tokio::test]
 async fn a_client_that_leaves_before_the_answer_ends_the_task() {
-    let world = World::with_policies(soon);
-    let task = leave(&world, &Sent::call("sleeps", json!({"ms": 1_000}))).await;
-    world.work_until(&task, "cancelled").await;
+    let call = Sent::call("sleeps", json!({"ms": 1_000}));
+    for sent in [call.clone(), call.declaring(no_tasks())] {
+        let world = World::with_policies(soon);
+        let task = leave(&world, &sent).await;
+        world.work_until(&task, "cancelled").await;
+    }
 }
 
 #[tokio::test]
@@ -185,14 +182,6 @@ async fn a_tool_that_asks_nothing_is_answered_as_if_it_might() {
     let result = world.served(&Sent::call("add", json!({"a": 1, "b": 2}))).await.result();
     assert_eq!(result["content"][0]["text"], "3");
     handle(&world, &Sent::call("sleeps", json!({"ms": 60_000}))).await;
-}
-
-#[tokio::test]
-async fn a_client_that_cannot_be_asked_is_told_what_it_needs() {
-    let world = World::with_policies(asking_first);
-    let only_tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
-    let sent = Sent::call("asks_side_by_side", json!({})).declaring(only_tasks);
-    assert_eq!(world.served(&sent).await.error().1, -32021);
 }
 
 /// Of the questions that it asked at once, a client may answer one and leave the other to the task.

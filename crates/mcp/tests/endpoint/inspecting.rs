@@ -3,7 +3,7 @@
 use longhaul_core::{Entry, EntryKind, Payload, Recording, TaskKey, Timestamp};
 use serde_json::{Value, json};
 
-use crate::world::{Sent, World, alice, bob, no_tasks};
+use crate::world::{Sent, World, alice, no_tasks};
 
 const METHOD: &str = "dev.longhaul/tasks/inspect";
 
@@ -31,8 +31,7 @@ async fn with_steps(world: &World, id: &str, first: u64, last: u64) {
 
 #[tokio::test]
 async fn the_owner_sees_the_call_the_journal_and_how_each_entry_came_to_be() {
-    let world = World::new();
-    let id = world.start("steps", json!({})).await;
+    let (world, id) = World::with_task("steps").await;
     world.work().await;
     world.update(&id, json!({"name": {"action": "accept", "content": {"value": "Ann"}}})).await;
     world.work().await;
@@ -94,8 +93,7 @@ async fn a_value_over_4_kib_is_left_out_and_comes_whole_when_asked_for() {
 
 #[tokio::test]
 async fn a_value_that_is_no_json_is_shown_as_a_text() {
-    let world = World::new();
-    let id = world.start("hangs", json!({})).await;
+    let (world, id) = World::with_task("hangs").await;
     let value = Payload::Inline("{not \"json\"".to_owned());
     let entry = Entry { kind: EntryKind::Round, name: "0".to_owned(), value, recording: None };
     world.engine.ports().store.record(&key(&id), &entry).await.unwrap();
@@ -107,8 +105,7 @@ async fn a_value_that_is_no_json_is_shown_as_a_text() {
 
 #[tokio::test]
 async fn a_long_journal_comes_in_pages_in_the_order_in_which_it_was_recorded() {
-    let world = World::new();
-    let id = world.start("hangs", json!({})).await;
+    let (world, id) = World::with_task("hangs").await;
     with_steps(&world, &id, 1, 1_100).await;
     let (mut values, mut sent, mut pages) = (Vec::new(), inspect(&id), 0);
     loop {
@@ -121,21 +118,6 @@ async fn a_long_journal_comes_in_pages_in_the_order_in_which_it_was_recorded() {
     assert_eq!((values, pages), ((1..=1_100).collect::<Vec<u64>>(), 3));
     let beyond = world.result(&inspect(&id).with_param("cursor", json!(usize::MAX.to_string()))).await;
     assert_eq!((&beyond["journal"], beyond.get("nextCursor")), (&json!([]), None));
-}
-
-#[tokio::test]
-async fn others_are_answered_as_if_there_were_no_such_task() {
-    let world = World::new();
-    let id = world.start("add", json!({"a": 1, "b": 2})).await;
-    let get = |id: &str| Sent::new("tasks/get", json!({"taskId": id}));
-    let unknown = world.send(&get("0000")).await.error();
-    for sent in [
-        inspect(&id).of(bob()),
-        inspect("0000"),
-        inspect(&id).of(bob()).with_param("whole", json!({"kind": "arguments"})),
-    ] {
-        assert_eq!(world.send(&sent).await.error(), unknown);
-    }
 }
 
 #[tokio::test]
@@ -170,8 +152,7 @@ async fn one_journal_is_read_at_a_time() {
 
 #[tokio::test]
 async fn an_attempt_that_failed_says_why_and_one_that_runs_has_no_end() {
-    let world = World::new();
-    let id = world.start("panics_once", json!({})).await;
+    let (world, id) = World::with_task("panics_once").await;
     world.work().await;
     let attempts = world.result(&inspect(&id)).await["attempts"].clone();
     assert_eq!(

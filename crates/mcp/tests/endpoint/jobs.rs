@@ -3,9 +3,9 @@
 use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 
-use crate::older_client::{Older, everything};
+use crate::older_client::Older;
 use crate::schema;
-use crate::world::{Sent, World, alice, bob, no_tasks};
+use crate::world::{Sent, World, bob, no_tasks};
 
 const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -27,14 +27,6 @@ fn data(result: &Value) -> Value {
     let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
     assert_eq!(text, result["structuredContent"]);
     text["data"].clone()
-}
-
-/// The envelope as a client of this revision finds it.
-fn envelope(revision: &str, result: &Value) -> Value {
-    let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
-    let has_structure = revision >= "2025-06-18";
-    assert_eq!(result.get("structuredContent"), has_structure.then_some(&text), "{revision}");
-    text
 }
 
 /// Calls a tool that takes long; returns the answer.
@@ -135,28 +127,6 @@ async fn a_cancelled_job_has_failed_and_its_worker_stops() {
 }
 
 #[tokio::test]
-async fn a_job_belongs_to_its_owner_and_to_every_session_of_it() {
-    let world = World::new();
-    let id = data(&take_long(&world).await)["job_id"].as_str().unwrap().to_owned();
-    for revision in REVISIONS {
-        let client = Older::connect(&world.mcp, revision).await;
-        let params = json!({"name": "get_job_status", "arguments": {"job_id": id, "wait_s": 0}});
-        let result = client.result(&world.mcp, "tools/call", params.clone()).await;
-        assert_eq!(envelope(revision, &result)["data"]["status"], "running", "{revision}");
-        let other = Older::connect_as(&world.mcp, revision, bob(), everything()).await;
-        let result = other.result(&world.mcp, "tools/call", params).await;
-        let envelope = envelope(revision, &result);
-        assert_eq!((&result["isError"], &envelope["error"]["code"]), (&json!(true), &json!("not_found")));
-    }
-    for wrong in ["", "x", "mjb_01HX"] {
-        let result = world.result(&status(wrong)).await;
-        assert_eq!(result["structuredContent"]["error"]["code"], "not_found");
-        assert_eq!(world.result(&call("cancel_job", json!({"job_id": wrong}))).await["isError"], true);
-    }
-    assert_eq!(world.send(&call("get_job_status", json!({}))).await.error().1, -32602);
-}
-
-#[tokio::test]
 async fn only_clients_without_tasks_are_shown_the_job_tools() {
     let world = World::new();
     let list = |sent: Sent| {
@@ -204,8 +174,7 @@ async fn a_question_of_a_job_ends_the_call_and_its_retry_continues_the_same_job(
 
 #[tokio::test]
 async fn a_job_asks_an_older_client_while_its_call_is_open() {
-    let world = World::new();
-    let client = Older::connect(&world.mcp, "2025-06-18").await;
+    let (world, client) = Older::in_new_world("2025-06-18").await;
     let sent = client.call("steps", json!({}));
     let mut stream = world.while_working(client.stream(&world.mcp, &sent)).await;
     let asked = stream.next().await.unwrap();
@@ -216,8 +185,7 @@ async fn a_job_asks_an_older_client_while_its_call_is_open() {
 
 #[tokio::test]
 async fn a_job_that_asks_later_asks_the_client_that_requests_its_status() {
-    let world = World::new();
-    let id = world.start("after_rounds_of_sleep", json!({})).await;
+    let (world, id) = World::with_task("after_rounds_of_sleep").await;
     world.clock.advance_ms(60_000);
     world.work_until(&id, "input_required").await;
     let look = call("get_job_status", json!({"job_id": id}));
@@ -235,46 +203,4 @@ async fn a_job_whose_client_cannot_be_asked_fails_as_the_plain_call_would() {
     let world = World::new();
     let sent = Sent::call("steps", json!({})).declaring(json!({}));
     assert_eq!(world.served(&sent).await.error().1, -32021);
-}
-
-#[tokio::test]
-async fn a_retry_with_a_key_finds_the_same_job() {
-    let world = World::new();
-    let sent = call("sleeps", json!({"ms": 120_000})).with_header("idempotency-key", "k");
-    let first = data(&world.served(&sent).await.result());
-    let second = data(&world.served(&sent).await.result());
-    assert_eq!(first["job_id"], second["job_id"]);
-}
-
-#[tokio::test]
-async fn a_client_that_leaves_before_it_gets_the_job_id_ends_the_job() {
-    let world = World::new();
-    let sent = call("sleeps", json!({"ms": 120_000}));
-    let mut answer = Box::pin(world.mcp.respond(sent.request(), alice()));
-    let task = loop {
-        assert!(futures::FutureExt::now_or_never(&mut answer).is_none());
-        tokio::task::yield_now().await;
-        let page = world.engine.list(&alice(), None, 1).await.unwrap();
-        if let Some(task) = page.tasks.into_iter().next() {
-            break task;
-        }
-    };
-    drop(answer);
-    loop {
-        let found = world.engine.poll(&task.key()).await.unwrap();
-        if found.has_ended() {
-            break;
-        }
-        tokio::task::yield_now().await;
-    }
-}
-
-#[tokio::test]
-async fn progress_reaches_a_waiting_caller_that_asked_for_it() {
-    let world = World::new();
-    let answer = world.served(&call("reports", json!({})).with_meta("progressToken", "p1".into())).await;
-    let events = answer.events();
-    schema::is("2026-07-28", "ProgressNotification", &events[0]);
-    assert_eq!(events[0]["params"]["message"], "adding up");
-    assert_eq!(events.last().unwrap()["result"]["resultType"], "input_required");
 }

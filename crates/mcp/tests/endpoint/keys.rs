@@ -64,8 +64,7 @@ fn with_key_id(signed: &str, id: &str) -> String {
 
 #[tokio::test]
 async fn a_session_that_has_expired_begins_again() {
-    let world = World::new();
-    let client = Older::connect(&world.mcp, REVISION).await;
+    let (world, client) = Older::in_new_world(REVISION).await;
     world.clock.advance_ms(SESSION_MS - 1);
     works(&world.mcp, &client).await;
     world.clock.advance_ms(1);
@@ -141,8 +140,7 @@ async fn instances_that_start_at_the_same_time_have_the_same_keys() {
 
 #[tokio::test]
 async fn a_key_that_is_not_ours_verifies_nothing() {
-    let world = World::new();
-    let client = Older::connect(&world.mcp, REVISION).await;
+    let (world, client) = Older::in_new_world(REVISION).await;
     let of_another_secret = another_instance(&world, McpSettings::new([8; 32]));
     must_begin_again(&of_another_secret, &client).await;
     let foreign = World::new();
@@ -159,8 +157,7 @@ async fn a_key_that_is_not_ours_verifies_nothing() {
 /// A plain call's token of another purpose, or of the time before keys had ids.
 #[tokio::test]
 async fn a_value_without_a_key_id_is_refused() {
-    let world = World::new();
-    let client = Older::connect(&world.mcp, REVISION).await;
+    let (world, client) = Older::in_new_world(REVISION).await;
     let sections: Vec<_> = client.session.split('.').collect();
     let session = format!("rs1.{}.{}", sections[2], sections[3]);
     must_begin_again(&world.mcp, &Older { session, ..client.clone() }).await;

@@ -85,8 +85,7 @@ async fn every_older_protocol_version_starts_later_too() {
         ("next", "tools/call", json!({"operation": {}})),
         ("2025-06-18", "tools/async/call", json!({})),
     ] {
-        let world = World::new();
-        let client = Older::connect(&world.mcp, revision).await;
+        let (world, client) = Older::in_new_world(revision).await;
         let start = moment(&world, HOUR_MS);
         let mut params = json!({"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": {KEY: start}});
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -149,29 +148,4 @@ async fn a_tool_that_asks_before_it_is_a_task_asks_when_it_has_started() {
         world.work().await;
         assert_eq!(world.get(&id).await["status"], "input_required", "{tool}");
     }
-}
-
-#[tokio::test]
-async fn a_past_moment_starts_at_once_and_a_retry_is_the_same_task() {
-    let world = World::new();
-    let past = Sent::call("add", json!({"a": 1, "b": 2})).with_meta(KEY, "2001-01-01T00:00:00Z".into());
-    let id = world.result(&past).await["taskId"].as_str().unwrap().to_owned();
-    world.work().await;
-    assert_eq!(world.get(&id).await["status"], "completed");
-    let keyed = |sent: Sent| sent.with_header("idempotency-key", "reminder");
-    let first = world.result(&keyed(call(&world, "add"))).await;
-    world.clock.advance_ms(HOUR_MS / 2);
-    let again = world.result(&keyed(call(&world, "add"))).await;
-    assert_eq!((&again["taskId"], &again["statusMessage"]), (&first["taskId"], &first["statusMessage"]));
-}
-
-#[tokio::test]
-async fn a_task_is_cancelled_before_it_starts() {
-    let world = World::new();
-    let id = world.result(&call(&world, "steps")).await["taskId"].as_str().unwrap().to_owned();
-    world.cancel(&id).await;
-    world.clock.advance_ms(HOUR_MS);
-    world.work().await;
-    assert_eq!(world.get(&id).await["status"], "cancelled");
-    assert_eq!(world.observed.steps_run.load(std::sync::atomic::Ordering::SeqCst), 0);
 }

@@ -70,24 +70,6 @@ async fn a_call_above_the_limit_of_new_tasks_is_told_when_to_come_again_in_every
     }
 }
 
-#[tokio::test]
-async fn at_the_limit_of_new_tasks_others_and_retries_are_not_disturbed() {
-    let world = World::with(Settings { new_tasks_max: Some(2), ..Settings::default() });
-    let keyed = |key: &str| Sent::new("tools/call", add()).with_header("idempotency-key", key);
-    let first = world.result(&keyed("first")).await["taskId"].clone();
-    world.start("add", json!({"a": 1, "b": 1})).await;
-    for _ in 0..20 {
-        refusal(&world.send(&keyed("third")).await, "newTasksPerMinute");
-    }
-    assert_eq!(world.result(&keyed("first")).await["taskId"], first);
-    assert!(world.result(&Sent::new("tools/call", add()).of(bob())).await["taskId"].is_string());
-    let id = first.as_str().unwrap();
-    assert_eq!(world.get(id).await["status"], "working", "polls are not calls");
-    world.cancel(id).await;
-    world.clock.advance_ms(60_000);
-    assert!(world.result(&keyed("third")).await["taskId"].is_string(), "nothing was lost");
-}
-
 // Polls.
 
 fn polled(world: &World, poll_limit: PollLimit) -> McpServer {

@@ -54,8 +54,7 @@ fn closed(message: &Value) {
 
 #[tokio::test]
 async fn a_subscriber_is_sent_for_each_change_what_a_poll_would_return_and_then_the_end() {
-    let world = World::new();
-    let id = world.start("reports", json!({})).await;
+    let (world, id) = World::with_task("reports").await;
     let sent = listen(json!([id]));
     let response = world.mcp.respond(sent.request(), sent.owner).await;
     assert_eq!(response.status(), 200);

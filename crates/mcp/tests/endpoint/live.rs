@@ -309,8 +309,7 @@ async fn a_client_without_tasks_that_asks_for_no_progress_is_answered_at_once() 
 /// What each protocol version that repeats its advice says of a task of this age.
 #[tokio::test]
 async fn a_client_is_told_to_ask_a_young_task_again_soon() {
-    let world = World::new();
-    let id = world.start("is_paced", json!({})).await;
+    let (world, id) = World::with_task("is_paced").await;
     let client = Older::connect(&world.mcp, "2025-11-25").await;
     let mut age_ms = 0;
     for (at_ms, advised_ms) in [(0, 100), (99, 100), (250, 250), (999, 999), (1_500, 1_000), (11_000, 3_000)] {

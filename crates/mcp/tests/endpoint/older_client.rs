@@ -46,6 +46,13 @@ impl Older {
         Self::connect_as(server, revision, alice(), everything()).await
     }
 
+    /// The same in a world of its own.
+    pub(crate) async fn in_new_world(revision: &str) -> (World, Self) {
+        let world = World::new();
+        let client = Self::connect(&world.mcp, revision).await;
+        (world, client)
+    }
+
     pub(crate) async fn connect_as(server: &McpServer, revision: &str, owner: OwnerId, capabilities: Value) -> Self {
         let sent = initialize(revision, capabilities).of(owner);
         let answer = read(server.respond(sent.request(), owner).await).await;

@@ -11,6 +11,12 @@ async fn connect(world: &World) -> Older {
     Older::connect(&world.mcp, "next").await
 }
 
+async fn connected() -> (World, Older) {
+    let world = World::new();
+    let client = connect(&world).await;
+    (world, client)
+}
+
 fn second(world: &World) -> McpServer {
     another_instance(world, McpSettings::new([7; 32]))
 }
@@ -41,12 +47,6 @@ async fn error(client: &Older, world: &World, method: &str, params: Value) -> (i
 }
 
 #[tokio::test]
-async fn the_handshake_agrees_on_next() {
-    let world = World::new();
-    assert_eq!(connect(&world).await.initialized["protocolVersion"], "next");
-}
-
-#[tokio::test]
 async fn a_tool_has_an_invocation_mode_for_new_clients_only() {
     let world = World::new();
     let listed = connect(&world).await.result(&world.mcp, "tools/list", json!({})).await;
@@ -67,21 +67,8 @@ async fn a_tool_has_an_invocation_mode_for_new_clients_only() {
 }
 
 #[tokio::test]
-async fn an_outdated_client_cannot_call_an_async_only_tool() {
-    let world = World::new();
-    for revision in ["2025-03-26", "2025-06-18"] {
-        let client = Older::connect(&world.mcp, revision).await;
-        assert_eq!(error(&client, &world, "tools/call", json!({"name": "only_task"})).await.0, -32600);
-        for method in ["tools/async/status", "tools/async/result"] {
-            assert_eq!(error(&client, &world, method, json!({"token": "t"})).await.0, -32601, "{method}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn an_operation_is_submitted_then_working_then_completed_and_its_result_is_fetched() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let accepted = start(&client, &world, call("sleeps", json!({"ms": 60_000}), json!({"token": "t1"}))).await;
     let operation = &accepted["operation"];
     assert_eq!((&operation["token"], &operation["status"]), (&json!("t1"), &json!("submitted")));
@@ -106,8 +93,7 @@ async fn an_operation_is_submitted_then_working_then_completed_and_its_result_is
 /// Such a call once ran as a plain call, as if it had not asked for an operation.
 #[tokio::test]
 async fn a_call_that_cannot_be_read_starts_nothing() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     for tool in ["add", "only_task"] {
         for operation in [json!({"token": 5}), json!({"token": ["t"]}), json!("t"), json!(true)] {
             let params = call(tool, json!({"a": 1, "b": 2}), operation);
@@ -123,8 +109,7 @@ async fn a_call_that_cannot_be_read_starts_nothing() {
 
 #[tokio::test]
 async fn a_client_that_sends_no_token_gets_one() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     for params in [
         json!({"name": "add", "arguments": {"a": 1, "b": 2}}),
         call("add", json!({"a": 1, "b": 2}), json!({"keepAlive": 60})),
@@ -141,8 +126,7 @@ async fn a_client_that_sends_no_token_gets_one() {
 
 #[tokio::test]
 async fn a_token_starts_one_operation_and_belongs_to_its_owner() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let params = call("add", json!({"a": 1, "b": 2}), json!({"token": "t"}));
     let id = start(&client, &world, params.clone()).await["_meta"]["io.modelcontextprotocol/related-task"]["taskId"]
         .as_str()
@@ -171,21 +155,8 @@ async fn a_token_starts_one_operation_and_belongs_to_its_owner() {
 }
 
 #[tokio::test]
-async fn a_retry_with_an_idempotency_key_starts_no_second_operation() {
-    let world = World::new();
-    let client = connect(&world).await;
-    let params = call("add", json!({"a": 1, "b": 2}), json!({"token": "t"}));
-    let sent = client.sent("tools/call", params).with_header("idempotency-key", "k");
-    let (first, second) = (world.result(&sent).await, world.result(&sent).await);
-    assert_eq!(first["_meta"], second["_meta"]);
-    let other = client.sent("tools/call", call("steps", json!({}), json!({"token": "t"})));
-    assert_eq!(world.send(&other.with_header("idempotency-key", "k")).await.error().1, -32602);
-}
-
-#[tokio::test]
 async fn keep_alive_counts_from_the_end_and_the_negotiated_time_is_returned() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     for (asked, negotiated) in [(json!(7200), 7_200), (json!(1), 1_800), (Value::Null, 86_400), (json!(1e12), 86_400)] {
         let params = call("sleeps", json!({"ms": 600_000}), json!({"keepAlive": asked}));
         assert_eq!(start(&client, &world, params).await["operation"]["keepAlive"], negotiated, "{asked}");
@@ -207,8 +178,7 @@ async fn keep_alive_counts_from_the_end_and_the_negotiated_time_is_returned() {
 
 #[tokio::test]
 async fn an_operation_past_its_keep_alive_has_expired() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     start(&client, &world, call("greets", json!({}), json!({"token": "t", "keepAlive": 1}))).await;
     world.work().await;
     world.clock.advance_ms(90_000);
@@ -220,8 +190,7 @@ async fn an_operation_past_its_keep_alive_has_expired() {
 
 #[tokio::test]
 async fn a_policy_may_have_immediate_content_and_delete_the_task_after_the_fetch() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let accepted = start(&client, &world, call("greets", json!({}), json!({"token": "t"}))).await;
     assert_eq!(accepted["content"], json!([{"type": "text", "text": "Greeting them now."}]));
     assert_eq!(accepted["operation"]["keepAlive"], 90);
@@ -234,8 +203,7 @@ async fn a_policy_may_have_immediate_content_and_delete_the_task_after_the_fetch
 
 #[tokio::test]
 async fn an_operation_that_fails_says_why() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     for (tool, token, why) in [("fails", "a", "no such city"), ("tool_error", "b", "it did not work")] {
         start(&client, &world, call(tool, json!({}), json!({"token": token}))).await;
         world.work().await;
@@ -258,8 +226,7 @@ async fn an_operation_that_fails_says_why() {
 
 #[tokio::test]
 async fn a_cancelled_request_is_a_canceled_operation() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let cancel = |id: Value| {
         let mut sent = client.sent("notifications/cancelled", json!({"requestId": id, "reason": "no"}));
         sent.body.as_object_mut().unwrap().remove("id");
@@ -285,25 +252,8 @@ async fn a_cancelled_request_is_a_canceled_operation() {
 }
 
 #[tokio::test]
-async fn a_client_without_a_session_cancels_its_latest_request_of_that_id() {
-    let world = World::new();
-    let client = connect(&world).await;
-    for token in ["a", "b"] {
-        let params = call("sleeps", json!({"ms": 60_000}), json!({"token": token}));
-        world.result(&client.sent("tools/call", params).without_header("mcp-session-id")).await;
-        world.clock.advance_ms(1);
-    }
-    let mut sent = client.sent("notifications/cancelled", json!({"requestId": 7})).without_header("mcp-session-id");
-    sent.body.as_object_mut().unwrap().remove("id");
-    world.send(&sent).await;
-    assert_eq!(word(&client, &world, "b").await, "canceled");
-    assert_eq!(word(&client, &world, "a").await, "submitted");
-}
-
-#[tokio::test]
 async fn of_many_requests_of_one_id_the_latest_that_has_not_ended_is_cancelled() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let tokens = ["a", "b", "c", "d", "e", "f", "g"];
     for token in tokens {
         let params = call("sleeps", json!({"ms": 60_000}), json!({"token": token}));
@@ -324,8 +274,7 @@ async fn of_many_requests_of_one_id_the_latest_that_has_not_ended_is_cancelled()
 
 #[tokio::test]
 async fn questions_of_an_operation_carry_its_token() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     start(&client, &world, call("steps", json!({}), json!({"token": "t"}))).await;
     world.work().await;
     let sent = client.sent("tools/async/status", json!({"token": "t"}));
@@ -352,8 +301,7 @@ async fn questions_of_an_operation_carry_its_token() {
 
 #[tokio::test]
 async fn a_synchronous_tool_is_called_as_usual() {
-    let world = World::new();
-    let client = connect(&world).await;
+    let (world, client) = connected().await;
     let result = client.result(&world.mcp, "tools/call", call("at_once", json!({}), json!({"token": "t"}))).await;
     schema::is("operations", "CallToolResult", &result);
     assert_eq!((&result["content"][0]["text"], result.get("operation")), (&json!("there"), None));

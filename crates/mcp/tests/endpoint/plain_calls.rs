@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use futures::FutureExt;
 use serde_json::{Value, json};
 
+use crate::older_client::Older;
 use crate::schema;
 use crate::world::{Sent, World, bob, no_tasks};
 
@@ -231,16 +232,19 @@ async fn a_panic_in_a_plain_call_is_an_error_and_not_a_hanging_request() {
 
 #[tokio::test]
 async fn a_client_that_leaves_drops_the_tools_future() {
-    let world = World::plain();
-    let sent = plain("hangs", json!({}));
-    let mut answer = Box::pin(world.mcp.respond(sent.request(), sent.owner));
-    while world.observed.calls_begun.load(Ordering::SeqCst) == 0 {
-        assert!((&mut answer).now_or_never().is_none());
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(world.observed.calls_dropped.load(Ordering::SeqCst), 0);
-    drop(answer);
-    while world.observed.calls_dropped.load(Ordering::SeqCst) == 0 {
-        tokio::task::yield_now().await;
+    for is_older in [false, true] {
+        let world = World::plain();
+        let older = Older::connect(&world.mcp, "2025-06-18").await;
+        let sent = if is_older { older.call("hangs", json!({})) } else { plain("hangs", json!({})) };
+        let mut answer = Box::pin(world.mcp.respond(sent.request(), sent.owner));
+        while world.observed.calls_begun.load(Ordering::SeqCst) == 0 {
+            assert!((&mut answer).now_or_never().is_none());
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(world.observed.calls_dropped.load(Ordering::SeqCst), 0);
+        drop(answer);
+        while world.observed.calls_dropped.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
     }
 }

@@ -17,9 +17,7 @@ fn only_tasks() -> Value {
 
 #[tokio::test]
 async fn questions_that_are_asked_side_by_side_are_one_suspension_and_may_be_answered_one_by_one() {
-    let world = World::new();
-    let id = world.start("asks_side_by_side", json!({})).await;
-    let task = world.work_until(&id, "input_required").await;
+    let (world, id, task) = World::asked_by("asks_side_by_side").await;
     let request = json!({
         "method": "elicitation/create",
         "params": {
@@ -93,9 +91,7 @@ async fn a_client_is_asked_only_what_it_declared() {
 
 #[tokio::test]
 async fn a_tool_that_returns_its_questions_is_a_task_without_knowing_it() {
-    let world = World::new();
-    let id = world.start("asks_in_rounds", json!({})).await;
-    let task = world.work_until(&id, "input_required").await;
+    let (world, id, task) = World::asked_by("asks_in_rounds").await;
     assert_eq!(task["inputRequests"]["value"]["params"]["message"], "value");
     world.update(&id, json!({"value": accept("one")})).await;
     let task = world.work_until(&id, "input_required").await;
@@ -109,17 +105,14 @@ async fn a_tool_that_returns_its_questions_is_a_task_without_knowing_it() {
 
 #[tokio::test]
 async fn a_tool_that_returns_only_a_state_is_called_again_with_it() {
-    let world = World::new();
-    let id = world.start("carries_state", json!({})).await;
+    let (world, id) = World::with_task("carries_state").await;
     let task = world.work_until(&id, "completed").await;
     assert_eq!(task["result"]["content"][0]["text"], "carried");
 }
 
 #[tokio::test]
 async fn a_tool_that_sends_requests_to_its_client_is_a_task_without_knowing_it() {
-    let world = World::new();
-    let id = world.start("old_style", json!({})).await;
-    let task = world.work_until(&id, "input_required").await;
+    let (world, id, task) = World::asked_by("old_style").await;
     let request = &task["inputRequests"]["peer-0"];
     assert_eq!((&request["method"], &request["params"]["message"]), (&json!("elicitation/create"), &json!("First?")));
     assert_eq!(request["params"].get("_meta"), None, "a token of ours means nothing to the client");
@@ -178,8 +171,7 @@ async fn a_tool_that_asks_first_gives_clients_without_tasks_the_result_itself() 
 #[tokio::test]
 async fn a_stored_question_that_cannot_be_read_is_an_error_in_every_protocol_version() {
     for request in ["{}", "not JSON", r#"{"method":7}"#, r#"{"method":"elicitation/create","params":[]}"#] {
-        let world = World::new();
-        let id = world.start("hangs", json!({})).await;
+        let (world, id) = World::with_task("hangs").await;
         ask(&world, &id, request).await;
         let unreadable = (-32603, "a question of this task cannot be read".to_owned());
         let last = |answer: Answer| {

@@ -4,15 +4,7 @@ use longhaul_core::{Identity, OwnerId};
 use serde_json::{Value, json};
 
 use crate::schema;
-use crate::world::{Sent, World, bob, no_tasks};
-
-fn about(id: &str) -> [Sent; 3] {
-    [
-        Sent::new("tasks/get", json!({"taskId": id})),
-        Sent::new("tasks/update", json!({"taskId": id, "inputResponses": {}})),
-        Sent::new("tasks/cancel", json!({"taskId": id})),
-    ]
-}
+use crate::world::{Sent, World, no_tasks};
 
 fn listen(ids: Value) -> Sent {
     Sent::new("subscriptions/listen", json!({"notifications": {"taskIds": ids}}))
@@ -21,80 +13,35 @@ fn listen(ids: Value) -> Sent {
 #[tokio::test]
 async fn a_client_that_did_not_declare_tasks_is_told_so_before_any_task_is_looked_up() {
     let world = World::new();
-    let mut requests = about("no such task").to_vec();
-    requests.push(listen(json!(["no such task"])));
-    requests.push(Sent::call("only_task", json!({})));
-    for request in requests {
+    for request in [listen(json!(["no such task"])), Sent::call("only_task", json!({}))] {
         let answer = world.send(&request.clone().declaring(no_tasks())).await;
         let (status, code, _) = answer.error();
         assert_eq!((status, code), (400, -32021), "{}", request.body["method"]);
         let required = &answer.json()["error"]["data"]["requiredCapabilities"];
         assert_eq!(*required, json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}));
     }
-    world.work().await;
 }
 
+/// The same of `tasks/get`, `tasks/update` and `tasks/cancel` is in `tasks_parity.rs`.
 #[tokio::test]
-async fn a_task_that_does_not_exist_and_one_that_is_anothers_get_the_same_answer() {
+async fn a_subscription_and_a_call_are_checked_like_every_request() {
     let world = World::new();
-    let id = world.start("add", json!({"a": 1, "b": 1})).await;
-    let unknown = "0199aaaa-0000-7000-8000-000000000000";
-    let mut answers = Vec::new();
-    for request in about(&id) {
-        answers.push(world.send(&request.of(bob())).await.error());
-    }
-    for wrong in [unknown, "no uuid", "", "786512e2-9e0d-44bd-8f29-789f320fe840", &id.to_uppercase()] {
-        for request in about(wrong) {
-            answers.push(world.send(&request).await.error());
-        }
-    }
-    answers.dedup();
-    assert_eq!(answers, [(200, -32602, "task not found".to_owned())]);
-    world.work().await;
-    assert_eq!(world.get(&id).await["status"], "completed", "the other owner did not cancel it");
-}
-
-#[tokio::test]
-async fn a_missing_mcp_name_is_accepted_and_a_wrong_one_refused() {
-    let world = World::new();
-    let id = world.start("add", json!({"a": 1, "b": 1})).await;
-    for request in about(&id) {
-        let answer = world.send(&request.clone().with_header("mcp-name", "another")).await;
-        assert_eq!((answer.error().0, answer.error().1), (400, -32020), "{}", request.body["method"]);
-        world.send(&request.without_header("mcp-name")).await.result();
-    }
-    for strange in ["ünïcode", "=?base64?AAAA?=", " padded ", "line\nbreak"] {
-        let request = Sent::new("tasks/get", json!({})).with_param("taskId", strange.into());
-        assert_eq!(world.send(&request).await.error(), (200, -32602, "task not found".to_owned()), "{strange}");
-    }
-}
-
-#[tokio::test]
-async fn a_wrong_mcp_method_is_refused() {
-    let world = World::new();
-    for request in about("x").into_iter().chain([listen(json!([])), Sent::call("add", json!({}))]) {
-        for wrong in [request.clone().with_header("mcp-method", "tools/list"), request.without_header("mcp-method")] {
-            let (status, code, _) = world.send(&wrong).await.error();
-            assert_eq!((status, code), (400, -32020), "{}", wrong.body["method"]);
-        }
-    }
-}
-
-#[tokio::test]
-async fn every_request_says_its_version_and_capabilities() {
-    let world = World::new();
-    for request in about("x").into_iter().chain([listen(json!([]))]) {
-        let method = request.body["method"].clone();
-        let unknown = request.clone().with_meta("io.modelcontextprotocol/protocolVersion", "2999-01-01".into());
-        let (status, code, _) = world.send(&unknown).await.error();
-        assert_eq!((status, code), (400, -32020), "{method}: header and body differ");
-        let answer = world.send(&unknown.with_header("mcp-protocol-version", "2999-01-01")).await;
-        assert_eq!((answer.error().0, answer.error().1), (400, -32022), "{method}");
-        assert_eq!(answer.json()["error"]["data"]["requested"], "2999-01-01");
-        let mut bare = request;
-        bare.body["params"]["_meta"].as_object_mut().unwrap().remove("io.modelcontextprotocol/clientCapabilities");
-        let (status, code, _) = world.send(&bare).await.error();
-        assert_eq!((status, code), (400, -32602), "{method}: no capabilities");
+    let version = "io.modelcontextprotocol/protocolVersion";
+    let unknown = listen(json!([])).with_meta(version, "2999-01-01".into());
+    let mut bare = listen(json!([]));
+    bare.body["params"]["_meta"].as_object_mut().unwrap().remove("io.modelcontextprotocol/clientCapabilities");
+    for (what, sent, expected) in [
+        ("another method", listen(json!([])).with_header("mcp-method", "tools/list"), (400, -32020)),
+        ("no method", listen(json!([])).without_header("mcp-method"), (400, -32020)),
+        ("another method", Sent::call("add", json!({})).with_header("mcp-method", "tools/list"), (400, -32020)),
+        ("no method", Sent::call("add", json!({})).without_header("mcp-method"), (400, -32020)),
+        ("two versions", unknown.clone(), (400, -32020)),
+        ("an unknown version", unknown.with_header("mcp-protocol-version", "2999-01-01"), (400, -32022)),
+        ("no capabilities", bare, (400, -32602)),
+        ("no tool", Sent::new("tools/call", json!({})), (200, -32602)),
+    ] {
+        let (status, code, _) = world.send(&sent).await.error();
+        assert_eq!((status, code), expected, "{what}: {}", sent.body);
     }
 }
 
@@ -104,17 +51,6 @@ async fn a_tool_that_does_not_exist_is_refused_and_leaves_no_task() {
     for unknown in ["gone", "never_heard_of"] {
         let (_, code, _) = world.send(&Sent::call(unknown, json!({}))).await.error();
         assert_eq!(code, -32602, "{unknown}");
-    }
-}
-
-#[tokio::test]
-async fn malformed_params_are_invalid_params() {
-    let world = World::new();
-    for (method, params) in
-        [("tools/call", json!({})), ("tasks/get", json!({"taskId": 1})), ("tasks/update", json!({}))]
-    {
-        let (_, code, message) = world.send(&Sent::new(method, params)).await.error();
-        assert_eq!((code, message), (-32602, format!("the params of {method} are malformed")));
     }
 }
 
@@ -144,7 +80,8 @@ async fn idempotency_keys_are_declared_to_those_who_may_use_them() {
 async fn methods_that_the_revision_does_not_have_are_not_found() {
     let world = World::new();
     let removed = ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
-    for method in removed.into_iter().chain(["tasks/list", "tasks/result", "unknown/method"]) {
+    let older = ["tasks/list", "tasks/result", "tools/async/call", "tools/async/join", "tools/async/get"];
+    for method in removed.into_iter().chain(older).chain(["tools/async/cancel", "unknown/method"]) {
         let params =
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
         let (status, code, _) = world.send(&Sent::new(method, params)).await.error();

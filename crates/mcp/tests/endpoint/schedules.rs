@@ -140,16 +140,6 @@ async fn a_run_is_left_out_while_the_last_task_has_not_ended() {
     assert_eq!(scheduled.times().await, [60, 180]);
 }
 
-#[tokio::test]
-async fn overlap_may_be_allowed() {
-    let scheduled = Scheduled::hourly(|schedule| schedule.overlap(Overlap::Allow)).await;
-    for _ in 0..3 {
-        assert_eq!(scheduled.look_after(HOUR_MS).await, (1, 0));
-        scheduled.world.work().await;
-    }
-    assert_eq!(scheduled.times().await, [60, 120, 180]);
-}
-
 /// Nobody noted what became of the times in between, so the task is found in the list.
 #[tokio::test]
 async fn a_task_that_runs_since_before_the_server_was_away_is_seen() {

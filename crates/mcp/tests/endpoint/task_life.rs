@@ -2,28 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use longhaul_engine::Settings;
 use serde_json::json;
 
-use crate::schema;
 use crate::world::{Sent, World};
-
-#[tokio::test]
-async fn a_call_becomes_a_task_that_completes_with_the_result_of_the_tool() {
-    let world = World::new();
-    let created = world.result(&Sent::call("add", json!({"a": 2, "b": 3}))).await;
-    schema::is("tasks-extension", "CreateTaskResult", &created);
-    let id = created["taskId"].as_str().unwrap();
-    assert_eq!(created["status"], "working");
-
-    let before = world.get(id).await;
-    assert_eq!(before["status"], "working");
-    world.work().await;
-    let task = world.get(id).await;
-    assert_eq!(task["status"], "completed");
-    schema::is("2026-07-28", "CallToolResult", &task["result"]);
-    assert_eq!(task["result"]["content"][0]["text"], "5");
-}
 
 /// The complete messages, byte for byte.
 #[tokio::test]
@@ -55,8 +36,7 @@ async fn messages_look_like_this() {
 
 #[tokio::test]
 async fn the_poll_interval_follows_the_tools_hint() {
-    let world = World::new();
-    let id = world.start("hangs", json!({})).await;
+    let (world, id) = World::with_task("hangs").await;
     assert_eq!(world.get(&id).await["pollIntervalMs"], 700);
     world.clock.advance_ms(11_000);
     assert_eq!(world.get(&id).await["pollIntervalMs"], 3_000);
@@ -64,8 +44,7 @@ async fn the_poll_interval_follows_the_tools_hint() {
 
 #[tokio::test]
 async fn a_result_that_says_is_error_completes_the_task() {
-    let world = World::new();
-    let id = world.start("tool_error", json!({})).await;
+    let (world, id) = World::with_task("tool_error").await;
     world.work().await;
     let task = world.get(&id).await;
     assert_eq!(task["status"], "completed");
@@ -74,8 +53,7 @@ async fn a_result_that_says_is_error_completes_the_task() {
 
 #[tokio::test]
 async fn a_protocol_error_fails_the_task_with_that_error() {
-    let world = World::new();
-    let id = world.start("fails", json!({})).await;
+    let (world, id) = World::with_task("fails").await;
     world.work().await;
     let task = world.get(&id).await;
     assert_eq!(task["status"], "failed");
@@ -93,17 +71,8 @@ async fn a_tool_that_checks_its_arguments_itself_reports_malformed_ones_as_its_r
 }
 
 #[tokio::test]
-async fn a_panic_is_tried_again() {
-    let world = World::new();
-    let id = world.start("panics_once", json!({})).await;
-    let task = world.work_until(&id, "completed").await;
-    assert_eq!(task["result"]["content"][0]["text"], "attempt 2");
-}
-
-#[tokio::test]
 async fn a_tool_that_panics_every_time_fails_after_its_last_try() {
-    let world = World::new();
-    let id = world.start("panics_always", json!({})).await;
+    let (world, id) = World::with_task("panics_always").await;
     let task = world.work_until(&id, "failed").await;
     assert_eq!(task["error"]["code"], -32603);
     assert_eq!(task["error"]["data"]["reason"], "retries_exhausted");
@@ -114,8 +83,7 @@ async fn a_tool_that_panics_every_time_fails_after_its_last_try() {
 
 #[tokio::test]
 async fn a_tool_that_hangs_past_its_longest_run_fails() {
-    let world = World::new();
-    let id = world.start("hangs", json!({})).await;
+    let (world, id) = World::with_task("hangs").await;
     world.while_time_passes(world.work()).await;
     let task = world.get(&id).await;
     assert_eq!((&task["status"], &task["error"]["data"]["reason"]), (&json!("failed"), &json!("timed_out")));
@@ -124,8 +92,7 @@ async fn a_tool_that_hangs_past_its_longest_run_fails() {
 
 #[tokio::test]
 async fn cancel_ends_the_task_at_once_and_reaches_its_running_tool() {
-    let world = World::new();
-    let id = world.start("hangs", json!({})).await;
+    let (world, id) = World::with_task("hangs").await;
     let cancel = async {
         while world.observed.calls_begun.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
@@ -149,69 +116,14 @@ async fn wait_for_drop(world: &World) {
 }
 
 #[tokio::test]
-async fn a_large_result_comes_back_whole() {
-    let world = World::new();
-    let bytes = 3_000_000;
-    let id = world.start("large", json!({"bytes": bytes})).await;
-    world.work().await;
-    let task = world.get(&id).await;
-    assert_eq!(task["result"]["content"][0]["text"].as_str().unwrap().len(), bytes);
-}
-
-#[tokio::test]
-async fn a_result_that_is_too_large_fails_the_task_with_a_small_error() {
-    let world = World::new();
-    let id = world.start("large", json!({"bytes": 5_000_000})).await;
-    world.work().await;
-    let answer = world.send(&Sent::new("tasks/get", json!({"taskId": id}))).await;
-    assert_eq!(answer.result()["error"]["data"]["reason"], "too_large");
-    assert!(answer.text.len() < 1_000, "{} bytes", answer.text.len());
-}
-
-#[tokio::test]
-async fn progress_shows_as_the_status_message() {
-    let world = World::new();
-    let id = world.start("reports", json!({})).await;
-    let task = world.work_until(&id, "input_required").await;
-    assert_eq!(task["statusMessage"], "3/10 adding up");
-    world.update(&id, json!({"go_on": {"action": "accept", "content": {"value": "yes"}}})).await;
-    let task = world.work_until(&id, "completed").await;
-    assert_eq!(task.get("statusMessage"), None);
-}
-
-#[tokio::test]
 async fn progress_of_an_ordinary_tool_shows_too() {
-    let world = World::new();
-    let id = world.start("meters", json!({})).await;
+    let (world, id) = World::with_task("meters").await;
     assert_eq!(world.work_until(&id, "input_required").await["statusMessage"], "2/5");
 }
 
 #[tokio::test]
-async fn a_long_sleep_is_another_attempt() {
-    let world = World::new();
-    let id = world.start("sleeps", json!({"ms": 10_000})).await;
-    world.work().await;
-    assert_eq!(world.get(&id).await["status"], "working");
-    let task = world.work_until(&id, "completed").await;
-    assert_eq!(task["result"]["content"][0]["text"], "attempt 2");
-}
-
-#[tokio::test]
-async fn steps_are_not_run_again_in_a_later_attempt() {
-    let world = World::new();
-    let id = world.start("steps", json!({})).await;
-    world.work_until(&id, "input_required").await;
-    world.update(&id, json!({"name": {"action": "accept", "content": {"value": "Ann"}}})).await;
-    let task = world.work_until(&id, "completed").await;
-    assert_eq!(task["result"]["content"][0]["text"], "Ann 1 2");
-    assert_eq!(world.observed.steps_run.load(Ordering::SeqCst), 2);
-}
-
-#[tokio::test]
 async fn a_recorded_step_that_cannot_be_read_any_more_fails_the_task() {
-    let world = World::new();
-    let id = world.start("misreads", json!({})).await;
-    world.work_until(&id, "input_required").await;
+    let (world, id, _) = World::asked_by("misreads").await;
     world.update(&id, json!({"go_on": {"action": "accept"}})).await;
     let task = world.work_until(&id, "failed").await;
     assert_eq!(task["error"]["data"]["reason"], "corrupt");
@@ -219,18 +131,8 @@ async fn a_recorded_step_that_cannot_be_read_any_more_fails_the_task() {
 }
 
 #[tokio::test]
-async fn one_name_for_two_steps_fails_the_task() {
-    let world = World::new();
-    let id = world.start("misnames", json!({})).await;
-    let task = world.work_until(&id, "failed").await;
-    assert_eq!(task["error"]["data"]["reason"], "misuse");
-}
-
-#[tokio::test]
 async fn variables_outlive_an_attempt() {
-    let world = World::new();
-    let id = world.start("remembers", json!({})).await;
-    world.work_until(&id, "input_required").await;
+    let (world, id, _) = World::asked_by("remembers").await;
     world.update(&id, json!({"go_on": {"action": "accept"}})).await;
     let task = world.work_until(&id, "completed").await;
     assert_eq!(task["result"]["content"][0]["text"], "seen 2");
@@ -238,18 +140,7 @@ async fn variables_outlive_an_attempt() {
 
 #[tokio::test]
 async fn the_idempotency_key_of_a_task_is_its_id() {
-    let world = World::new();
-    let id = world.start("who", json!({})).await;
+    let (world, id) = World::with_task("who").await;
     let task = world.work_until(&id, "completed").await;
     assert_eq!(task["result"]["content"][0]["text"], format!("{id} true"));
-}
-
-#[tokio::test]
-async fn an_attempt_that_dies_with_its_worker_is_run_again_without_its_steps() {
-    let world = World::with(Settings { inline_sleep_ms_max: 0, lease_ms: 1_000, ..Settings::default() });
-    let id = world.start("stalls_once", json!({})).await;
-    world.kill_a_worker_in_the_middle().await;
-    let task = world.work_until(&id, "completed").await;
-    assert_eq!(task["result"]["content"][0]["text"], "attempt 2");
-    assert_eq!(world.observed.steps_run.load(Ordering::SeqCst), 1);
 }

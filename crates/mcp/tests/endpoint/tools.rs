@@ -58,7 +58,6 @@ pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
         "looks",
         "large",
         "meters",
-        "misnames",
         "misreads",
         "old_style",
         "panics_once",
@@ -67,7 +66,6 @@ pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
         "remembers_and_reports",
         "reports",
         "shows_caller",
-        "shows_caller_late",
         "sleeps",
         "stalls_once",
         "steps",
@@ -361,13 +359,6 @@ impl Tools {
     }
 
     #[tool]
-    async fn misnames(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
-        task.step("same", async || 1).await;
-        task.step("same", async || 2).await;
-        Ok(text("never"))
-    }
-
-    #[tool]
     async fn remembers(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
         let seen = task.get::<u64>("seen").await?.unwrap_or_default();
         task.set("seen", &(seen + 1)).await?;
@@ -433,16 +424,6 @@ impl Tools {
         let before = shown(task.caller());
         task.request_input("go_on", form("Go on?")).await?;
         Ok(text(json!([before, shown(VerifiedCaller::of(&context).as_ref())]).to_string()))
-    }
-
-    /// Gets stuck in the first attempt, and shows who called in the second one.
-    #[tool]
-    async fn shows_caller_late(&self, task: TaskContext) -> CallToolResult {
-        if task.attempt() == 1 {
-            self.observed.calls_begun.fetch_add(1, Ordering::SeqCst);
-            std::future::pending::<()>().await;
-        }
-        text(json!({"attempt": task.attempt(), "caller": shown(task.caller())}).to_string())
     }
 
     /// Has no policy and takes no context of ours.

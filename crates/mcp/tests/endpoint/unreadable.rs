@@ -32,76 +32,43 @@ async fn damaged(world: &World, text: &'static str, kind: ResultKind) -> String 
 }
 
 #[tokio::test]
-async fn in_the_tasks_extension() {
-    for text in DAMAGED {
-        let world = World::new();
-        let id = damaged(&world, text, ResultKind::Success).await;
-        let answer = world.send(&Sent::new("tasks/get", json!({"taskId": id}))).await;
-        assert_eq!(answer.error(), (200, -32603, UNREADABLE.to_owned()), "{text}");
-    }
-}
-
-#[tokio::test]
-async fn in_the_tasks_of_2025_11_25() {
+async fn each_protocol_version_says_so() {
+    let call = Sent::call("add", json!({"a": 1, "b": 2})).with_header("idempotency-key", "k").declaring(no_tasks());
     for text in DAMAGED {
         for kind in [ResultKind::Success, ResultKind::ToolError] {
             let world = World::new();
             let id = damaged(&world, text, kind).await;
-            let client = Older::connect(&world.mcp, "2025-11-25").await;
-            let error = client.error(&world.mcp, "tasks/result", json!({"taskId": id})).await;
-            assert_eq!(error, (-32603, UNREADABLE.to_owned()), "{text}");
+            let get = Sent::new("tasks/get", json!({"taskId": id}));
+            for (what, sent) in [("the Tasks extension", &get), ("a call that waits for its result", &call)] {
+                assert_eq!(world.send(sent).await.error(), (200, -32603, UNREADABLE.to_owned()), "{what}: {text}");
+            }
+            for (revision, method, params) in [
+                ("2025-11-25", "tasks/result", json!({"taskId": id})),
+                ("next", "tools/async/result", json!({"token": id})),
+                ("2025-06-18", "tools/async/get", json!({"token": id})),
+            ] {
+                let client = Older::connect(&world.mcp, revision).await;
+                let error = client.error(&world.mcp, method, params).await;
+                assert_eq!(error, (-32603, UNREADABLE.to_owned()), "{method}: {text}");
+            }
+            let status = Sent::call("get_job_status", json!({"job_id": id})).declaring(no_tasks());
+            let envelope = world.result(&status).await["structuredContent"]["data"].clone();
+            assert_eq!((&envelope["status"], &envelope["error"]["message"]), (&json!("failed"), &json!(UNREADABLE)));
         }
+    }
+}
+
+/// In these the message of the status comes from the result.
+#[tokio::test]
+async fn the_status_of_a_tool_error_says_so() {
+    for text in DAMAGED {
         let world = World::new();
         let id = damaged(&world, text, ResultKind::ToolError).await;
         let client = Older::connect(&world.mcp, "2025-11-25").await;
         let error = client.error(&world.mcp, "tasks/get", json!({"taskId": id})).await;
-        assert_eq!(error, (-32603, UNREADABLE.to_owned()), "its status message comes from the result: {text}");
-    }
-}
-
-#[tokio::test]
-async fn in_operations() {
-    for text in DAMAGED {
-        let world = World::new();
-        let id = damaged(&world, text, ResultKind::ToolError).await;
-        let client = Older::connect(&world.mcp, "next").await;
-        let error = client.error(&world.mcp, "tools/async/result", json!({"token": id})).await;
         assert_eq!(error, (-32603, UNREADABLE.to_owned()), "{text}");
+        let client = Older::connect(&world.mcp, "next").await;
         let status = client.result(&world.mcp, "tools/async/status", json!({"token": id})).await;
         assert_eq!((&status["status"], &status["error"]), (&json!("failed"), &json!(UNREADABLE)), "{text}");
-    }
-}
-
-#[tokio::test]
-async fn in_asynchronous_calls() {
-    for text in DAMAGED {
-        let world = World::new();
-        let id = damaged(&world, text, ResultKind::Success).await;
-        let client = Older::connect(&world.mcp, "2025-06-18").await;
-        let error = client.error(&world.mcp, "tools/async/get", json!({"token": id})).await;
-        assert_eq!(error, (-32603, UNREADABLE.to_owned()), "{text}");
-    }
-}
-
-#[tokio::test]
-async fn in_jobs() {
-    for text in DAMAGED {
-        let world = World::new();
-        let id = damaged(&world, text, ResultKind::Success).await;
-        let status = Sent::call("get_job_status", json!({"job_id": id})).declaring(no_tasks());
-        let envelope = world.result(&status).await["structuredContent"]["data"].clone();
-        assert_eq!(envelope["status"], "failed", "{text}");
-        assert_eq!(envelope["error"]["message"], UNREADABLE, "{text}");
-    }
-}
-
-#[tokio::test]
-async fn in_calls_that_wait_for_their_result() {
-    for text in DAMAGED {
-        let world = World::new();
-        let _id = damaged(&world, text, ResultKind::Success).await;
-        let call = Sent::call("add", json!({"a": 1, "b": 2})).with_header("idempotency-key", "k");
-        let answer = world.send(&call.declaring(no_tasks())).await;
-        assert_eq!(answer.error(), (200, -32603, UNREADABLE.to_owned()), "{text}");
     }
 }

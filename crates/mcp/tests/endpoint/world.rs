@@ -296,6 +296,20 @@ impl World {
         created["taskId"].as_str().unwrap().to_owned()
     }
 
+    /// A world in which this tool was called without arguments, and the task's id.
+    pub(crate) async fn with_task(tool: &str) -> (Self, String) {
+        let world = Self::new();
+        let id = world.start(tool, json!({})).await;
+        (world, id)
+    }
+
+    /// The same, until the task asks its client something.
+    pub(crate) async fn asked_by(tool: &str) -> (Self, String, Value) {
+        let (world, id) = Self::with_task(tool).await;
+        let task = world.work_until(&id, "input_required").await;
+        (world, id, task)
+    }
+
     pub(crate) async fn get(&self, id: &str) -> Value {
         let task = self.result(&Sent::new("tasks/get", json!({"taskId": id}))).await;
         schema::is("tasks-extension", "GetTaskResult", &task);

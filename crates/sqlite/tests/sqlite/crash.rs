@@ -12,6 +12,8 @@ use longhaul_sqlite::{Database, Settings};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
 
+use crate::new_file;
+
 /// In the child: which file to write to.
 const PATH: &str = "LONGHAUL_CRASH_TEST_PATH";
 /// In the child: the seed of its ids.
@@ -105,8 +107,7 @@ fn acknowledged_writes_survive_a_kill() {
     if let Ok(path) = std::env::var(PATH) {
         return write_until_killed(Path::new(&path), std::env::var(SEED).unwrap().parse().unwrap());
     }
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("longhaul.db");
+    let (_folder, path) = new_file();
     let mut all = BTreeSet::new();
     for round in 0..KILLS {
         let lines = usize::try_from(1 + SeededIds::new(round).next_u64() % 120).unwrap();

@@ -11,3 +11,10 @@ mod outbox;
 mod permissions;
 mod stored;
 mod taking_up;
+
+/// A folder, and where a database may be made in it.
+fn new_file() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("longhaul.db");
+    (folder, path)
+}

@@ -7,6 +7,8 @@ use longhaul_sqlite::{Database, OpenError, Settings};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
 use rusqlite::Connection;
 
+use crate::new_file;
+
 fn open(path: &Path) -> Result<Database, OpenError> {
     let settings = Settings { busy_ms_max: 50, ..Settings::default() };
     Database::open(path, Arc::new(ManualClock::default()), settings)
@@ -49,8 +51,7 @@ fn a_path_that_looks_like_a_uri_is_a_path() {
 
 #[test]
 fn a_file_that_another_process_has_locked_is_refused_after_a_while() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("longhaul.db");
+    let (_folder, path) = new_file();
     block_on(async { open(&path).unwrap().close().await });
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -86,8 +87,7 @@ fn a_file_that_is_not_a_database_is_refused_and_not_changed() {
 
 #[test]
 fn a_file_of_a_newer_version_is_refused_and_not_changed() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("longhaul.db");
+    let (_folder, path) = new_file();
     block_on(async { open(&path).unwrap().close().await });
     let newer = Connection::open(&path).unwrap();
     newer.execute_batch("UPDATE meta SET value = CAST('99' AS BLOB) WHERE name = 'schema_version'").unwrap();
@@ -97,17 +97,14 @@ fn a_file_of_a_newer_version_is_refused_and_not_changed() {
     assert!(error.to_string().contains("99"), "{error}");
 }
 
-#[test]
-fn a_secret_is_generated_once_and_survives_a_restart() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("longhaul.db");
-    block_on(async {
-        let database = open(&path).unwrap();
-        let first = database.secret("cursors", &SeededIds::new(1)).await.unwrap();
-        assert_eq!(database.secret("cursors", &SeededIds::new(2)).await.unwrap(), first);
-        assert_ne!(database.secret("other", &SeededIds::new(2)).await.unwrap(), first);
-        database.close().await;
-        let database = open(&path).unwrap();
-        assert_eq!(database.secret("cursors", &SeededIds::new(3)).await.unwrap(), first);
-    });
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_is_generated_once_and_survives_a_restart() {
+    let (_folder, path) = new_file();
+    let database = open(&path).unwrap();
+    let first = database.secret("cursors", &SeededIds::new(1)).await.unwrap();
+    assert_eq!(database.secret("cursors", &SeededIds::new(2)).await.unwrap(), first);
+    assert_ne!(database.secret("other", &SeededIds::new(2)).await.unwrap(), first);
+    database.close().await;
+    let database = open(&path).unwrap();
+    assert_eq!(database.secret("cursors", &SeededIds::new(3)).await.unwrap(), first);
 }

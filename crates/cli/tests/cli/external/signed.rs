@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::bridge::Bridge;
 use crate::command::{Said, Setup};
-use crate::servers::{Server, free_port};
+use crate::servers::Server;
 
 const KEY: &str = "AKIDEXAMPLE";
 const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
@@ -28,7 +28,7 @@ impl Ground {
         let (setup, server) = Setup::local();
         let python = root().join(".cache/tools/aws/bin/python");
         assert!(python.exists(), "run scripts/setup-tools.sh aws");
-        let (port, seen) = (free_port(), setup.folder().join("seen"));
+        let (port, seen) = (harness::free_port(), setup.folder().join("seen"));
         let mut command = Command::new(python);
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/external/signed.py"));
         command.args([port.to_string(), setup.port.to_string()]).args([SECRET, SCOPE]);

@@ -6,7 +6,7 @@ use longhaul_http::cors;
 use serde_json::{Value, json};
 
 use super::resolve::{Stack, text};
-use super::yaml::template;
+use super::{TEMPLATE, hold};
 
 const REST: (&str, &str) = ("Endpoint", "rest-api");
 const DOMAIN: [(&str, &str); 2] = [
@@ -31,13 +31,12 @@ fn operations(stack: &Stack<'_>) -> Vec<(String, Value)> {
 
 #[test]
 fn a_rest_api_streams_for_as_long_as_a_function_runs_or_sends_whole_answers() {
-    let template = template();
     let stream = "2021-11-15/functions/${Api.Arn}/response-streaming-invocations";
     let whole = "2015-03-31/functions/${Api.Arn}/invocations";
     for (responses, mode, call, timeout_ms) in
         [("streamed", "STREAM", stream, 900_000), ("buffered", "BUFFERED", whole, 29_000)]
     {
-        let stack = Stack::new(&template, &[REST, ("Responses", responses)]);
+        let stack = Stack::new(&TEMPLATE, &[REST, ("Responses", responses)]);
         for (name, operation) in operations(&stack) {
             let integration = &operation["x-amazon-apigateway-integration"];
             // The function has one form of answer, so all of its methods have to expect the same.
@@ -47,15 +46,14 @@ fn a_rest_api_streams_for_as_long_as_a_function_runs_or_sends_whole_answers() {
             assert_eq!((&integration["type"], &integration["httpMethod"]), (&json!("aws_proxy"), &json!("POST")));
         }
     }
-    let function = Stack::new(&template, &[REST, ("ApiTimeoutSeconds", "900")]).resource("Api").unwrap();
+    let function = Stack::new(&TEMPLATE, &[REST, ("ApiTimeoutSeconds", "900")]).resource("Api").unwrap();
     assert_eq!(text(&function["Timeout"]), "900");
 }
 
 #[test]
 fn a_rest_api_wants_signatures_except_for_what_cannot_be_signed() {
-    let template = template();
     let names = |parameters: &[_], is_open: bool| {
-        let all = operations(&Stack::new(&template, parameters));
+        let all = operations(&Stack::new(&TEMPLATE, parameters));
         let open = |operation: &Value| operation["security"].as_array().unwrap().is_empty();
         all.into_iter()
             .filter(|(_, operation)| open(operation) == is_open)
@@ -68,7 +66,7 @@ fn a_rest_api_wants_signatures_except_for_what_cannot_be_signed() {
     assert_eq!((names(&[REST], false), names(&[REST], true)), (signed.clone(), open));
     assert!(names(&[REST, ("AuthMode", "anonymous")], false).is_empty());
 
-    let stack = Stack::new(&template, &[REST]);
+    let stack = Stack::new(&TEMPLATE, &[REST]);
     let policy = stack.resource("CallerPolicy").unwrap();
     let [statement]: [Value; 1] = policy["PolicyDocument"]["Statement"].as_array().unwrap().clone().try_into().unwrap();
     assert_eq!(statement["Action"], "execute-api:Invoke");
@@ -80,72 +78,59 @@ fn a_rest_api_wants_signatures_except_for_what_cannot_be_signed() {
 }
 
 #[test]
-fn a_changed_parameter_reaches_the_stage() {
-    let api = Stack::new(&template(), &[REST]).resource("RestApi").unwrap();
-    assert_eq!(api["AlwaysDeploy"], true);
-    assert_eq!(api["OpenApiVersion"], "2.0", "SAM would make a second stage without it");
-}
-
-#[test]
-fn only_the_rest_api_may_invoke_the_function_through_it() {
-    let permission = Stack::new(&template(), &[REST]).resource("RestApiMayInvoke").unwrap();
-    assert_eq!(
-        (&permission["Action"], &permission["Principal"]),
-        (&json!("lambda:InvokeFunction"), &json!("apigateway.amazonaws.com"))
-    );
-    assert!(text(&permission["SourceArn"]["Fn::Sub"]).ends_with(":${RestApi}/*"));
-}
-
-#[test]
-fn a_rest_api_limits_how_often_it_is_called_and_may_log_it() {
-    let template = template();
-    let parameters = [REST, ("RestApiRequestsPerSecond", "20"), ("RestApiBurst", "40"), ("RestApiLogs", "on")];
-    let stack = Stack::new(&template, &parameters);
-    let api = stack.resource("RestApi").unwrap();
-    let limits =
-        json!([{"ResourcePath": "/*", "HttpMethod": "*", "ThrottlingRateLimit": "20", "ThrottlingBurstLimit": "40"}]);
-    assert_eq!(api["MethodSettings"], limits);
-    let format: Value = serde_json::from_str(api["AccessLogSetting"]["Format"].as_str().unwrap()).unwrap();
-    assert_eq!(format["requestId"], "$context.requestId");
-    assert!(stack.resource("RestApiLogGroup").is_some());
-    let without = Stack::new(&template, &[REST]);
-    assert!(without.resource("RestApi").unwrap()["AccessLogSetting"].is_null());
-    assert!(without.resource("RestApiLogGroup").is_none());
-}
-
-#[test]
 fn with_a_domain_name_an_api_has_no_other_name() {
-    let template = template();
+    let certificate = json!([{"EndpointType": "REGIONAL", "CertificateArn": DOMAIN[1].1, "SecurityPolicy": "TLS_1_2"}]);
     for (endpoint, api, mapping, other) in [
         ("http-api", "HttpApi", "HttpApiOfDomain", "RestApiOfDomain"),
         ("rest-api", "RestApi", "RestApiOfDomain", "HttpApiOfDomain"),
     ] {
-        let parameters = [DOMAIN.as_slice(), &[("Endpoint", endpoint)]].concat();
-        let stack = Stack::new(&template, &parameters);
-        assert_eq!(stack.resource(api).unwrap()["DisableExecuteApiEndpoint"], true, "{endpoint}");
-        let domain = stack.resource("Domain").unwrap();
-        let configuration = &domain["DomainNameConfigurations"][0];
-        assert_eq!(
-            (&configuration["EndpointType"], &configuration["CertificateArn"]),
-            (&json!("REGIONAL"), &json!(DOMAIN[1].1))
-        );
-        assert_eq!(configuration["SecurityPolicy"], "TLS_1_2");
-        assert_eq!(stack.resource(mapping).unwrap()["ApiId"], api);
-        assert!(stack.resource(other).is_none() && stack.resource("DomainRecord").is_none());
-        let in_zone = [parameters.as_slice(), &[("HostedZoneId", "Z1")]].concat();
-        assert_eq!(Stack::new(&template, &in_zone).resource("DomainRecord").unwrap()["Type"], "A");
-        let alone = Stack::new(&template, &[("Endpoint", endpoint)]);
-        assert_eq!(alone.resource(api).unwrap()["DisableExecuteApiEndpoint"], false);
-        assert!(alone.resource("Domain").is_none());
+        let alone = [("Endpoint", endpoint)];
+        let named = [DOMAIN.as_slice(), &alone].concat();
+        let in_zone = [named.as_slice(), &[("HostedZoneId", "Z1")]].concat();
+        hold(&[
+            ("no other name", &named, api, json!({"DisableExecuteApiEndpoint": true})),
+            ("its certificate", &named, "Domain/DomainNameConfigurations", certificate.clone()),
+            ("its API", &named, mapping, json!({"ApiId": api})),
+            ("no other API", &named, other, json!(null)),
+            ("no zone", &named, "DomainRecord", json!(null)),
+            ("in a zone", &in_zone, "DomainRecord", json!({"Type": "A"})),
+            ("no domain", &alone, api, json!({"DisableExecuteApiEndpoint": false})),
+            ("no domain", &alone, "Domain", json!(null)),
+        ]);
     }
-    let url = &template["Outputs"]["McpUrl"]["Value"]["Fn::If"];
+    let url = &TEMPLATE["Outputs"]["McpUrl"]["Value"]["Fn::If"];
     assert_eq!((&url[0], &url[1]), (&json!("HasDomain"), &json!({"Fn::Sub": "https://${DomainName}/mcp"})));
 }
 
 #[test]
+fn a_rest_api_is_limited_guarded_and_logged_as_asked_for() {
+    let limits = [REST, ("RestApiRequestsPerSecond", "20"), ("RestApiBurst", "40"), ("RestApiLogs", "on")];
+    let throttled =
+        json!([{"ResourcePath": "/*", "HttpMethod": "*", "ThrottlingRateLimit": "20", "ThrottlingBurstLimit": "40"}]);
+    let invokes = json!({"Action": "lambda:InvokeFunction", "Principal": "apigateway.amazonaws.com"});
+    let stage = json!("arn:${AWS::Partition}:apigateway:${AWS::Region}::/restapis/${RestApi}/stages/${RestApi.Stage}");
+    hold(&[
+        ("how often it is called", &limits, "RestApi/MethodSettings", throttled),
+        ("not logged", &[REST], "RestApi/AccessLogSetting", json!(null)),
+        ("not logged", &[REST], "RestApiLogGroup", json!(null)),
+        ("a changed parameter reaches the stage", &[REST], "RestApi/AlwaysDeploy", json!(true)),
+        ("SAM would make a second stage", &[REST], "RestApi/OpenApiVersion", json!("2.0")),
+        ("it may invoke the function", &[REST], "RestApiMayInvoke", invokes),
+        ("a firewall", &[REST, WEB_ACL], "RestApiFirewall/WebACLArn", json!(WEB_ACL.1)),
+        ("in front of the stage", &[REST, WEB_ACL], "RestApiFirewall/ResourceArn/Fn::Sub", stage),
+        ("no firewall", &[REST], "RestApiFirewall", json!(null)),
+    ]);
+    let stack = Stack::new(&TEMPLATE, &limits);
+    let format = stack.resource("RestApi").unwrap()["AccessLogSetting"]["Format"].as_str().unwrap().to_owned();
+    assert_eq!(serde_json::from_str::<Value>(&format).unwrap()["requestId"], "$context.requestId");
+    assert!(stack.resource("RestApiLogGroup").is_some());
+    let source = stack.resource("RestApiMayInvoke").unwrap()["SourceArn"]["Fn::Sub"].clone();
+    assert!(text(&source).ends_with(":${RestApi}/*"), "no other API: {source}");
+}
+
+#[test]
 fn combinations_that_cannot_work_are_refused_with_what_to_do() {
-    let template = template();
-    let refusals = |parameters: &[_]| Stack::new(&template, parameters).refusals();
+    let refusals = |parameters: &[_]| Stack::new(&TEMPLATE, parameters).refusals();
     let url_with_domain = DOMAIN.to_vec();
     for endpoint in ["function-url", "http-api", "rest-api"] {
         assert_eq!(refusals(&[("Endpoint", endpoint)]), Vec::<String>::new());
@@ -168,30 +153,20 @@ fn combinations_that_cannot_work_are_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_web_acl_stands_in_front_of_the_stage() {
-    let template = template();
-    let firewall = Stack::new(&template, &[REST, WEB_ACL]).resource("RestApiFirewall").unwrap();
-    assert_eq!(firewall["WebACLArn"], WEB_ACL.1);
-    assert!(text(&firewall["ResourceArn"]["Fn::Sub"]).ends_with("::/restapis/${RestApi}/stages/${RestApi.Stage}"));
-    assert!(Stack::new(&template, &[REST]).resource("RestApiFirewall").is_none());
-}
-
-#[test]
 fn every_endpoint_lets_pages_do_the_same() {
-    let template = template();
     let words = |list: &str| list.split(", ").map(str::to_owned).collect::<Vec<_>>();
     for (endpoint, resource, cors_of) in
         [("function-url", "ApiUrl", "Cors"), ("http-api", "HttpApi", "CorsConfiguration")]
     {
         let parameters = [("Endpoint", endpoint), ("AllowOrigins", "https://app.example.com")];
-        let said = Stack::new(&template, &parameters).resource(resource).unwrap()[cors_of].clone();
+        let said = Stack::new(&TEMPLATE, &parameters).resource(resource).unwrap()[cors_of].clone();
         assert_eq!(said["AllowMethods"], json!(words(cors::PAGE_METHODS)), "{endpoint}");
         assert_eq!(said["AllowHeaders"], json!(words(cors::PAGE_HEADERS)), "{endpoint}");
         assert_eq!(said["ExposeHeaders"], json!(words(cors::READABLE_HEADERS)), "{endpoint}");
         assert_eq!(text(&said["MaxAge"]), cors::MAX_AGE_S, "{endpoint}");
     }
     // What a REST API answers itself, a page may read too.
-    let body = Stack::new(&template, &[REST]).resource("RestApi").unwrap()["DefinitionBody"].clone();
+    let body = Stack::new(&TEMPLATE, &[REST]).resource("RestApi").unwrap()["DefinitionBody"].clone();
     for kind in ["DEFAULT_4XX", "DEFAULT_5XX"] {
         let headers = &body["x-amazon-apigateway-gateway-responses"][kind]["responseParameters"];
         assert_eq!(headers["gatewayresponse.header.Access-Control-Allow-Origin"], "'*'");
@@ -201,9 +176,8 @@ fn every_endpoint_lets_pages_do_the_same() {
 /// What the host of the end-to-end tests imitates, in `crates/harness/src/runtime_host/front_door.rs`.
 #[test]
 fn a_challenge_keeps_its_name_where_api_gateway_lets_it() {
-    let template = template();
     let oauth = ("AuthMode", "oauth");
-    let http_api = Stack::new(&template, &[oauth, ("Endpoint", "http-api")]);
+    let http_api = Stack::new(&TEMPLATE, &[oauth, ("Endpoint", "http-api")]);
     let mapping = json!({"ResponseParameters": [{
         "Destination": "overwrite:header.www-authenticate",
         "Source": "$response.header.x-longhaul-www-authenticate",
@@ -212,7 +186,7 @@ fn a_challenge_keeps_its_name_where_api_gateway_lets_it() {
     assert_eq!(mapped, json!({"401": mapping, "403": mapping}));
     assert_eq!(http_api.resource("HttpApiMetadata").unwrap()["AuthorizationType"], "NONE");
 
-    let rest_api = Stack::new(&template, &[[oauth, REST].as_slice(), &DOMAIN].concat());
+    let rest_api = Stack::new(&TEMPLATE, &[[oauth, REST].as_slice(), &DOMAIN].concat());
     let definition = &rest_api.resource("RestApi").unwrap()["DefinitionBody"];
     let answered = &definition["x-amazon-apigateway-gateway-responses"]["BAD_REQUEST_PARAMETERS"];
     assert_eq!(answered["statusCode"], "401");
@@ -228,7 +202,7 @@ fn a_challenge_keeps_its_name_where_api_gateway_lets_it() {
     }
     // In no other case does the gateway look for a token.
     for parameters in [[REST].as_slice(), &[[oauth, REST].as_slice()].concat()] {
-        let all = operations(&Stack::new(&template, parameters));
+        let all = operations(&Stack::new(&TEMPLATE, parameters));
         assert!(all.iter().all(|(_, operation)| operation.get("parameters").is_none()), "{parameters:?}");
     }
 }

@@ -9,11 +9,11 @@ mod rules;
 mod tools;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use std::ffi::OsString;
 
 use harness::template::resolve::{Stack, text};
-use harness::template::yaml::template;
 use harness::template::{parameters, resolve, yaml};
 use longhaul_lambda::{ApiConfig, Auth, Responses, TokenClaims, WorkerConfig, metrics};
 use longhaul_settings::{EnvSource, Place, Preset, table};
@@ -50,14 +50,44 @@ impl EnvSource for Env {
     }
 }
 
-fn api(template: &Value, parameters: &[(&str, &str)]) -> ApiConfig {
-    let env = Stack::new(template, parameters).environment("Api");
+static TEMPLATE: LazyLock<Value> = LazyLock::new(yaml::template);
+
+fn api(parameters: &[(&str, &str)]) -> ApiConfig {
+    let env = Stack::new(&TEMPLATE, parameters).environment("Api");
     ApiConfig::read(&Env(env)).unwrap_or_else(|error| panic!("{parameters:?}: {error}"))
 }
 
-fn worker(template: &Value, function: &str, parameters: &[(&str, &str)]) -> WorkerConfig {
-    let env = Stack::new(template, parameters).environment(function);
+fn worker(function: &str, parameters: &[(&str, &str)]) -> WorkerConfig {
+    let env = Stack::new(&TEMPLATE, parameters).environment(function);
     WorkerConfig::read(&Env(env)).unwrap_or_else(|error| panic!("{function}, {parameters:?}: {error}"))
+}
+
+/// What holds: its name, the parameters of a stack, a place in it, and what is there.
+type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str, Value);
+
+/// Holds the template to these cases. A place is a resource, and perhaps a path in its properties. Null stands for what
+/// is not there, and other fields of an expected object may have any value.
+fn hold(cases: &[Case<'_>]) {
+    for (what, parameters, place, expected) in cases {
+        let mut path = place.split('/');
+        let properties = Stack::new(&TEMPLATE, parameters).resource(path.next().unwrap()).unwrap_or_default();
+        let found = path.fold(&properties, |found, step| match step.parse::<usize>() {
+            Ok(index) => &found[index],
+            Err(_) => &found[step],
+        });
+        assert!(has(found, expected), "{what}, {parameters:?}, {place}: {found}, which is not {expected}");
+    }
+}
+
+fn has(found: &Value, expected: &Value) -> bool {
+    match expected {
+        Value::Object(fields) => fields.iter().all(|(name, field)| has(&found[name], field)),
+        Value::Array(items) => found.as_array().is_some_and(|found| {
+            found.len() == items.len() && found.iter().zip(items).all(|(found, item)| has(found, item))
+        }),
+        // Some numbers are texts.
+        plain => text(found) == text(plain),
+    }
 }
 
 /// The one event source of a worker.
@@ -70,7 +100,6 @@ fn source(stack: &Stack<'_>, function: &str) -> Value {
 
 #[test]
 fn the_template_and_the_code_have_the_same_settings() {
-    let template = template();
     let optional = [
         ("AllowOrigins", "https://app.example.com"),
         ("HeartbeatMs", "1000"),
@@ -95,7 +124,7 @@ fn the_template_and_the_code_have_the_same_settings() {
         ("Webhooks", "{}"),
         ("WebhookSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/hook"),
     ];
-    let stack = Stack::new(&template, &optional);
+    let stack = Stack::new(&TEMPLATE, &optional);
     let functions = FUNCTIONS.iter().chain([&PUBLISHER]);
     let set: BTreeSet<_> = functions
         .flat_map(|function| stack.environment(function).into_keys())
@@ -109,8 +138,7 @@ fn the_template_and_the_code_have_the_same_settings() {
 /// CloudFormation reads it as Java does, which takes `[` inside of brackets for another class unless it is escaped.
 #[test]
 fn the_parameter_of_advertised_scopes_takes_what_its_setting_takes() {
-    let template = template();
-    let pattern = template["Parameters"]["ScopesAdvertised"]["AllowedPattern"].as_str().unwrap();
+    let pattern = TEMPLATE["Parameters"]["ScopesAdvertised"]["AllowedPattern"].as_str().unwrap();
     assert_eq!(pattern.matches('[').count(), 1 + pattern.matches(r"\[").count());
     let pattern = regex_lite::Regex::new(&format!("^(?:{pattern})$")).unwrap();
     assert!(pattern.is_match("") && pattern.is_match("https://mcp.example.com/mcp/tools,etl:run a[1]"));
@@ -122,16 +150,15 @@ fn the_parameter_of_advertised_scopes_takes_what_its_setting_takes() {
 
 #[test]
 fn the_parameters_say_what_the_settings_say() {
-    let template = template();
     for setting in table::ALL {
-        parameters::hold(&template, setting);
+        parameters::hold(&TEMPLATE, setting);
     }
     // What a number may be is written in the template too; it allows as much as the setting, unless there is a reason.
     let mut narrower = Vec::new();
     for setting in table::ALL.iter().filter(|setting| setting.parameter().is_some()) {
         let name = setting.parameter().unwrap();
-        if let [least, most] = parameters::limits(&template["Parameters"][name]).as_slice()
-            && template["Parameters"][name]["Type"] == "Number"
+        if let [least, most] = parameters::limits(&TEMPLATE["Parameters"][name]).as_slice()
+            && TEMPLATE["Parameters"][name]["Type"] == "Number"
             && !setting.allowed().starts_with(&format!("{least} to {most} "))
         {
             narrower.push(name);
@@ -142,30 +169,24 @@ fn the_parameters_say_what_the_settings_say() {
 
 #[test]
 fn the_defaults_of_the_template_are_a_configuration() {
-    let template = template();
-    let config = api(&template, &[]);
+    let config = api(&[]);
     assert!(matches!(config.auth, Auth::Iam(_)), "callers sign by default");
     assert_eq!(config.responses, Responses::Streamed);
     assert_eq!(config.common.server.engine.open_tasks_max, 10_000, "there is a limit by default");
     for function in WORKERS {
-        assert_eq!(
-            worker(&template, function, &[]).common.server.engine,
-            config.common.server.engine,
-            "both have the same times"
-        );
+        assert_eq!(worker(function, &[]).common.server.engine, config.common.server.engine, "both have the same times");
     }
 }
 
 #[test]
 fn the_code_accepts_every_value_that_a_parameter_allows() {
-    let template = template();
     let accepted = |parameters: &[(&str, &str)]| {
-        api(&template, parameters);
+        api(parameters);
         for function in WORKERS {
-            worker(&template, function, parameters);
+            worker(function, parameters);
         }
     };
-    for (name, parameter) in template["Parameters"].as_object().unwrap() {
+    for (name, parameter) in TEMPLATE["Parameters"].as_object().unwrap() {
         for value in parameters::limits(parameter) {
             // The template's rules want the issuer of tokens.
             accepted(&[(name, &value), ("OAuthIssuers", ISSUER)]);
@@ -176,62 +197,33 @@ fn the_code_accepts_every_value_that_a_parameter_allows() {
         accepted(&[("LeaseMs", "50000"), ("HeartbeatMs", &heartbeat_ms.to_string())]);
     }
     accepted(&[("LeaseMs", "1000"), ("HeartbeatMs", "333")]);
-    assert_eq!(api(&template, &[("AuthMode", "anonymous")]).auth, Auth::Anonymous);
+    assert_eq!(api(&[("AuthMode", "anonymous")]).auth, Auth::Anonymous);
     let claims = TokenClaims { owner: Some("team".to_owned()), visible: vec!["email".to_owned()] };
     let gateway = [("AuthMode", "gateway"), ("OAuthOwnerClaim", "team"), ("OAuthClaims", "email")];
-    let Auth::Gateway(read, None) = api(&template, &gateway).auth else { panic!("nobody logs in anywhere") };
+    let Auth::Gateway(read, None) = api(&gateway).auth else { panic!("nobody logs in anywhere") };
     assert_eq!(read, claims);
     let issuer = ("OAuthIssuers", ISSUER);
-    assert!(matches!(api(&template, &[gateway[0], issuer]).auth, Auth::Gateway(_, Some(_))));
-    assert!(matches!(api(&template, &[("AuthMode", "oauth"), issuer]).auth, Auth::Oauth(_)));
+    assert!(matches!(api(&[gateway[0], issuer]).auth, Auth::Gateway(_, Some(_))));
+    assert!(matches!(api(&[("AuthMode", "oauth"), issuer]).auth, Auth::Oauth(_)));
     let on_behalf = [("IamOnBehalfRole", "AROAEXAMPLE1234567890"), ("IamOnBehalfHeader", "x-longhaul-user")];
-    assert!(matches!(api(&template, &on_behalf).auth, Auth::IamOnBehalf(_, _)));
-    assert_eq!(api(&template, &[("OpenTasksMax", "5")]).common.server.engine.open_tasks_max, 5);
-    assert_eq!(api(&template, &[("AllowOrigins", "https://a.example,https://b.example")]).allow_origins.len(), 2);
+    assert!(matches!(api(&on_behalf).auth, Auth::IamOnBehalf(_, _)));
+    assert_eq!(api(&[("OpenTasksMax", "5")]).common.server.engine.open_tasks_max, 5);
+    assert_eq!(api(&[("AllowOrigins", "https://a.example,https://b.example")]).allow_origins.len(), 2);
 }
 
 #[test]
 fn times_that_depend_on_others_follow_them_unless_they_are_set() {
-    let template = template();
-    let times = |parameters: &[_]| worker(&template, "Worker", parameters).common.server.engine;
+    let times = |parameters: &[_]| worker("Worker", parameters).common.server.engine;
     assert_eq!(times(&[("LeaseMs", "6000")]).heartbeat_ms, 2_000);
     assert_eq!(times(&[("WorkerTimeoutSeconds", "5")]).attempt_margin_ms, 1_250);
-    let env = Stack::new(&template, &[("LeaseMs", "6000"), ("HeartbeatMs", "3000")]).environment("Worker");
+    let env = Stack::new(&TEMPLATE, &[("LeaseMs", "6000"), ("HeartbeatMs", "3000")]).environment("Worker");
     assert!(WorkerConfig::read(&Env(env)).is_err());
 }
 
 #[test]
-fn failed_records_are_reported_one_by_one() {
-    let template = template();
-    let stack = Stack::new(&template, &[]);
-    for function in WORKERS {
-        let source = source(&stack, function);
-        assert_eq!(source["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]), "{function}");
-        assert!(source["ScalingConfig"]["MaximumConcurrency"].as_u64().unwrap() >= 2, "{function}");
-    }
-}
-
-#[test]
-fn dead_letters_are_recognised_by_the_queue_they_come_from() {
-    let template = template();
-    let stack = Stack::new(&template, &[]);
-    assert_eq!(source(&stack, "Worker")["Queue"], json!({"Fn::GetAtt": "Work.Arn"}));
-    assert_eq!(source(&stack, "DeadLetterWorker")["Queue"], json!({"Fn::GetAtt": "DeadLetters.Arn"}));
-    for function in WORKERS {
-        let config = worker(&template, function, &[]);
-        assert!(config.dead_letter_queue_url.ends_with("/DeadLetters"), "{function}");
-        assert!(config.common.queue_url.ends_with("/Work"), "{function}");
-    }
-    let redrive = &stack.resource("Work").unwrap()["RedrivePolicy"];
-    assert_eq!(redrive["deadLetterTargetArn"], json!({"Fn::GetAtt": "DeadLetters.Arn"}));
-    assert!(redrive["maxReceiveCount"].as_u64().unwrap() >= 5, "throttled invocations count as receives too");
-}
-
-#[test]
 fn a_message_is_hidden_for_at_least_as_long_as_its_function_may_run() {
-    let template = template();
     for timeout in ["5", "900"] {
-        let stack = Stack::new(&template, &[("WorkerTimeoutSeconds", timeout)]);
+        let stack = Stack::new(&TEMPLATE, &[("WorkerTimeoutSeconds", timeout)]);
         for (function, queue) in [("Worker", "Work"), ("DeadLetterWorker", "DeadLetters")] {
             let seconds = |value: &Value| text(value).parse::<u64>().unwrap();
             let runs = seconds(&stack.resource(function).unwrap()["Timeout"]);
@@ -242,35 +234,24 @@ fn a_message_is_hidden_for_at_least_as_long_as_its_function_may_run() {
 }
 
 #[test]
-fn a_task_of_many_attempts_is_not_taken_for_a_loop() {
-    let template = template();
-    for function in WORKERS {
-        assert_eq!(Stack::new(&template, &[]).resource(function).unwrap()["RecursiveLoop"], "Allow", "{function}");
-    }
-}
-
-#[test]
 fn no_variable_is_empty() {
-    let template = template();
     for function in FUNCTIONS {
-        let env = Stack::new(&template, &[]).environment(function);
+        let env = Stack::new(&TEMPLATE, &[]).environment(function);
         assert!(env.values().all(|value| !value.is_empty()), "{function}: {env:?}");
     }
 }
 
 #[test]
 fn a_worker_gets_no_more_messages_than_it_runs_concurrently() {
-    let template = template();
     for attempts in ["1", "10"] {
         let parameters = [("AttemptsPerWorker", attempts)];
-        let batch = text(&source(&Stack::new(&template, &parameters), "Worker")["BatchSize"]);
-        assert_eq!(batch, worker(&template, "Worker", &parameters).concurrency.to_string());
+        let batch = text(&source(&Stack::new(&TEMPLATE, &parameters), "Worker")["BatchSize"]);
+        assert_eq!(batch, worker("Worker", &parameters).concurrency.to_string());
     }
 }
 
 #[test]
 fn every_wait_ends_before_its_request_does() {
-    let template = template();
     let long_waits = [("ListenMsMax", "895000"), ("InlineWaitSeconds", "895")];
     for (endpoint, endpoint_timeout_ms) in [
         (&[][..], 60_000),
@@ -286,8 +267,8 @@ fn every_wait_ends_before_its_request_does() {
         (&[("Endpoint", "rest-api"), ("Responses", "buffered"), ("ApiTimeoutSeconds", "15")], 29_000),
     ] {
         for parameters in [endpoint.to_vec(), [endpoint, &long_waits].concat()] {
-            let settings = api(&template, &parameters).mcp([7; 32]);
-            let timeout = &Stack::new(&template, &parameters).resource("Api").unwrap()["Timeout"];
+            let settings = api(&parameters).mcp([7; 32]);
+            let timeout = &Stack::new(&TEMPLATE, &parameters).resource("Api").unwrap()["Timeout"];
             let timeout_ms = text(timeout).parse::<u64>().unwrap() * 1_000;
             assert!(timeout_ms >= endpoint_timeout_ms, "{parameters:?}");
             for wait_ms in [
@@ -305,7 +286,6 @@ fn every_wait_ends_before_its_request_does() {
 
 #[test]
 fn answers_are_streamed_if_the_endpoint_streams() {
-    let template = template();
     for (parameters, streams) in [
         (&[("Endpoint", "function-url")][..], true),
         (&[("Endpoint", "function-url"), ("Responses", "buffered")], false),
@@ -314,8 +294,8 @@ fn answers_are_streamed_if_the_endpoint_streams() {
         (&[("Endpoint", "rest-api"), ("Responses", "buffered")], false),
     ] {
         let expected = if streams { Responses::Streamed } else { Responses::Buffered };
-        assert_eq!(api(&template, parameters).responses, expected, "{parameters:?}");
-        if let Some(url) = Stack::new(&template, parameters).resource("ApiUrl") {
+        assert_eq!(api(parameters).responses, expected, "{parameters:?}");
+        if let Some(url) = Stack::new(&TEMPLATE, parameters).resource("ApiUrl") {
             assert_eq!(url["InvokeMode"] == "RESPONSE_STREAM", streams, "{parameters:?}");
         }
     }
@@ -323,38 +303,53 @@ fn answers_are_streamed_if_the_endpoint_streams() {
 
 #[test]
 fn the_table_deletes_what_expired_and_keeps_what_was_lost() {
-    let template = template();
-    let table = Stack::new(&template, &[]).resource("Tasks").unwrap();
-    let attribute = table["TimeToLiveSpecification"]["AttributeName"].as_str().unwrap();
+    let ttl = "ttl";
     let names = file("crates/aws/src/item.rs");
-    assert!(names.contains(&format!("const TTL: &str = {attribute:?};")), "the code has another name for it");
-    assert_eq!(table["TimeToLiveSpecification"]["Enabled"], true);
-    assert_eq!(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
-    assert_eq!(table["SSESpecification"]["SSEEnabled"], true);
-    assert_eq!(table["BillingMode"], "PAY_PER_REQUEST");
-    for (attribute, key) in [("pk", "HASH"), ("sk", "RANGE")] {
-        assert!(table["KeySchema"].as_array().unwrap().contains(&json!({"AttributeName": attribute, "KeyType": key})));
-        let defined = json!({"AttributeName": attribute, "AttributeType": "S"});
-        assert!(table["AttributeDefinitions"].as_array().unwrap().contains(&defined));
-    }
-    assert_eq!(template["Resources"]["Tasks"]["DeletionPolicy"], "RetainExceptOnCreate");
-    assert_eq!(template["Resources"]["Tasks"]["UpdateReplacePolicy"], "Retain");
+    assert!(names.contains(&format!("const TTL: &str = {ttl:?};")), "the code has another name for it");
+    let queue = json!({"SqsManagedSseEnabled": true, "MessageRetentionPeriod": 1_209_600});
+    let keys = json!([{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]);
+    hold(&[
+        ("expiry", &[], "Tasks/TimeToLiveSpecification", json!({"AttributeName": ttl, "Enabled": true})),
+        ("recovery", &[], "Tasks/PointInTimeRecoverySpecification", json!({"PointInTimeRecoveryEnabled": true})),
+        ("encrypted", &[], "Tasks/SSESpecification", json!({"SSEEnabled": true})),
+        ("paid by use", &[], "Tasks/BillingMode", json!("PAY_PER_REQUEST")),
+        ("its keys", &[], "Tasks/KeySchema", keys),
+        ("which are texts", &[], "Tasks/AttributeDefinitions", json!([{"AttributeType": "S"}, {"AttributeType": "S"}])),
+        ("encrypted, for as long as SQS can", &[], "Work", queue.clone()),
+        ("encrypted, for as long as SQS can", &[], "DeadLetters", queue),
+    ]);
+    assert_eq!(TEMPLATE["Resources"]["Tasks"]["DeletionPolicy"], "RetainExceptOnCreate");
+    assert_eq!(TEMPLATE["Resources"]["Tasks"]["UpdateReplacePolicy"], "Retain");
 }
 
 #[test]
-fn messages_are_encrypted_and_kept_for_as_long_as_sqs_can() {
-    let template = template();
-    for queue in ["Work", "DeadLetters"] {
-        let queue = Stack::new(&template, &[]).resource(queue).unwrap();
-        assert_eq!(queue["SqsManagedSseEnabled"], true);
-        assert_eq!(queue["MessageRetentionPeriod"], 1_209_600);
+fn workers_take_from_their_queues_and_report_failed_records_one_by_one() {
+    let source = |queue: &str| {
+        let of_queue = json!({"Fn::GetAtt": format!("{queue}.Arn")});
+        json!({"Queue": of_queue, "FunctionResponseTypes": ["ReportBatchItemFailures"]})
+    };
+    let dead_letters = json!({"Fn::GetAtt": "DeadLetters.Arn"});
+    hold(&[
+        ("work", &[], "Worker/Events/Work/Properties", source("Work")),
+        ("dead letters", &[], "DeadLetterWorker/Events/DeadLetters/Properties", source("DeadLetters")),
+        ("a task of many attempts is no loop", &[], "Worker/RecursiveLoop", json!("Allow")),
+        ("a task of many attempts is no loop", &[], "DeadLetterWorker/RecursiveLoop", json!("Allow")),
+        ("what was delivered too often", &[], "Work/RedrivePolicy/deadLetterTargetArn", dead_letters),
+    ]);
+    let stack = Stack::new(&TEMPLATE, &[]);
+    for function in WORKERS {
+        let config = worker(function, &[]);
+        assert!(config.dead_letter_queue_url.ends_with("/DeadLetters"), "{function}");
+        assert!(config.common.queue_url.ends_with("/Work"), "{function}");
+        assert!(self::source(&stack, function)["ScalingConfig"]["MaximumConcurrency"].as_u64().unwrap() >= 2);
     }
+    let receives = stack.resource("Work").unwrap()["RedrivePolicy"]["maxReceiveCount"].as_u64().unwrap();
+    assert!(receives >= 5, "throttled invocations count as receives too");
 }
 
 #[test]
 fn the_dashboard_shows_the_metrics_that_the_code_emits() {
-    let template = template();
-    let body = &template["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"];
+    let body = &TEMPLATE["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"];
     let widgets: Value = serde_json::from_str(body[0].as_str().unwrap()).unwrap();
     let mut shown = BTreeSet::new();
     for widget in widgets["widgets"].as_array().unwrap() {
@@ -382,42 +377,18 @@ fn the_dashboard_shows_the_metrics_that_the_code_emits() {
     ];
     assert_eq!(shown, emitted.map(str::to_owned).into());
     // The dashboard and the functions use the same namespace.
-    let namespace = &template["Globals"]["Function"]["Environment"]["Variables"][table::METRICS.variable()];
+    let namespace = &TEMPLATE["Globals"]["Function"]["Environment"]["Variables"][table::METRICS.variable()];
     assert_eq!(&body[1]["Namespace"], namespace);
 }
 
 #[test]
-fn every_alarm_notifies_the_topic() {
-    let template = template();
-    let topic = ("AlarmTopicArn", "arn:aws:sns:us-east-1:111122223333:alarms");
-    let stacks = ["function-url", "http-api", "rest-api"].map(|endpoint| {
-        Stack::new(&template, &[topic, ("Endpoint", endpoint), ("WorkerClass", "heavy"), ("Push", "on")])
-    });
-    let mut watched = BTreeSet::new();
-    for (name, resource) in template["Resources"].as_object().unwrap() {
-        if resource["Type"] != "AWS::CloudWatch::Alarm" {
-            continue;
-        }
-        let alarm = stacks.iter().find_map(|stack| stack.resource(name)).unwrap();
-        assert_eq!(alarm["AlarmActions"], json!(["arn:aws:sns:us-east-1:111122223333:alarms"]), "{name}");
-        let metrics = alarm["Metrics"].as_array().cloned().unwrap_or_default();
-        let inner = metrics.iter().filter_map(|metric| metric["MetricStat"]["Metric"]["MetricName"].as_str());
-        watched.extend(inner.chain(alarm["MetricName"].as_str()).map(str::to_owned));
-    }
-    for metric in ["ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage", "Errors", "Throttles"] {
-        assert!(watched.contains(metric), "{metric}");
-    }
-}
-
-#[test]
 fn logs_expire() {
-    let template = template();
-    let stack = Stack::new(&template, &[]);
+    let stack = Stack::new(&TEMPLATE, &[]);
     for function in FUNCTIONS {
         let group = text(&stack.resource(function).unwrap()["LoggingConfig"]["LogGroup"]);
         assert!(stack.resource(&group).unwrap()["RetentionInDays"].as_u64().unwrap() > 0, "{function}");
     }
-    let stack = Stack::new(&template, &[("Endpoint", "http-api")]);
+    let stack = Stack::new(&TEMPLATE, &[("Endpoint", "http-api")]);
     let access = stack.resource("HttpApiStage").unwrap()["AccessLogSettings"].clone();
     assert_eq!(access["DestinationArn"], json!({"Fn::GetAtt": "HttpApiLogs.Arn"}));
     assert!(serde_json::from_str::<Value>(access["Format"].as_str().unwrap()).unwrap()["caller"].is_string());

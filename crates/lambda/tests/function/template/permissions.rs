@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use longhaul_core::{Identity, OwnerId};
 use serde_json::{Value, json};
 
+use super::TEMPLATE;
+use super::publisher::WEBHOOKS;
 use super::resolve::Stack;
-use super::yaml::template;
 
 /// What a role may do, as (action, resource).
-pub(super) fn allowed(stack: &Stack<'_>, role: &str) -> BTreeSet<(String, String)> {
+fn allowed(stack: &Stack<'_>, role: &str) -> BTreeSet<(String, String)> {
     let role = stack.resource(role).unwrap();
     assert_eq!(role["ManagedPolicyArns"], Value::Null, "a role's permissions are written out");
     let policies = role["Policies"].as_array().unwrap();
@@ -36,7 +37,7 @@ fn each(value: &Value) -> Vec<Value> {
     value.as_array().cloned().unwrap_or_else(|| vec![value.clone()])
 }
 
-pub(super) fn list(actions: &[&str], resource: &str) -> BTreeSet<(String, String)> {
+fn list(actions: &[&str], resource: &str) -> BTreeSet<(String, String)> {
     actions.iter().map(|action| ((*action).to_owned(), resource.to_owned())).collect()
 }
 
@@ -50,45 +51,62 @@ const ON_TASKS: [&str; 6] = [
 ];
 const TAKE: [&str; 4] =
     ["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"];
-pub(super) const LOG: [&str; 2] = ["logs:CreateLogStream", "logs:PutLogEvents"];
+const STREAM: [&str; 4] = ["DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"];
+const LOG: [&str; 2] = ["logs:CreateLogStream", "logs:PutLogEvents"];
 
 #[test]
-fn the_api_function_sends_work_and_cannot_take_it() {
-    let template = template();
-    let expected = [list(&ON_TASKS, "Tasks.Arn"), list(&["sqs:SendMessage"], "Work.Arn"), list(&LOG, "ApiLogs.Arn")];
-    assert_eq!(allowed(&Stack::new(&template, &[]), "ApiRole"), expected.into_iter().flatten().collect());
-}
-
-#[test]
-fn the_worker_takes_work_and_sends_to_its_own_queue_only() {
-    let template = template();
-    let own_queue = [list(&TAKE, "Work.Arn"), list(&["sqs:SendMessage"], "Work.Arn")];
-    let expected = [list(&ON_TASKS, "Tasks.Arn"), list(&LOG, "WorkerLogs.Arn")].into_iter().chain(own_queue);
-    assert_eq!(allowed(&Stack::new(&template, &[]), "WorkerRole"), expected.flatten().collect());
-}
-
-#[test]
-fn the_dead_letter_function_ends_tasks_and_creates_none() {
-    let template = template();
-    let expected = [
-        list(&["dynamodb:GetItem", "dynamodb:UpdateItem"], "Tasks.Arn"),
-        list(&TAKE, "DeadLetters.Arn"),
-        list(&["sqs:SendMessage"], "Work.Arn"),
-        list(&LOG, "DeadLetterWorkerLogs.Arn"),
-    ];
-    let stack = Stack::new(&template, &[("ResendUnclaimed", "off")]);
-    assert_eq!(allowed(&stack, "DeadLetterWorkerRole"), expected.into_iter().flatten().collect());
+fn every_role_may_do_what_is_listed_here_and_nothing_else() {
+    let stream = STREAM.map(|name| format!("dynamodb:{name}"));
+    let stream = list(&stream.each_ref().map(String::as_str), "Tasks.StreamArn");
+    let bus = "arn:${AWS::Partition}:events:${AWS::Region}:${AWS::AccountId}:event-bus/${EventBus}";
+    let send = |queue| list(&["sqs:SendMessage"], queue);
+    for (parameters, role, expected) in [
+        // It sends work and cannot take it.
+        (&[][..], "ApiRole", vec![list(&ON_TASKS, "Tasks.Arn"), send("Work.Arn"), list(&LOG, "ApiLogs.Arn")]),
+        (
+            &[],
+            "WorkerRole",
+            vec![list(&ON_TASKS, "Tasks.Arn"), list(&TAKE, "Work.Arn"), send("Work.Arn"), list(&LOG, "WorkerLogs.Arn")],
+        ),
+        // It ends tasks and creates none.
+        (
+            &[("ResendUnclaimed", "off")],
+            "DeadLetterWorkerRole",
+            vec![
+                list(&["dynamodb:GetItem", "dynamodb:UpdateItem"], "Tasks.Arn"),
+                list(&TAKE, "DeadLetters.Arn"),
+                send("Work.Arn"),
+                list(&LOG, "DeadLetterWorkerLogs.Arn"),
+            ],
+        ),
+        (&[("Schedules", "on")], "TickRole", vec![send("Work.Arn")]),
+        // It reads the stream, creates webhook deliveries and puts events.
+        (
+            &[("Push", "on")],
+            "PublisherRole",
+            vec![
+                stream,
+                list(&["events:PutEvents"], bus),
+                list(&["dynamodb:GetItem", "dynamodb:PutItem"], "Tasks.Arn"),
+                send("Work.Arn"),
+                send("NotPublished.Arn"),
+                list(&LOG, "PublisherLogs.Arn"),
+            ],
+        ),
+    ] {
+        let stack = Stack::new(&TEMPLATE, parameters);
+        assert_eq!(allowed(&stack, role), expected.into_iter().flatten().collect(), "{role}");
+    }
 }
 
 #[test]
 fn the_dead_letter_function_sees_unclaimed_tasks_unless_the_stack_asks_for_none() {
-    let template = template();
-    assert_eq!(Stack::new(&template, &[("ResendUnclaimed", "off")]).resource("UnclaimedTasks"), None);
-    let stack = Stack::new(&template, &[]);
+    assert_eq!(Stack::new(&TEMPLATE, &[("ResendUnclaimed", "off")]).resource("UnclaimedTasks"), None);
+    let stack = Stack::new(&TEMPLATE, &[]);
     let allowed = allowed(&stack, "DeadLetterWorkerRole");
-    let stream =
-        ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams"];
-    assert!(list(&stream, "Tasks.StreamArn").is_subset(&allowed), "{allowed:?}");
+    for action in STREAM {
+        assert!(list(&[&format!("dynamodb:{action}")], "Tasks.StreamArn").is_subset(&allowed), "{allowed:?}");
+    }
     assert!(list(&["sqs:SendMessage"], "DeadLetters.Arn").is_subset(&allowed), "what it cannot treat");
     assert_eq!(
         stack.resource("Tasks").unwrap()["StreamSpecification"],
@@ -107,7 +125,7 @@ fn the_dead_letter_function_sees_unclaimed_tasks_unless_the_stack_asks_for_none(
 }
 
 /// The partition keys that a role may use, as patterns; `None` if it may use all of them.
-pub(super) fn leading_keys(stack: &Stack<'_>, role: &str) -> Option<Vec<String>> {
+fn leading_keys(stack: &Stack<'_>, role: &str) -> Option<Vec<String>> {
     let role = stack.resource(role).unwrap();
     let policies = role["Policies"].as_array().unwrap();
     let mut statements = policies.iter().flat_map(|policy| policy["PolicyDocument"]["Statement"].as_array().unwrap());
@@ -120,11 +138,22 @@ pub(super) fn leading_keys(stack: &Stack<'_>, role: &str) -> Option<Vec<String>>
 /// be able to read it, nor to write another one.
 #[test]
 fn the_workers_reach_tasks_and_neither_keys_nor_what_only_requests_use() {
-    let template = template();
-    let stack = Stack::new(&template, &[]);
+    let stack = Stack::new(&TEMPLATE, &[]);
     assert_eq!(leading_keys(&stack, "ApiRole"), None);
-    assert_eq!(leading_keys(&stack, "WorkerRole").unwrap(), ["o#*", "t#*", "q#*"]);
-    assert_eq!(leading_keys(&stack, "DeadLetterWorkerRole").unwrap(), ["o#*", "q#*"]);
+    // What was done is noted in the mailboxes of owners whom no caller can be.
+    let notes = ["schedules", "webhooks"]
+        .map(|subject| format!("m#{}#*", OwnerId::of(Identity::Verified { issuer: "longhaul", subject, tenant: "" })));
+    for (parameters, role, keys) in [
+        (&[][..], "WorkerRole", &["o#*", "t#*", "q#*"][..]),
+        (&[], "DeadLetterWorkerRole", &["o#*", "q#*"]),
+        (&[("Schedules", "on")], "WorkerRole", &["o#*", "t#*", "q#*", &notes[0]]),
+        (&[("Schedules", "on")], "DeadLetterWorkerRole", &["o#*", "q#*"]),
+        (&WEBHOOKS[..1], "PublisherRole", &["o#*"]),
+        (&WEBHOOKS[..1], "WorkerRole", &["o#*", "t#*", "q#*"]),
+        (&WEBHOOKS, "WorkerRole", &["o#*", "t#*", "q#*", &notes[1]]),
+    ] {
+        assert_eq!(leading_keys(&Stack::new(&TEMPLATE, parameters), role).unwrap(), keys, "{role}, {parameters:?}");
+    }
     for role in ["WorkerRole", "DeadLetterWorkerRole"] {
         for pattern in leading_keys(&stack, role).unwrap() {
             let prefix = pattern.strip_suffix('*').unwrap();
@@ -137,10 +166,9 @@ fn the_workers_reach_tasks_and_neither_keys_nor_what_only_requests_use() {
 
 #[test]
 fn only_tracing_is_allowed_on_all_resources() {
-    let template = template();
     for tracing in ["off", "active"] {
-        let stack = Stack::new(&template, &[("Tracing", tracing), ("Schedules", "on"), ("Push", "on")]);
-        for (name, resource) in template["Resources"].as_object().unwrap() {
+        let stack = Stack::new(&TEMPLATE, &[("Tracing", tracing), ("Schedules", "on"), ("Push", "on")]);
+        for (name, resource) in TEMPLATE["Resources"].as_object().unwrap() {
             if resource["Type"] != "AWS::IAM::Role" {
                 continue;
             }
@@ -153,25 +181,12 @@ fn only_tracing_is_allowed_on_all_resources() {
     }
 }
 
-/// Who looks at schedules notes what was done in the mailboxes of one owner, whom no caller can be.
-#[test]
-fn with_schedules_a_worker_reaches_the_notes_of_schedules_and_no_other_mailbox() {
-    let template = template();
-    let stack = Stack::new(&template, &[("Schedules", "on")]);
-    let notes = OwnerId::of(Identity::Verified { issuer: "longhaul", subject: "schedules", tenant: "" });
-    let keys = leading_keys(&stack, "WorkerRole").unwrap();
-    assert_eq!(keys, ["o#*".to_owned(), "t#*".to_owned(), "q#*".to_owned(), format!("m#{notes}#*")]);
-    assert_eq!(leading_keys(&stack, "DeadLetterWorkerRole").unwrap(), ["o#*", "q#*"]);
-}
-
 #[test]
 fn a_stack_is_told_to_look_at_schedules_each_minute_if_it_asks_for_that() {
-    let template = template();
     for off in ["Tick", "TickRole"] {
-        assert_eq!(Stack::new(&template, &[]).resource(off), None, "{off} costs nothing by default");
+        assert_eq!(Stack::new(&TEMPLATE, &[]).resource(off), None, "{off} costs nothing by default");
     }
-    let stack = Stack::new(&template, &[("Schedules", "on")]);
-    assert_eq!(allowed(&stack, "TickRole"), list(&["sqs:SendMessage"], "Work.Arn"));
+    let stack = Stack::new(&TEMPLATE, &[("Schedules", "on")]);
     let tick = stack.resource("Tick").unwrap();
     assert_eq!(tick["ScheduleExpression"], "rate(1 minute)");
     assert_eq!(tick["Target"]["Arn"], json!({"Fn::GetAtt": "Work.Arn"}));
@@ -182,33 +197,38 @@ fn a_stack_is_told_to_look_at_schedules_each_minute_if_it_asks_for_that() {
 }
 
 #[test]
-fn only_lambda_assumes_the_roles() {
-    let template = template();
-    let stack = Stack::new(&template, &[("Push", "on")]);
-    for role in ["ApiRole", "WorkerRole", "DeadLetterWorkerRole", "PublisherRole"] {
-        let trust = stack.resource(role).unwrap()["AssumeRolePolicyDocument"]["Statement"].clone();
-        let lambda =
-            json!([{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}]);
-        assert_eq!(trust, lambda, "{role}");
+fn every_function_has_a_role_of_its_own_that_only_lambda_assumes() {
+    let stack = Stack::new(&TEMPLATE, &[("Push", "on")]);
+    let trust = json!([
+        {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    ]);
+    for function in super::FUNCTIONS.into_iter().chain([super::PUBLISHER]) {
+        let role = format!("{function}Role");
+        assert_eq!(stack.resource(function).unwrap()["Role"], json!({"Fn::GetAtt": format!("{role}.Arn")}));
+        assert_eq!(stack.resource(&role).unwrap()["AssumeRolePolicyDocument"]["Statement"], trust, "{role}");
     }
 }
 
 #[test]
-fn every_function_has_its_own_role() {
-    let template = template();
-    let stack = Stack::new(&template, &[]);
-    for function in super::FUNCTIONS {
-        let role = stack.resource(function).unwrap()["Role"].clone();
-        assert_eq!(role, json!({"Fn::GetAtt": format!("{function}Role.Arn")}));
+fn there_is_one_endpoint_and_a_policy_for_those_who_sign() {
+    for endpoint in ["function-url", "http-api", "rest-api"] {
+        let stack = Stack::new(&TEMPLATE, &[("Endpoint", endpoint)]);
+        let there = ["ApiUrl", "HttpApi", "RestApi"].map(|name| stack.resource(name).is_some());
+        assert_eq!(there, ["function-url", "http-api", "rest-api"].map(|other| other == endpoint), "{endpoint}");
     }
+    for mode in ["iam", "oauth", "gateway", "anonymous"] {
+        let stack = Stack::new(&TEMPLATE, &[HTTP_API, ("AuthMode", mode)]);
+        assert_eq!(stack.resource("CallerPolicy").is_some(), mode == "iam", "{mode}");
+    }
+    assert_eq!(TEMPLATE["Outputs"]["CallerPolicyArn"]["Condition"], TEMPLATE["Resources"]["CallerPolicy"]["Condition"]);
 }
 
 /// The route of preflight requests.
 const PREFLIGHT: &str = "OPTIONS /{proxy+}";
 
 /// The keys of the HTTP API's routes, with the authorization that each asks for.
-fn routes(stack: &Stack<'_>, template: &Value) -> BTreeSet<(String, String)> {
-    let all = template["Resources"].as_object().unwrap().iter();
+fn routes(stack: &Stack<'_>) -> BTreeSet<(String, String)> {
+    let all = TEMPLATE["Resources"].as_object().unwrap().iter();
     let names = all.filter(|(_, resource)| resource["Type"] == "AWS::ApiGatewayV2::Route").map(|(name, _)| name);
     // Some exist with tokens only.
     let of = |name: &String| stack.resource(name);
@@ -217,22 +237,15 @@ fn routes(stack: &Stack<'_>, template: &Value) -> BTreeSet<(String, String)> {
 }
 
 #[test]
-fn a_browser_may_ask_before_it_signs() {
-    let template = template();
-    let stack = Stack::new(&template, &[("Endpoint", "http-api")]);
-    assert!(routes(&stack, &template).contains(&(PREFLIGHT.to_owned(), "NONE".to_owned())));
-}
-
-#[test]
 fn callers_may_call_every_signed_route_and_nothing_else() {
-    let template = template();
-    let stack = Stack::new(&template, &[("Endpoint", "http-api")]);
-    let routes = routes(&stack, &template);
+    let stack = Stack::new(&TEMPLATE, &[("Endpoint", "http-api")]);
+    let routes = routes(&stack);
     let signed: BTreeSet<_> = routes
         .iter()
         .filter(|(_, authorization)| authorization == "AWS_IAM")
         .map(|(key, _)| key.replace(' ', ""))
         .collect();
+    assert!(routes.contains(&(PREFLIGHT.to_owned(), "NONE".to_owned())), "a browser may ask before it signs");
     assert!(!signed.contains("$default"), "the docs of AWS do not say what a policy has to name for it");
     let policy = stack.resource("CallerPolicy").unwrap();
     let [statement]: [Value; 1] = policy["PolicyDocument"]["Statement"].as_array().unwrap().clone().try_into().unwrap();
@@ -244,9 +257,9 @@ fn callers_may_call_every_signed_route_and_nothing_else() {
 }
 
 /// The resources that let anyone in, if they exist.
-fn open_to_all(stack: &Stack<'_>, template: &Value) -> BTreeSet<String> {
+fn open_to_all(stack: &Stack<'_>) -> BTreeSet<String> {
     let is_open = |name: &String| {
-        let resource = &template["Resources"][name];
+        let resource = &TEMPLATE["Resources"][name];
         let Some(properties) = stack.resource(name) else { return false };
         match resource["Type"].as_str().unwrap() {
             "AWS::Lambda::Permission" => properties["Principal"] == "*",
@@ -261,15 +274,14 @@ fn open_to_all(stack: &Stack<'_>, template: &Value) -> BTreeSet<String> {
             _ => false,
         }
     };
-    template["Resources"].as_object().unwrap().keys().filter(|name| is_open(name)).cloned().collect()
+    TEMPLATE["Resources"].as_object().unwrap().keys().filter(|name| is_open(name)).cloned().collect()
 }
 
 const HTTP_API: (&str, &str) = ("Endpoint", "http-api");
 
 #[test]
 fn the_endpoint_is_open_only_if_the_function_asks_for_tokens_or_everyone_may_call() {
-    let template = template();
-    let open = |parameters: &[(&str, &str)]| open_to_all(&Stack::new(&template, parameters), &template);
+    let open = |parameters: &[(&str, &str)]| open_to_all(&Stack::new(&TEMPLATE, parameters));
     assert_eq!(open(&[]), BTreeSet::new());
     assert_eq!(open(&[HTTP_API]), BTreeSet::new());
     let url = ["AnyoneMayInvokeThroughTheUrl", "AnyoneMayUseTheUrl", "ApiUrl"].map(str::to_owned);
@@ -286,13 +298,11 @@ fn the_endpoint_is_open_only_if_the_function_asks_for_tokens_or_everyone_may_cal
 
 #[test]
 fn a_gateway_that_verifies_tokens_lets_nothing_through_without_one_but_the_way_to_get_one() {
-    let template = template();
     let tokens = [("OAuthIssuers", super::ISSUER), ("OAuthAudiences", "https://mcp.example.com/mcp,api://longhaul")];
-    let stack = Stack::new(&template, &[&tokens[..], &[HTTP_API, ("AuthMode", "gateway")]].concat());
+    let stack = Stack::new(&TEMPLATE, &[&tokens[..], &[HTTP_API, ("AuthMode", "gateway")]].concat());
     let open = ["HttpApiMetadata", "HttpApiHealth", "HttpApiCallbacks"].map(str::to_owned);
-    assert_eq!(open_to_all(&stack, &template), open.into());
-    let of =
-        |kind: &str| routes(&stack, &template).into_iter().filter(|(_, by)| by == kind).map(|(key, _)| key).collect();
+    assert_eq!(open_to_all(&stack), open.into());
+    let of = |kind: &str| routes(&stack).into_iter().filter(|(_, by)| by == kind).map(|(key, _)| key).collect();
     let by_token: BTreeSet<String> = of("JWT");
     assert_eq!(by_token, ["DELETE /mcp", "GET /mcp", "POST /mcp"].map(str::to_owned).into());
     let without: BTreeSet<String> = of("NONE");
@@ -305,29 +315,7 @@ fn a_gateway_that_verifies_tokens_lets_nothing_through_without_one_but_the_way_t
     assert_eq!(authorizer["IdentitySource"], json!(["$request.header.Authorization"]));
     assert_eq!(authorizer["JwtConfiguration"]["Issuer"], super::ISSUER);
     for (endpoint, mode) in [("http-api", "iam"), ("http-api", "oauth"), ("function-url", "gateway")] {
-        let other = Stack::new(&template, &[("Endpoint", endpoint), ("AuthMode", mode)]);
+        let other = Stack::new(&TEMPLATE, &[("Endpoint", endpoint), ("AuthMode", mode)]);
         assert!(other.resource("HttpApiTokens").is_none(), "{endpoint} {mode}");
-    }
-}
-
-#[test]
-fn only_those_who_sign_need_a_policy() {
-    let template = template();
-    for (mode, needs) in [("iam", true), ("oauth", false), ("gateway", false), ("anonymous", false)] {
-        let stack = Stack::new(&template, &[HTTP_API, ("AuthMode", mode)]);
-        assert_eq!(stack.resource("CallerPolicy").is_some(), needs, "{mode}");
-    }
-    assert_eq!(template["Outputs"]["CallerPolicyArn"]["Condition"], template["Resources"]["CallerPolicy"]["Condition"]);
-}
-
-#[test]
-fn there_is_one_endpoint() {
-    let template = template();
-    let all = [("function-url", "ApiUrl"), ("http-api", "HttpApi"), ("rest-api", "RestApi")];
-    for (parameter, _) in all {
-        let stack = Stack::new(&template, &[("Endpoint", parameter)]);
-        for (endpoint, resource) in all {
-            assert_eq!(stack.resource(resource).is_some(), endpoint == parameter, "{resource} of {parameter}");
-        }
     }
 }

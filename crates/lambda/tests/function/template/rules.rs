@@ -3,12 +3,11 @@
 use serde_json::Value;
 
 use super::resolve::Stack;
-use super::{ISSUER, yaml::template};
+use super::{ISSUER, TEMPLATE};
 
 #[test]
 fn every_way_to_log_in_has_what_it_needs() {
-    let template = template();
-    let refusals = |parameters: &[_]| Stack::new(&template, parameters).refusals();
+    let refusals = |parameters: &[_]| Stack::new(&TEMPLATE, parameters).refusals();
     let issuer = ("OAuthIssuers", ISSUER);
     let audience = ("OAuthAudiences", "https://mcp.example.com/mcp");
     let (http_api, gateway) = (("Endpoint", "http-api"), ("AuthMode", "gateway"));
@@ -60,7 +59,7 @@ fn rules_use_only_what_rules_may_use() {
         }
     }
     let mut found = Vec::new();
-    names(&template()["Rules"], &mut found);
+    names(&TEMPLATE["Rules"], &mut found);
     for name in found {
         assert!(["Fn::And", "Fn::Contains", "Fn::Equals", "Fn::Not", "Fn::Or"].contains(&name.as_str()), "{name}");
     }

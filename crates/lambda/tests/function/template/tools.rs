@@ -3,15 +3,14 @@
 use longhaul_core::ToolClass;
 use serde_json::{Value, json};
 
-use super::resolve::{Stack, text};
-use super::{Env, WorkerConfig, source, template, worker};
+use super::resolve::Stack;
+use super::{Env, TEMPLATE, WorkerConfig, hold, worker};
 
 const SECRET: &str = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:prod/db-AbCdEf";
 const PARAMETER: &str = "arn:aws:ssm:eu-west-1:111122223333:parameter/prod/key";
 const POLICY: &str = "arn:aws:iam::111122223333:policy/tools";
 const LAYER: &str = "arn:aws:lambda:eu-west-1:111122223333:layer:fonts:3";
 const KEY: &str = "arn:aws:kms:eu-west-1:111122223333:key/1234";
-const ROLES: [&str; 3] = ["ApiRole", "WorkerRole", "DeadLetterWorkerRole"];
 
 /// The functions that run tools.
 const RUN_TOOLS: [&str; 2] = ["Worker", "ClassWorker"];
@@ -31,65 +30,72 @@ fn statement(stack: &Stack<'_>, sid: &str) -> Option<Value> {
 
 #[test]
 fn by_default_tools_get_nothing_and_share_the_workers() {
-    let template = template();
-    let stack = Stack::new(&template, &[]);
+    let stack = Stack::new(&TEMPLATE, &[]);
     for resource in ["ClassWork", "ClassWorkNeedsTls", "ClassWorker", "ClassWorkerLogs", "ClassWorkerErrorsAlarm"] {
         assert!(stack.resource(resource).is_none(), "{resource}");
     }
-    let worker = stack.resource("Worker").unwrap();
-    assert!(["Layers", "VpcConfig"].iter().all(|name| worker[name].is_null()), "{worker}");
-    assert_eq!(text(&worker["EphemeralStorage"]["Size"]), "512", "what Lambda gives for nothing");
-    for role in ROLES {
-        let role = stack.resource(role).unwrap();
-        assert!(["PermissionsBoundary", "ManagedPolicyArns"].iter().all(|name| role[name].is_null()), "{role}");
-    }
+    let plain_role = json!({"PermissionsBoundary": null, "ManagedPolicyArns": null});
+    hold(&[
+        ("nothing more", &[], "Worker", json!({"Layers": null, "VpcConfig": null, "EphemeralStorage": {"Size": 512}})),
+        ("no more rights", &[], "ApiRole", plain_role.clone()),
+        ("no more rights", &[], "WorkerRole", plain_role.clone()),
+        ("no more rights", &[], "DeadLetterWorkerRole", plain_role),
+    ]);
     for sid in ["SecretsOfTools", "KeyOfSecrets", "NetworkInterfaces"] {
         assert!(statement(&stack, sid).is_none(), "{sid}");
     }
-    let config = super::worker(&template, "Worker", &[]);
+    let config = worker("Worker", &[]);
     assert!(config.secret_arns.is_empty() && config.common.class_queues.is_empty());
 }
 
 #[test]
 fn a_class_has_a_queue_and_workers_of_its_own() {
-    let template = template();
-    let parameters =
-        [HEAVY, ("ClassMemoryMb", "4096"), ("ClassTimeoutSeconds", "600"), ("ClassMaximumConcurrency", "3")];
-    let stack = Stack::new(&template, &parameters);
-    let function = stack.resource("ClassWorker").unwrap();
-    assert_eq!((text(&function["MemorySize"]), text(&function["Timeout"])), ("4096".to_owned(), "600".to_owned()));
-    let events = source(&stack, "ClassWorker");
-    assert_eq!(events["Queue"], json!({"Fn::GetAtt": "ClassWork.Arn"}));
-    assert_eq!(events["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]));
-    assert_eq!(
-        (&events["BatchSize"], text(&events["ScalingConfig"]["MaximumConcurrency"])),
-        (&json!(1), "3".to_owned())
-    );
-    let queue = stack.resource("ClassWork").unwrap();
-    assert_eq!(text(&queue["VisibilityTimeout"]), "600", "Lambda refuses less than the timeout");
-    assert_eq!(queue["RedrivePolicy"]["deadLetterTargetArn"], json!({"Fn::GetAtt": "DeadLetters.Arn"}));
-    assert_eq!(stack.resource("ClassWorkNeedsTls").unwrap()["PolicyDocument"]["Statement"][0]["Effect"], "Deny");
-    assert_eq!(function["RecursiveLoop"], "Allow");
+    const SIZES: [(&str, &str); 5] = [
+        HEAVY,
+        ("ClassMemoryMb", "4096"),
+        ("ClassTimeoutSeconds", "600"),
+        ("ClassMaximumConcurrency", "3"),
+        ("ToolEnvironment", "BUCKET=reports,URL=https://a.example/?b=c"),
+    ];
+    const RESERVED: [(&str, &str); 3] = [HEAVY, ("ReserveWorkers", "true"), ("ClassMaximumConcurrency", "5")];
+    let function = json!({"MemorySize": 4_096, "Timeout": 600, "RecursiveLoop": "Allow"});
+    let events = json!({
+        "Queue": {"Fn::GetAtt": "ClassWork.Arn"}, "FunctionResponseTypes": ["ReportBatchItemFailures"],
+        "BatchSize": 1, "ScalingConfig": {"MaximumConcurrency": 3},
+    });
+    let dead_letters = json!({"deadLetterTargetArn": {"Fn::GetAtt": "DeadLetters.Arn"}});
+    // Lambda refuses less than the timeout.
+    let queue = json!({"VisibilityTimeout": 600, "RedrivePolicy": dead_letters});
+    hold(&[
+        ("its size", &SIZES, "ClassWorker", function),
+        ("its messages", &SIZES, "ClassWorker/Events/Work/Properties", events),
+        ("its queue", &SIZES, "ClassWork", queue),
+        ("reserved with the others", &RESERVED, "ClassWorker/ReservedConcurrentExecutions", json!(5)),
+        ("not reserved", &SIZES, "ClassWorker/ReservedConcurrentExecutions", json!(null)),
+    ]);
     // Everyone who sends work knows the queue, and the worker of the class too.
     let heavy = ToolClass::parse("heavy").unwrap();
     for name in ["Worker", "ClassWorker", "DeadLetterWorker"] {
-        let config = worker(&template, name, &parameters);
+        let config = worker(name, &SIZES);
         assert!(config.common.class_queues[&heavy].ends_with("/ClassWork"), "{name}");
         assert!(config.common.queue_url.ends_with("/Work"), "{name}");
     }
-    assert!(super::api(&template, &parameters).common.class_queues[&heavy].ends_with("/ClassWork"));
-    assert_eq!(worker(&template, "ClassWorker", &parameters).concurrency, 1);
+    assert!(super::api(&SIZES).common.class_queues[&heavy].ends_with("/ClassWork"));
+    assert_eq!(worker("ClassWorker", &SIZES).concurrency, 1);
+    let stack = Stack::new(&TEMPLATE, &SIZES);
+    for function in ["Api", "Worker", "ClassWorker"] {
+        assert_eq!(stack.environment(function)["LONGHAUL_TOOL_ENV"], SIZES[4].1, "{function}");
+    }
     // The margin follows the time of its own attempts.
     let short = [HEAVY, ("ClassTimeoutSeconds", "5")];
-    assert_eq!(worker(&template, "ClassWorker", &short).common.server.engine.attempt_margin_ms, 1_250);
-    assert_eq!(worker(&template, "Worker", &short).common.server.engine.attempt_margin_ms, 5_000);
+    assert_eq!(worker("ClassWorker", &short).common.server.engine.attempt_margin_ms, 1_250);
+    assert_eq!(worker("Worker", &short).common.server.engine.attempt_margin_ms, 5_000);
 }
 
 #[test]
 fn who_sends_or_takes_work_may_use_the_queue_of_the_class() {
-    let template = template();
     for (parameters, expected) in [(&[][..], 0), (&[HEAVY], 1)] {
-        let stack = Stack::new(&template, parameters);
+        let stack = Stack::new(&TEMPLATE, parameters);
         for (role, sid) in [("ApiRole", "SendWork"), ("WorkerRole", "OwnQueue"), ("DeadLetterWorkerRole", "SendWork")] {
             let role = stack.resource(role).unwrap();
             let statements = role["Policies"][0]["PolicyDocument"]["Statement"].as_array().unwrap().clone();
@@ -102,34 +108,24 @@ fn who_sends_or_takes_work_may_use_the_queue_of_the_class() {
 }
 
 #[test]
-fn the_workers_of_a_class_are_reserved_with_the_others() {
-    let template = template();
-    let parameters = [HEAVY, ("ReserveWorkers", "true"), ("ClassMaximumConcurrency", "5")];
-    let reserved = Stack::new(&template, &parameters).resource("ClassWorker").unwrap();
-    assert_eq!(text(&reserved["ReservedConcurrentExecutions"]), "5");
-    assert!(Stack::new(&template, &[HEAVY]).resource("ClassWorker").unwrap()["ReservedConcurrentExecutions"].is_null());
-}
-
-#[test]
 fn workers_may_read_exactly_the_secrets_that_are_named() {
-    let template = template();
     let arns = format!("{SECRET},{PARAMETER}");
     let parameters = [HEAVY, ("ToolSecretNames", "DB_PASSWORD,API_KEY"), ("ToolSecretArns", &arns)];
-    let stack = Stack::new(&template, &parameters);
+    let stack = Stack::new(&TEMPLATE, &parameters);
     let allowed = statement(&stack, "SecretsOfTools").unwrap();
     assert_eq!(allowed["Action"], json!(["secretsmanager:GetSecretValue", "ssm:GetParameter"]));
     assert_eq!(allowed["Resource"], several(&arns));
     assert!(statement(&stack, "KeyOfSecrets").is_none());
     for function in RUN_TOOLS {
-        let secrets = worker(&template, function, &parameters).secret_arns;
+        let secrets = worker(function, &parameters).secret_arns;
         assert_eq!(secrets["DB_PASSWORD"], SECRET, "{function}");
         assert_eq!(secrets["API_KEY"], PARAMETER, "{function}");
     }
     // The others run no tasks, and have no permission.
-    assert!(worker(&template, "DeadLetterWorker", &parameters).secret_arns.is_empty());
+    assert!(worker("DeadLetterWorker", &parameters).secret_arns.is_empty());
     assert!(!stack.environment("Api").contains_key("LONGHAUL_SECRET_ARNS"));
     // Secrets under a key of one's own need that key, through their services only.
-    let keyed = Stack::new(&template, &[&parameters[..], &[("KmsKeyArn", KEY)]].concat());
+    let keyed = Stack::new(&TEMPLATE, &[&parameters[..], &[("KmsKeyArn", KEY)]].concat());
     let key = statement(&keyed, "KeyOfSecrets").unwrap();
     assert_eq!((&key["Action"], &key["Resource"]), (&json!("kms:Decrypt"), &json!(KEY)));
     let services = key["Condition"]["StringEquals"]["kms:ViaService"].as_array().unwrap();
@@ -138,10 +134,9 @@ fn workers_may_read_exactly_the_secrets_that_are_named() {
 
 #[test]
 fn secrets_and_their_names_that_do_not_fit_are_refused_by_name() {
-    let template = template();
     let refused = |names: &str, arns: &str, env: &str| {
         let parameters = [("ToolSecretNames", names), ("ToolSecretArns", arns), ("ToolEnvironment", env)];
-        let env = Stack::new(&template, &parameters).environment("Worker");
+        let env = Stack::new(&TEMPLATE, &parameters).environment("Worker");
         WorkerConfig::read(&Env(env)).unwrap_err().to_string()
     };
     let two = format!("{SECRET},{PARAMETER}");
@@ -156,21 +151,9 @@ fn secrets_and_their_names_that_do_not_fit_are_refused_by_name() {
 }
 
 #[test]
-fn every_function_has_the_plain_environment_of_tools() {
-    let template = template();
-    let plain = [HEAVY, ("ToolEnvironment", "BUCKET=reports,URL=https://a.example/?b=c")];
-    let stack = Stack::new(&template, &plain);
-    for function in ["Api", "Worker", "ClassWorker"] {
-        assert_eq!(stack.environment(function)["LONGHAUL_TOOL_ENV"], plain[1].1, "{function}");
-    }
-    worker(&template, "Worker", &plain);
-}
-
-#[test]
 fn the_patterns_take_what_the_settings_take() {
-    let template = template();
     let pattern = |name: &str| {
-        let pattern = template["Parameters"][name]["AllowedPattern"].as_str().unwrap();
+        let pattern = TEMPLATE["Parameters"][name]["AllowedPattern"].as_str().unwrap();
         regex_lite::Regex::new(&format!("^(?:{pattern})$")).unwrap()
     };
     let two = format!("{SECRET},{PARAMETER}");
@@ -198,7 +181,6 @@ fn the_patterns_take_what_the_settings_take() {
 
 #[test]
 fn workers_get_the_policies_layers_and_network_of_their_tools() {
-    let template = template();
     let two = format!("{POLICY},arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess");
     let parameters = [
         HEAVY,
@@ -209,40 +191,37 @@ fn workers_get_the_policies_layers_and_network_of_their_tools() {
         ("WorkerEphemeralStorageMb", "2048"),
         ("ClassEphemeralStorageMb", "4096"),
     ];
-    let stack = Stack::new(&template, &parameters);
-    assert_eq!(stack.resource("WorkerRole").unwrap()["ManagedPolicyArns"], several(&two));
-    for (function, room) in RUN_TOOLS.into_iter().zip(["2048", "4096"]) {
-        let function = stack.resource(function).unwrap();
-        assert_eq!(function["Layers"], several(LAYER));
-        let network = json!({"SubnetIds": several("subnet-1,subnet-2"), "SecurityGroupIds": several("sg-1")});
-        assert_eq!(function["VpcConfig"], network);
-        assert_eq!(text(&function["EphemeralStorage"]["Size"]), room);
-        assert_eq!(function["Role"], json!({"Fn::GetAtt": "WorkerRole.Arn"}));
-    }
+    let network = json!({"SubnetIds": several("subnet-1,subnet-2"), "SecurityGroupIds": several("sg-1")});
+    let with = |room: u32| {
+        let role = json!({"Fn::GetAtt": "WorkerRole.Arn"});
+        json!({"Layers": several(LAYER), "VpcConfig": network, "EphemeralStorage": {"Size": room}, "Role": role})
+    };
+    let nothing = json!({"Layers": null, "VpcConfig": null, "EphemeralStorage": null, "ManagedPolicyArns": null});
+    hold(&[
+        ("policies", &parameters, "WorkerRole/ManagedPolicyArns", several(&two)),
+        ("the workers", &parameters, "Worker", with(2_048)),
+        ("those of a class", &parameters, "ClassWorker", with(4_096)),
+        ("needs nothing of it", &parameters, "Api", nothing.clone()),
+        ("needs nothing of it", &parameters, "DeadLetterWorker", nothing.clone()),
+        ("needs nothing of it", &parameters, "ApiRole", nothing.clone()),
+        ("needs nothing of it", &parameters, "DeadLetterWorkerRole", nothing),
+    ]);
+    let stack = Stack::new(&TEMPLATE, &parameters);
     // Lambda makes the interfaces; code inside of a function may not.
     let (allowed, denied) =
         (statement(&stack, "NetworkInterfaces").unwrap(), statement(&stack, "NetworkInterfacesByLambdaOnly").unwrap());
     assert_eq!((&allowed["Effect"], &denied["Effect"]), (&json!("Allow"), &json!("Deny")));
     assert_eq!(allowed["Action"], denied["Action"]);
     assert!(denied["Condition"]["ArnLike"]["lambda:SourceFunctionArn"].is_object());
-    // The other functions need nothing of it.
-    for function in ["Api", "DeadLetterWorker"] {
-        let function = stack.resource(function).unwrap();
-        assert!(["Layers", "VpcConfig", "EphemeralStorage"].iter().all(|name| function[name].is_null()), "{function}");
-    }
-    for role in ["ApiRole", "DeadLetterWorkerRole"] {
-        assert!(stack.resource(role).unwrap()["ManagedPolicyArns"].is_null(), "{role}");
-    }
 }
 
 #[test]
 fn a_boundary_bounds_every_role_and_a_key_encrypts_every_environment() {
-    let template = template();
     let stack = Stack::new(
-        &template,
+        &TEMPLATE,
         &[("PermissionsBoundaryArn", POLICY), ("KmsKeyArn", KEY), HEAVY, ("Schedules", "on"), ("Push", "on")],
     );
-    for (name, resource) in template["Resources"].as_object().unwrap() {
+    for (name, resource) in TEMPLATE["Resources"].as_object().unwrap() {
         if resource["Type"] == "AWS::IAM::Role" {
             assert_eq!(stack.resource(name).unwrap()["PermissionsBoundary"], POLICY, "{name}");
         }
@@ -251,7 +230,7 @@ fn a_boundary_bounds_every_role_and_a_key_encrypts_every_environment() {
         }
     }
     assert_eq!(
-        template["Globals"]["Function"]["KmsKeyArn"]["Fn::If"],
+        TEMPLATE["Globals"]["Function"]["KmsKeyArn"]["Fn::If"],
         json!(["HasKey", {"Ref": "KmsKeyArn"}, {"Ref": "AWS::NoValue"}])
     );
     let uses = stack.resource("KeyUse").unwrap();
@@ -262,12 +241,11 @@ fn a_boundary_bounds_every_role_and_a_key_encrypts_every_environment() {
 /// The example of a template that has this one as a part.
 #[test]
 fn the_template_can_be_a_part_of_another_one() {
-    let template = template();
     let whole = super::yaml::template_at("infra/nested/template.yaml");
     let part = &whole["Resources"]["Longhaul"]["Properties"];
     assert_eq!(part["Location"], "../../template.yaml");
     for (name, value) in part["Parameters"].as_object().unwrap() {
-        let declared = &template["Parameters"][name];
+        let declared = &TEMPLATE["Parameters"][name];
         assert!(declared.is_object(), "the template has no parameter {name}");
         assert!(value.is_string() || value.is_object(), "CloudFormation takes texts only: {name}");
         if let (Some(pattern), Some(text)) = (declared["AllowedPattern"].as_str(), value.as_str()) {
@@ -276,9 +254,9 @@ fn the_template_can_be_a_part_of_another_one() {
     }
     for output in whole["Outputs"].as_object().unwrap().values() {
         let named = output["Value"]["Fn::GetAtt"].as_str().unwrap().strip_prefix("Longhaul.Outputs.").unwrap();
-        assert!(template["Outputs"][named].is_object(), "the template has no output {named}");
+        assert!(TEMPLATE["Outputs"][named].is_object(), "the template has no output {named}");
     }
     let required =
-        template["Parameters"].as_object().unwrap().iter().filter(|(_, parameter)| parameter.get("Default").is_none());
+        TEMPLATE["Parameters"].as_object().unwrap().iter().filter(|(_, parameter)| parameter.get("Default").is_none());
     assert_eq!(required.count(), 0, "a parent names what it wants to change, and nothing else");
 }

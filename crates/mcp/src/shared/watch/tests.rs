@@ -46,6 +46,20 @@ impl World {
         Self { clock, store, engine, ids: SeededIds::new(2), settings, closing, looks }
     }
 
+    async fn with_task() -> (Self, Task) {
+        let world = Self::new();
+        let task = world.running().await;
+        (world, task)
+    }
+
+    /// The same with a watch, whose first events were seen.
+    async fn watched() -> (Self, Task, TaskWatch) {
+        let (world, task) = Self::with_task().await;
+        let mut watch = world.watch(&[&task]);
+        world.expect_events(&mut watch, &["changed", "working"]).await;
+        (world, task, watch)
+    }
+
     async fn running(&self) -> Task {
         given::running(&*self.store, &self.ids, given::owner("alice")).await
     }
@@ -124,8 +138,7 @@ fn name(event: &Event) -> String {
 
 #[tokio::test]
 async fn everything_is_reported_in_order_and_once() {
-    let world = World::new();
-    let task = world.running().await;
+    let (world, task) = World::with_task().await;
     let task = world.apply(&task, given::progress(1, NOW, 3.0)).await;
     let mut watch = world.watch(&[&task]);
     world.expect_events(&mut watch, &["changed", "working", "progress 3"]).await;
@@ -143,10 +156,7 @@ async fn everything_is_reported_in_order_and_once() {
 
 #[tokio::test]
 async fn progress_is_reported_if_it_has_grown() {
-    let world = World::new();
-    let task = world.running().await;
-    let mut watch = world.watch(&[&task]);
-    world.expect_events(&mut watch, &["changed", "working"]).await;
+    let (world, task, mut watch) = World::watched().await;
     for (done, reported) in [(3.0, "progress 3"), (2.0, ""), (3.0, ""), (3.5, "progress 3.5")] {
         world.clock.advance_ms(1);
         watch.wait_until_after(WAIT_MS);
@@ -159,8 +169,7 @@ async fn progress_is_reported_if_it_has_grown() {
 
 #[tokio::test]
 async fn what_was_reported_goes_out_and_comes_back() {
-    let world = World::new();
-    let task = world.running().await;
+    let (world, task) = World::with_task().await;
     world.apply(&task, given::progress(1, NOW, 3.0)).await;
     let task = world.apply(&task, given::asks(1, &["a", "b"], None)).await;
     let mut watch = world.watch(&[&task]);
@@ -175,8 +184,7 @@ async fn what_was_reported_goes_out_and_comes_back() {
 
 #[tokio::test]
 async fn questions_that_were_answered_are_dropped() {
-    let world = World::new();
-    let task = world.running().await;
+    let (world, task) = World::with_task().await;
     let task = world.apply(&task, given::asks(1, &["a", "b"], None)).await;
     let mut watch = world.watch(&[&task]);
     world.expect_events(&mut watch, &["changed", "input_required", "question a", "question b"]).await;
@@ -187,8 +195,7 @@ async fn questions_that_were_answered_are_dropped() {
 
 #[tokio::test]
 async fn what_is_put_back_comes_again_with_the_next_look() {
-    let world = World::new();
-    let task = world.running().await;
+    let (world, task) = World::with_task().await;
     let task = world.apply(&task, given::asks(1, &["a", "b"], None)).await;
     let mut watch = world.watch(&[&task]);
     for expected in ["changed", "input_required", "question a"] {
@@ -204,8 +211,7 @@ async fn what_is_put_back_comes_again_with_the_next_look() {
 
 #[tokio::test]
 async fn a_watch_stays_open_until_the_end_could_be_reported() {
-    let world = World::new();
-    let task = world.running().await;
+    let (world, task) = World::with_task().await;
     let task = world.apply(&task, given::finish(1, "{}")).await;
     let mut watch = world.watch(&[&task]);
     world.expect_events(&mut watch, &["changed", "completed"]).await;
@@ -224,8 +230,7 @@ async fn a_watch_stays_open_until_the_end_could_be_reported() {
 
 #[tokio::test]
 async fn a_watch_closes_when_its_time_is_over_and_returns_unfinished_tasks() {
-    let world = World::new();
-    let task = world.running().await;
+    let (world, task) = World::with_task().await;
     let mut watch = world.watch(&[&task]);
     world.counting(|_| false);
     world.expect_events(&mut watch, &["changed", "working"]).await;
@@ -236,8 +241,7 @@ async fn a_watch_closes_when_its_time_is_over_and_returns_unfinished_tasks() {
 
 #[tokio::test]
 async fn a_watch_without_time_reports_what_is_known_and_does_not_look() {
-    let world = World::new();
-    let task = world.running().await;
+    let (world, task) = World::with_task().await;
     world.counting(|_| false);
     let tasks = [(task, Reported::default())];
     let mut watch = TaskWatch::new(world.engine.listener(), &world.settings, &world.closing, 0, tasks);
@@ -247,8 +251,7 @@ async fn a_watch_without_time_reports_what_is_known_and_does_not_look() {
 
 #[tokio::test]
 async fn short_pauses_double_up_to_the_longest_one() {
-    let world = World::new();
-    let task = world.running().await;
+    let (world, task) = World::with_task().await;
     let mut watch = world.watch(&[&task]).starting_with_short_pauses();
     world.counting(|_| false);
     world.expect_events(&mut watch, &["changed", "working", "close with 1"]).await;
@@ -257,8 +260,7 @@ async fn short_pauses_double_up_to_the_longest_one() {
 
 #[tokio::test]
 async fn a_server_that_closes_ends_the_pause_after_reporting_what_is_known() {
-    let world = World::new();
-    let task = world.running().await;
+    let (world, task) = World::with_task().await;
     let mut watch = world.watch(&[&task]);
     world.closing.cancel();
     world.expect_events(&mut watch, &["changed", "working", "close with 1", "nothing"]).await;
@@ -267,8 +269,7 @@ async fn a_server_that_closes_ends_the_pause_after_reporting_what_is_known() {
 
 #[tokio::test]
 async fn a_client_that_leaves_ends_the_pause() {
-    let world = World::new();
-    let task = world.running().await;
+    let (world, task) = World::with_task().await;
     let leaving = CancellationToken::new();
     let mut watch = world.watch(&[&task]).until_left(leaving.clone());
     world.expect_events(&mut watch, &["changed", "working"]).await;
@@ -281,10 +282,7 @@ async fn a_client_that_leaves_ends_the_pause() {
 
 #[tokio::test]
 async fn a_wait_that_is_dropped_loses_no_events() {
-    let world = World::new();
-    let task = world.running().await;
-    let mut watch = world.watch(&[&task]);
-    world.expect_events(&mut watch, &["changed", "working"]).await;
+    let (world, task, mut watch) = World::watched().await;
     assert_eq!(watch.next().now_or_never(), None, "it waits");
     assert_eq!(world.clock.sleepers(), 0, "and leaves nothing behind");
     world.clock.advance_ms(1);
@@ -320,10 +318,7 @@ async fn a_keep_alive_comes_before_the_events_of_the_same_look() {
 
 #[tokio::test]
 async fn a_store_that_fails_in_the_middle_is_asked_again() {
-    let world = World::new();
-    let task = world.running().await;
-    let mut watch = world.watch(&[&task]);
-    world.expect_events(&mut watch, &["changed", "working"]).await;
+    let (world, task, mut watch) = World::watched().await;
     world.clock.advance_ms(1);
     world.apply(&task, given::finish(1, "{}")).await;
     world.counting(|look| look <= 2);
@@ -377,8 +372,7 @@ async fn without_tasks_there_is_nothing_to_wait_for() {
 
 #[tokio::test]
 async fn a_watch_that_was_stopped_reports_nothing_more() {
-    let world = World::new();
-    let task = world.running().await;
+    let (world, task) = World::with_task().await;
     let mut watch = world.watch(&[&task]);
     world.expect_events(&mut watch, &["changed"]).await;
     watch.stop();
@@ -387,8 +381,7 @@ async fn a_watch_that_was_stopped_reports_nothing_more() {
 
 #[tokio::test]
 async fn a_look_replaces_what_the_look_before_left() {
-    let world = World::new();
-    let task = world.running().await;
+    let (world, task) = World::with_task().await;
     let task = world.apply(&task, given::asks(1, &["a", "b"], None)).await;
     let mut watch = world.watch(&[&task]);
     world.expect_events(&mut watch, &["changed", "input_required", "question a"]).await;
@@ -402,10 +395,7 @@ async fn a_look_replaces_what_the_look_before_left() {
 
 #[tokio::test]
 async fn a_change_that_this_process_makes_ends_the_pause() {
-    let world = World::new();
-    let task = world.running().await;
-    let mut watch = world.watch(&[&task]);
-    world.expect_events(&mut watch, &["changed", "working"]).await;
+    let (world, task, mut watch) = World::watched().await;
     // No time passes, so no look was due.
     let key = task.key();
     let (event, cancelled) = tokio::join!(watch.next(), world.engine.cancel(&key));
@@ -430,10 +420,7 @@ async fn a_change_between_the_first_read_and_the_watch_is_not_missed() {
 
 #[tokio::test]
 async fn a_change_while_nobody_waits_is_remembered() {
-    let world = World::new();
-    let task = world.running().await;
-    let mut watch = world.watch(&[&task]);
-    world.expect_events(&mut watch, &["changed", "working"]).await;
+    let (world, task, mut watch) = World::watched().await;
     assert_eq!(watch.next().now_or_never(), None, "it waits, and is dropped");
     world.engine.cancel(&task.key()).await.unwrap();
     world.expect_events(&mut watch, &["changed", "cancelled", "ended", "close with 0"]).await;
@@ -464,10 +451,7 @@ async fn a_wake_up_reads_only_the_task_that_changed_and_delays_no_look_at_the_ot
 
 #[tokio::test]
 async fn an_end_that_this_process_wrote_is_reported_without_a_look() {
-    let world = World::new();
-    let task = world.running().await;
-    let mut watch = world.watch(&[&task]);
-    world.expect_events(&mut watch, &["changed", "working"]).await;
+    let (world, task, mut watch) = World::watched().await;
     world.engine.cancel(&task.key()).await.unwrap();
     world.counting(|_| true);
     world.expect_events(&mut watch, &["changed", "cancelled", "ended", "close with 0"]).await;
