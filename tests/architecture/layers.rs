@@ -39,6 +39,21 @@ fn no_modules_of_the_simulator_import_each_other() {
     has_no_cycle("sim");
 }
 
+#[test]
+fn no_modules_of_the_http_frontend_import_each_other() {
+    has_no_cycle("http");
+}
+
+#[test]
+fn no_modules_of_the_functions_import_each_other() {
+    has_no_cycle("lambda");
+}
+
+#[test]
+fn no_modules_of_the_logs_import_each_other() {
+    has_no_cycle("logs");
+}
+
 /// The layers of `mcp` from the lowest to the highest, and which of the others each imports.
 fn documented_layers() -> Vec<(String, BTreeSet<String>)> {
     let rows = table("layers");

@@ -1,6 +1,6 @@
-//! Messages on the wire: the key of the task as a small JSON text, and the trace as an attribute. And messages of others:
-//! what an EventBridge rule, or anything else that may send to the work queue, says about a task. They only wake the
-//! task, which then looks itself: nothing else that they say is believed.
+//! Messages on the wire: the key of the task as a small JSON text, and the trace as an attribute. And messages of
+//! others: what an EventBridge rule, or anything else that may send to the work queue, says about a task. They only
+//! wake the task, which then looks itself: nothing else that they say is believed.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

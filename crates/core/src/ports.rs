@@ -1,15 +1,14 @@
 //! The ports: where tasks and messages are stored. Each verb is atomic, and its documentation says what is true once it
 //! returns. After [`StoreError::Unavailable`] it is unknown whether the write was applied, or will be.
 
-use std::collections::BTreeSet;
 use std::error::Error;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use crate::{
-    Entry, LeaseToken, MailboxId, Notification, OwnerId, PartsName, Refusal, Status, Task, TaskEvent, TaskId, TaskKey,
-    Timestamp, TraceParent, limits,
+    Entry, LeaseToken, MailboxId, Notification, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskFilter, TaskId,
+    TaskKey, Timestamp, TraceParent, limits,
 };
 
 /// A store that could not answer.
@@ -116,29 +115,6 @@ pub enum Created {
     NewAndSent(Task),
     /// The same call was accepted before; this is its task in its present state.
     Existing(Task),
-}
-
-/// What the tasks of a list have in common. By default, all tasks are taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskFilter {
-    /// Their status is one of these.
-    pub statuses: BTreeSet<Status>,
-    /// The tool that was called; `None` for any.
-    pub tool: Option<String>,
-}
-
-impl TaskFilter {
-    /// Whether a list with this filter shows the task.
-    #[must_use]
-    pub fn takes(&self, task: &Task) -> bool {
-        self.statuses.contains(&task.status()) && self.tool.as_ref().is_none_or(|tool| *tool == task.tool)
-    }
-}
-
-impl Default for TaskFilter {
-    fn default() -> Self {
-        Self { statuses: Status::ALL.into(), tool: None }
-    }
 }
 
 /// One page of an owner's tasks.

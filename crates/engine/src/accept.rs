@@ -240,11 +240,11 @@ fn audit(owner: OwnerId, tool: &str, began_at: Timestamp, accepted: &Result<Acce
         Ok(Accepted::Existing(task)) => entry(Outcome::Repeated).task(&task.key()).log(),
         Err(AcceptError::Unavailable(_)) => entry(Outcome::Unavailable).log(),
         Err(AcceptError::TooLarge { .. }) => entry(Outcome::Refused).because("too_large").log(),
-        Err(AcceptError::InvalidKey { .. }) => entry(Outcome::Refused).because("invalid_key").log(),
+        Err(AcceptError::InvalidKey) => entry(Outcome::Refused).because("invalid_key").log(),
         Err(AcceptError::KeyReused) => entry(Outcome::Refused).because("key_reused").log(),
         Err(AcceptError::TooManyOpen { .. }) => entry(Outcome::Refused).because("too_many_open").log(),
         Err(AcceptError::TooManyNew { .. }) => entry(Outcome::Refused).because("too_many_new").log(),
-        Err(AcceptError::TooFarAhead { .. }) => entry(Outcome::Refused).because("too_far_ahead").log(),
+        Err(AcceptError::TooFarAhead) => entry(Outcome::Refused).because("too_far_ahead").log(),
         Err(AcceptError::TooMuchStored { .. }) => entry(Outcome::Refused).because("too_much_stored").log(),
     }
 }

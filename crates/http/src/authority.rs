@@ -3,7 +3,28 @@
 use http::header::HOST;
 use http::{HeaderMap, Uri};
 
-use crate::{Host, Rejection};
+use crate::Rejection;
+
+/// The name of a host, without its port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host(String);
+
+impl Host {
+    /// The host called `name`, in any case.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self(name.trim_matches(['[', ']']).to_ascii_lowercase())
+    }
+
+    pub(crate) fn of_authority(authority: &str) -> Option<Self> {
+        let authority: http::uri::Authority = authority.parse().ok()?;
+        Some(Self::new(authority.host()))
+    }
+
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.0 == "localhost" || self.0.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
+}
 
 /// A server, as a request names it.
 #[derive(Debug, PartialEq, Eq)]

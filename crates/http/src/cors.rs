@@ -8,7 +8,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 
-use crate::frontend::Body;
+use crate::Body;
 use crate::rejection::full;
 
 /// The methods that a page may use.

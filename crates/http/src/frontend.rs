@@ -1,6 +1,5 @@
 //! The HTTP frontend: every request is checked here before MCP sees it.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -11,24 +10,19 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
-use http_body_util::combinators::UnsyncBoxBody;
 use longhaul_audit::CallerSpan;
 use longhaul_core::{MissingScopes, Principal};
 
-use crate::audited;
 use crate::budget::{Budget, Held};
 use crate::rejection::full;
 use crate::{
-    Anyone, CALLBACKS_PATH, Challenge, HEALTH_PATH, Identified, Identify, MCP_PATH, OriginPolicy, Rejection, SlowBody,
-    cors,
+    Anyone, Body, CALLBACKS_PATH, Challenge, HEALTH_PATH, Identified, Identify, MCP_PATH, OriginPolicy, Rejection,
+    SlowBody, audited, cors,
 };
 
 /// Extension of an answer: nobody verified the caller, and the audit log has a denied log-in.
 #[derive(Clone, Copy, Debug)]
 pub struct DeniedLogIn;
-
-/// The body of a response: bytes at once, or a stream of events.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Who sent a request that was admitted.
 #[derive(Clone, Debug, PartialEq)]
@@ -284,6 +278,7 @@ fn challenged(mut answer: Response<Body>, challenge: &Challenge) -> Response<Bod
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Poll};
 

@@ -12,10 +12,11 @@ pub mod public;
 mod rejection;
 
 pub use audited::audited;
-pub use frontend::{Body, DeniedLogIn, HttpFrontend, Sender};
+pub use authority::Host;
+pub use frontend::{DeniedLogIn, HttpFrontend, Sender};
 pub use identify::{Anyone, Challenge, Identified, Identify, InvalidToken};
-pub use origin_policy::{Host, OriginPolicy};
-pub use rejection::{Rejection, SlowBody};
+pub use origin_policy::OriginPolicy;
+pub use rejection::{Body, Rejection, SlowBody};
 
 /// The path of the MCP endpoint.
 pub const MCP_PATH: &str = "/mcp";

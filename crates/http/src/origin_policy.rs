@@ -5,28 +5,7 @@ use http::header::ORIGIN;
 use http::{HeaderMap, HeaderValue, Uri};
 
 use crate::Rejection;
-use crate::authority::Authority;
-
-/// The name of a host, without its port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host(String);
-
-impl Host {
-    /// The host called `name`, in any case.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
-        Self(name.trim_matches(['[', ']']).to_ascii_lowercase())
-    }
-
-    fn of_authority(authority: &str) -> Option<Self> {
-        let authority: http::uri::Authority = authority.parse().ok()?;
-        Some(Self::new(authority.host()))
-    }
-
-    fn is_loopback(&self) -> bool {
-        self.0 == "localhost" || self.0.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-    }
-}
+use crate::authority::{Authority, Host};
 
 /// Which hosts and origins are allowed.
 #[derive(Clone, Debug)]

@@ -1,13 +1,15 @@
 //! Why a request is refused before it reaches MCP, and what its sender is told.
 
+use std::convert::Infallible;
+
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
-use http_body_util::BodyExt;
-use http_body_util::Full;
 use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
 
-use crate::Body;
+/// The body of a response: bytes at once, or a stream of events.
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Why a request was refused by the frontend.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

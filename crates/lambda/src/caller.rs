@@ -101,8 +101,3 @@ pub(crate) fn source_address(extensions: &Extensions) -> Option<String> {
         _ => None,
     }
 }
-
-/// The text, unless it is empty: AWS writes an empty text for an unknown value.
-fn stated(text: Option<&str>) -> Option<&str> {
-    text.filter(|text| !text.is_empty())
-}

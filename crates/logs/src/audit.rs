@@ -1,6 +1,5 @@
 //! The audit log as lines: each has all that is known about who sent the request, and where it came from.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::{self, Debug};
 use std::io::Write;
@@ -8,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_audit::{FIELDS, TARGET, VERSION};
 use longhaul_core::Clock;
-use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::filter::{FilterFn, filter_fn};
@@ -23,7 +21,7 @@ use crate::text::write_value;
 
 mod tally;
 
-use tally::{Counted, Tally};
+use tally::{Counted, Fields, Tally};
 
 /// How lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,37 +59,6 @@ pub enum Audited {
     Except,
     /// Nothing at all: the operator wants no audit log.
     Nothing,
-}
-
-/// The fields of a line, or of a span that is around one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Fields {
-    values: BTreeMap<&'static str, String>,
-    /// This is no line: what was counted is written now.
-    is_flush: bool,
-}
-
-impl Fields {
-    fn get(&self, name: &str) -> &str {
-        self.values.get(name).map(String::as_str).unwrap_or_default()
-    }
-}
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.record_str(field, &format!("{value:?}"));
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        // Only what is documented is written.
-        if let Some(known) = FIELDS.iter().find(|known| known.name == field.name()) {
-            self.values.insert(known.name, value.to_owned());
-        }
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.is_flush |= value && field.name() == "flush";
-    }
 }
 
 impl<W> AuditLog<W> {

@@ -43,8 +43,12 @@ impl Answer {
     }
 }
 
+/// Answers whoever sends this value with this token.
 pub(crate) async fn answer(shared: &Shared, token: &str, value: &[u8]) -> Response<Body> {
-    take(shared, token, value).await.into_response()
+    let Some(token) = CallbackToken::read(token) else { return Answer::WRONG.into_response() };
+    let answer = take(shared, &token, value).await;
+    log(&token.task, &answer);
+    answer.into_response()
 }
 
 /// What the audit log says of it.
@@ -61,14 +65,7 @@ fn log(task: &TaskKey, answer: &Answer) {
     }
 }
 
-async fn take(shared: &Shared, token: &str, value: &[u8]) -> Answer {
-    let Some(token) = CallbackToken::read(token) else { return Answer::WRONG };
-    let answer = take_from_holder(shared, &token, value).await;
-    log(&token.task, &answer);
-    answer
-}
-
-async fn take_from_holder(shared: &Shared, token: &CallbackToken, value: &[u8]) -> Answer {
+async fn take(shared: &Shared, token: &CallbackToken, value: &[u8]) -> Answer {
     if let Err(retry_after_ms) = shared.rate.count(&token.task, shared.engine.ports().clock.now()) {
         return Answer(StatusCode::TOO_MANY_REQUESTS, "too many requests for this task", Some(retry_after_ms));
     }
@@ -80,7 +77,7 @@ async fn take_from_holder(shared: &Shared, token: &CallbackToken, value: &[u8]) 
         Ok(SignalRecorded::First) => Answer::TAKEN,
         Ok(SignalRecorded::Earlier(_)) => Answer::SECOND,
         Ok(SignalRecorded::TooLate) => Answer::TOO_LATE,
-        Err(SignalError::NotFound | SignalError::Name { .. }) => Answer::WRONG,
+        Err(SignalError::NotFound | SignalError::Name) => Answer::WRONG,
         Err(SignalError::Ended) => Answer::ENDED,
         Err(SignalError::Empty) => Answer::NOT_JSON,
         Err(SignalError::TooLarge { .. }) => Answer::TOO_LARGE,

@@ -18,6 +18,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::VerifiedCaller;
+use crate::backend::Backend;
+use crate::shared::Shared;
 
 mod calling;
 mod input;
@@ -26,7 +28,6 @@ mod progress;
 mod variables;
 mod waiting;
 
-pub(crate) use calling::Tools;
 pub use input::{Answer, InputResponse};
 pub(crate) use plain::{PlainCall, PlainEnd, Rounds, Start as PlainStart};
 pub use progress::{Amount, ProgressReport};
@@ -69,6 +70,13 @@ struct Inner {
     caller: Option<VerifiedCaller>,
     /// What it calls other tools with, in a task.
     tools: Option<Tools>,
+}
+
+/// The tools of a server, for those that call each other.
+#[derive(Clone)]
+pub(crate) struct Tools {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 enum Run {

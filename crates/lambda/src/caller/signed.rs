@@ -4,10 +4,8 @@ use aws_lambda_events::apigw::ApiGatewayRequestAuthorizerIamDescription;
 use http::{HeaderMap, HeaderName};
 use longhaul_core::{Identity, OwnerId, Principal, Scopes, VerifiedIdentity};
 use longhaul_http::Rejection;
+use longhaul_settings::table::IamOwner;
 use serde_json::Value;
-
-use super::stated;
-use crate::IamOwner;
 
 /// The issuer of identities that AWS verified by signature.
 const ISSUER: &str = "aws-iam";
@@ -110,6 +108,11 @@ impl<'a> Signer<'a> {
         let resource = self.arn.splitn(6, ':').nth(5).unwrap_or_default();
         resource.starts_with("assumed-role/")
     }
+}
+
+/// The text, unless it is empty: AWS writes an empty text for an unknown value.
+pub(super) fn stated(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

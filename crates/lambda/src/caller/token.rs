@@ -6,7 +6,7 @@ use aws_lambda_events::apigw::ApiGatewayRequestAuthorizerJwtDescription;
 use longhaul_core::{Identity, OwnerId, Principal, Scopes, VerifiedIdentity};
 use serde_json::{Map, Value};
 
-use super::stated;
+use super::signed::stated;
 
 const NAME_BYTES_MAX: usize = 512;
 

@@ -6,11 +6,11 @@
 //! killed before that loses less than half of its last minute's.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
-use longhaul_audit::Outcome;
+use longhaul_audit::{FIELDS, Outcome};
 use longhaul_core::Timestamp;
-
-use super::Fields;
+use tracing::field::{Field, Visit};
 
 /// How long identical lines are counted together.
 const WINDOW_MS: u64 = 60_000;
@@ -24,6 +24,37 @@ const SAME: [&str; 7] = ["event", "outcome", "reason", "scopes", "owner", "tool"
 
 /// What makes two lines identical once there are too many different ones.
 const SAME_REASON: [&str; 3] = ["event", "outcome", "reason"];
+
+/// The fields of a line, or of a span that is around one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fields {
+    pub(super) values: BTreeMap<&'static str, String>,
+    /// This is no line: what was counted is written now.
+    pub(super) is_flush: bool,
+}
+
+impl Fields {
+    fn get(&self, name: &str) -> &str {
+        self.values.get(name).map(String::as_str).unwrap_or_default()
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.record_str(field, &format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        // Only what is documented is written.
+        if let Some(known) = FIELDS.iter().find(|known| known.name == field.name()) {
+            self.values.insert(known.name, value.to_owned());
+        }
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.is_flush |= value && field.name() == "flush";
+    }
+}
 
 /// A line, and how many requests it stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! Calling another tool of the same server, as a task of its own.
 
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use longhaul_core::{TaskId, Timestamp};
@@ -10,11 +9,10 @@ use rmcp::model::{CallToolResult, JsonObject};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::TaskContext;
+use super::{TaskContext, Tools};
 use crate::VerifiedCaller;
-use crate::backend::Backend;
 use crate::shared::derived::named_openly;
-use crate::shared::{Shared, accept, errors};
+use crate::shared::{accept, errors};
 
 enum NotMade {
     Wrong(ErrorData),
@@ -131,13 +129,6 @@ impl TaskContext {
             None => Err(ErrorData::internal_error("tools cannot be called from here", None)),
         }
     }
-}
-
-/// The tools of a server, for those that call each other.
-#[derive(Clone)]
-pub(crate) struct Tools {
-    pub(crate) backend: Arc<dyn Backend>,
-    pub(crate) shared: Arc<Shared>,
 }
 
 impl Tools {

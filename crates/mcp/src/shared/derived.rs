@@ -1,5 +1,5 @@
-//! Keys and hashes of what a client sent: so that any instance finds what belongs to them without a list, and recognises
-//! the same call.
+//! Keys and hashes of what a client sent: so that any instance finds what belongs to them without a list, and
+//! recognises the same call.
 
 use hmac::{Hmac, KeyInit, Mac};
 use longhaul_core::{IdSource, OwnerId, TaskId, TaskKey, Timestamp};

@@ -34,8 +34,8 @@ pub(crate) fn task_not_found() -> ErrorData {
 pub(crate) fn of_accept(error: AcceptError) -> ErrorData {
     match error {
         AcceptError::TooLarge { .. }
-        | AcceptError::TooFarAhead { .. }
-        | AcceptError::InvalidKey { .. }
+        | AcceptError::TooFarAhead
+        | AcceptError::InvalidKey
         | AcceptError::KeyReused
         | AcceptError::TooManyOpen { .. }
         | AcceptError::TooMuchStored { .. } => ErrorData::invalid_params(error.to_string(), None),

@@ -235,11 +235,9 @@ impl Weight {
                 b'{' | b'[' => {
                     depth += 1;
                     weight.depth = weight.depth.max(depth);
-                    let (cost, end) = if *byte == b'{' { (MAP, b'}') } else { (LIST, b']') };
-                    maps = maps & !level(depth) | if *byte == b'{' { level(depth) } else { 0 };
-                    if after.first() != Some(&end) {
-                        weight.add(cost);
-                    }
+                    let is_map = *byte == b'{';
+                    maps = maps & !level(depth) | u128::from(is_map) * level(depth);
+                    weight.begin(is_map, after);
                 }
                 b'}' | b']' => depth = depth.saturating_sub(1),
                 b':' => weight.add(MEMBER),
@@ -253,6 +251,14 @@ impl Weight {
     const fn add(&mut self, cost: Cost) {
         self.kept = self.kept.saturating_add(cost.tree);
         self.peak = self.peak.saturating_add(cost.tree).saturating_add(cost.passing);
+    }
+
+    /// Weighs a map or a list with what comes after its first bracket, unless it is empty.
+    fn begin(&mut self, is_map: bool, after: &[u8]) {
+        let (cost, end) = if is_map { (MAP, b'}') } else { (LIST, b']') };
+        if after.first() != Some(&end) {
+            self.add(cost);
+        }
     }
 
     /// Weighs a string whose first quote was read. Returns what comes after it.

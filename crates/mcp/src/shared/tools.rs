@@ -64,8 +64,8 @@ impl Tools {
         listed.as_ref().is_some_and(|listed| !listed.is_empty() && !listed.contains_key(tool))
     }
 
-    /// Checks the arguments of a call before there is a task, if the tool has a policy that wants it. They are taken and
-    /// put back, not copied.
+    /// Checks the arguments of a call before there is a task, if the tool has a policy that wants it. They are taken
+    /// and put back, not copied.
     pub(crate) async fn check_arguments<H: ServerHandler>(
         &self,
         handler: &H,

@@ -1,0 +1,28 @@
+//! Which of an owner's tasks a list shows.
+
+use std::collections::BTreeSet;
+
+use crate::{Status, Task};
+
+/// What the tasks of a list have in common. By default, all tasks are taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskFilter {
+    /// Their status is one of these.
+    pub statuses: BTreeSet<Status>,
+    /// The tool that was called; `None` for any.
+    pub tool: Option<String>,
+}
+
+impl TaskFilter {
+    /// Whether a list with this filter shows the task.
+    #[must_use]
+    pub fn takes(&self, task: &Task) -> bool {
+        self.statuses.contains(&task.status()) && self.tool.as_ref().is_none_or(|tool| *tool == task.tool)
+    }
+}
+
+impl Default for TaskFilter {
+    fn default() -> Self {
+        Self { statuses: Status::ALL.into(), tool: None }
+    }
+}
