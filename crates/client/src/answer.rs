@@ -71,14 +71,12 @@ impl Content {
         match self {
             Self::Nothing => Ok(None),
             Self::Message(text) => Ok(Some(std::mem::take(text)).filter(|text| !text.is_empty())),
-            Self::Events(events) => {
-                while let Some(event) = events.next().await? {
-                    if event.data.is_some() {
-                        return Ok(event.data);
-                    }
+            Self::Events(events) => loop {
+                match events.next().await? {
+                    Some(Event { data: None, .. }) => {}
+                    event => return Ok(event.and_then(|event| event.data)),
                 }
-                Ok(None)
-            }
+            },
         }
     }
 }

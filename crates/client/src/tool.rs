@@ -99,8 +99,8 @@ impl ToolHeaders {
         let mut open = vec![(Vec::new(), schema)];
         while let Some((path, schema)) = open.pop() {
             let properties = schema.get("properties").and_then(Value::as_object);
-            for (name, schema) in properties.into_iter().flatten() {
-                let Some(schema) = schema.as_object() else { continue };
+            let properties = properties.into_iter().flatten();
+            for (name, schema) in properties.filter_map(|(name, schema)| Some((name, schema.as_object()?))) {
                 let path: Vec<String> = path.iter().chain([name]).cloned().collect();
                 let header = schema.get("x-mcp-header").and_then(Value::as_str);
                 let header = header.and_then(|name| format!("mcp-param-{name}").parse().ok());

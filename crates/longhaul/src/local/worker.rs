@@ -57,7 +57,9 @@ impl Workers {
     pub(crate) async fn run(self) {
         let free = Arc::new(Semaphore::new(self.attempts_max));
         let attempts = TaskTracker::new();
-        while let Some(permit) = self.until_stopped(Arc::clone(&free).acquire_owned()).await.and_then(Result::ok) {
+        while let Some(permit) =
+            self.stop.run_until_cancelled(Arc::clone(&free).acquire_owned()).await.and_then(Result::ok)
+        {
             let wanted = free.available_permits() + 1;
             let received = self.receive_or_give_back(wanted).await;
             self.begin(&attempts, &free, permit, received);
@@ -68,7 +70,7 @@ impl Workers {
 
     /// Handles dead letters until the process stops.
     pub(crate) async fn run_dead_letters(self) {
-        while self.until_stopped(self.engine.ports().clock.sleep_ms(DEAD_LETTERS_EVERY_MS)).await.is_some() {
+        while self.stop.run_until_cancelled(self.engine.ports().clock.sleep_ms(DEAD_LETTERS_EVERY_MS)).await.is_some() {
             match self.queue().receive_dead(DEAD_LETTERS_MAX, self.engine.settings().lease_ms).await {
                 Ok(letters) => self.run_letters(letters).await,
                 Err(error) => warn(&error),
@@ -86,7 +88,7 @@ impl Workers {
     /// What a receive brings before the process stops. What it brings afterwards is given back at once.
     async fn receive_or_give_back(&self, wanted: usize) -> Vec<Delivery> {
         let mut receiving = pin!(self.receive(wanted));
-        if let Some(received) = self.until_stopped(receiving.as_mut()).await {
+        if let Some(received) = self.stop.run_until_cancelled(receiving.as_mut()).await {
             return received;
         }
         let patience = pin!(self.engine.ports().clock.sleep_ms(self.receives.patience_ms));
@@ -149,18 +151,29 @@ impl Workers {
     fn queue(&self) -> &dyn WorkQueue {
         &*self.engine.ports().queue
     }
-
-    async fn until_stopped<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        tokio::select! {
-            biased;
-            () = self.stop.cancelled() => None,
-            done = work => Some(done),
-        }
-    }
 }
 
 fn warn(error: &QueueError) {
     tracing::warn!(error = error as &dyn std::error::Error, "the queue did not answer");
+}
+
+/// The longest pause between two looks: the clock may be set, and the machine may have been asleep.
+const PAUSE_MS_MAX: u64 = 30_000;
+
+/// The pause after a look that failed.
+const RETRY_MS: u64 = 5_000;
+
+/// Looks at the schedules whenever one is due, until the process stops.
+pub(super) async fn keep_schedules(mcp: McpServer, stop: CancellationToken) {
+    loop {
+        let looked = mcp.look_at_schedules().await;
+        let now = SystemClock.now();
+        let due_in_ms = looked.next_at.map_or(PAUSE_MS_MAX, |next_at| next_at.since_ms(now).max(1));
+        let pause_ms = if looked.failed > 0 { RETRY_MS } else { PAUSE_MS_MAX }.min(due_in_ms);
+        if stop.run_until_cancelled(SystemClock.sleep_ms(pause_ms)).await.is_none() {
+            return;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -250,24 +263,5 @@ mod tests {
         };
         futures::join!(workers.run(), stops);
         assert_eq!(*queue.given_back.lock().unwrap(), [("late".to_owned(), 0)]);
-    }
-}
-
-/// The longest pause between two looks: the clock may be set, and the machine may have been asleep.
-const PAUSE_MS_MAX: u64 = 30_000;
-
-/// The pause after a look that failed.
-const RETRY_MS: u64 = 5_000;
-
-/// Looks at the schedules whenever one is due, until the process stops.
-pub(super) async fn keep_schedules(mcp: McpServer, stop: CancellationToken) {
-    loop {
-        let looked = mcp.look_at_schedules().await;
-        let now = SystemClock.now();
-        let due_in_ms = looked.next_at.map_or(PAUSE_MS_MAX, |next_at| next_at.since_ms(now).max(1));
-        let pause_ms = if looked.failed > 0 { RETRY_MS } else { PAUSE_MS_MAX }.min(due_in_ms);
-        if stop.run_until_cancelled(SystemClock.sleep_ms(pause_ms)).await.is_none() {
-            return;
-        }
     }
 }

@@ -1,5 +1,5 @@
-//! The bodies of requests and answers: a request's has to arrive in time, an answer's keeps its connection open; and the
-//! stream below them, which reports the first byte, and whether answers are read.
+//! The bodies of requests and answers: a request's has to arrive in time, an answer's keeps its connection open. And
+//! the stream below them, which reports what it sees.
 
 use std::convert::Infallible;
 use std::error::Error;
