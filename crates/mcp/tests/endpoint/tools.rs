@@ -66,6 +66,7 @@ pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
         "remembers_and_reports",
         "reports",
         "shows_caller",
+        "shows_caller_late",
         "sleeps",
         "stalls_once",
         "steps",
@@ -424,6 +425,16 @@ impl Tools {
         let before = shown(task.caller());
         task.request_input("go_on", form("Go on?")).await?;
         Ok(text(json!([before, shown(VerifiedCaller::of(&context).as_ref())]).to_string()))
+    }
+
+    /// Gets stuck in the first attempt, and shows who called in the second one.
+    #[tool]
+    async fn shows_caller_late(&self, task: TaskContext) -> CallToolResult {
+        if task.attempt() == 1 {
+            self.observed.calls_begun.fetch_add(1, Ordering::SeqCst);
+            std::future::pending::<()>().await;
+        }
+        text(json!({"attempt": task.attempt(), "caller": shown(task.caller())}).to_string())
     }
 
     /// Has no policy and takes no context of ours.
