@@ -27,7 +27,9 @@ fn missing((path, name): (&str, &str)) -> Option<String> {
             .skip(1)
             .any(|after| !after.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
     });
-    (!declared).then(|| format!("{path} has no test {name}"))
+    // A macro makes a test of each name in its list.
+    let listed = source.contains(&format!(" {name},"));
+    (!declared && !listed).then(|| format!("{path} has no test {name}"))
 }
 
 #[test]

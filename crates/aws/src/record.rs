@@ -313,7 +313,7 @@ mod tests {
         });
         let item = attributes(&task);
         let ended = vec![moment(given::NOW), number(18), moment(given::NOW.plus_ms(5)), json(&AttemptOutcome::Timer)];
-        assert_eq!(item.get("leg"), Some(&moment(given::NOW)));
+        assert_eq!(item.get("leg"), Some(&AttributeValue::L(vec![moment(given::NOW)])));
         assert_eq!(item.get("leg2"), Some(&AttributeValue::L(ended)));
         assert_eq!(item.get("cleaning"), Some(&json(&Cleanup::ARMED)));
         assert_eq!(read_attempts(&item).unwrap().past, [past]);

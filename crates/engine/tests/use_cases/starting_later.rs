@@ -107,7 +107,7 @@ async fn a_moment_too_far_ahead_is_refused_and_leaves_nothing() {
     let world = World::new();
     let latest = world.now().plus_ms(limits::START_AHEAD_MS_MAX);
     let refused = world.engine.accept(call_at(latest.plus_ms(1))).await.unwrap_err();
-    assert!(matches!(refused, AcceptError::TooFarAhead { .. }));
+    assert!(matches!(refused, AcceptError::TooFarAhead));
     assert_eq!(refused.to_string(), "a call may ask to start at most 90 days ahead");
     assert_eq!(world.took(), [""; 0]);
     assert_eq!(world.accept(call_at(latest)).await.awaited_start(), Some(latest));

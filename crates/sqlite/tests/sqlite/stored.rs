@@ -76,7 +76,7 @@ async fn a_changed_record_keeps_the_names_of_its_members() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.db");
     let database = opened(&file);
-    let now = KILLED_AT.plus_ms(60_000);
+    let now = KILLED_AT.plus_ms(15_000);
     database.store().apply(&key(HUNG), &given::claim(2, now), now).await.unwrap();
     database.store().apply(&key(COUNTDOWN), &TaskEvent::Cancel, now).await.unwrap();
     database.close().await;

@@ -22,14 +22,14 @@ fn nothing_of_it_exists_unless_it_is_asked_for() {
     };
     let more: Vec<String> = exist(&[ON]).difference(&exist(&[])).cloned().collect();
     let wanted = [
-        "Publisher",
-        "PublisherLogs",
-        "PublisherRole",
         "ChangesToPublish",
         "LateNotificationsAlarm",
         "NotPublished",
         "NotPublishedAlarm",
         "NotPublishedNeedsTls",
+        "Publisher",
+        "PublisherLogs",
+        "PublisherRole",
     ];
     assert_eq!(more, wanted);
     let stream =
