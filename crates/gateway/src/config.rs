@@ -10,7 +10,6 @@ use crate::limits;
 use crate::upstream::process::Launch;
 use crate::upstream::{Keeping, Lifecycle, Target};
 
-mod comments;
 mod fold;
 #[cfg(feature = "lambda")]
 pub(crate) mod in_function;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
+use jsonc_parser::{ParseOptions, ParseResult, parse_to_ast};
 use longhaul::settings::EnvSource;
 use serde_json::Value;
 use url::Url;
 
-use super::comments::without_comments;
 use super::fold::folds;
 use super::outside::{self, OutsideJob};
 use super::reader::{Members, Node, NotSet, Reader, is_of_names, unknown};
@@ -61,9 +61,30 @@ pub(super) fn config(text: &str, env: &dyn EnvSource, not_set: NotSet) -> Result
     reader.end(Config { servers, jobs })
 }
 
+/// JSON as editors write it: with comments, and with commas after the last element. Its depth is limited to 512.
 fn json(reader: &mut Reader<'_>, text: &str) -> Option<Value> {
-    let parsed = serde_json::from_str(&without_comments(text));
-    parsed.map_err(|error| reader.fault("", format!("is not JSON: {error}"))).ok()
+    let options = ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    };
+    match parse_to_ast(text, &Default::default(), &options) {
+        Ok(ParseResult { value: Some(value), .. }) => return Some(value.into()),
+        Ok(_) => {
+            let (line, column) =
+                (text.lines().count().max(1), text.lines().last().map_or(0, |l| l.chars().count()) + 1);
+            reader.fault("", format!("is not JSON: there is no value on line {line} column {column}"));
+        }
+        Err(error) => reader.fault("", format!("is not JSON: {error}")),
+    }
+    None
 }
 
 /// Where the server of this name is, in a configuration of which nothing else is read.

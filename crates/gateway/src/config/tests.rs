@@ -151,8 +151,42 @@ fn a_file_without_servers_is_refused() {
         );
     }
     assert_eq!(faults(r#"{"mcpServers": {"a": {}}}"#).len(), 1, "it names one, with a mistake");
-    assert!(faults("{")[0].starts_with("the configuration: is not JSON"));
     assert_eq!(faults("[]")[0], "the configuration: must be an object");
+}
+
+#[test]
+fn comments_and_last_commas_are_all_that_json_may_have_besides() {
+    let plain = r#"{"mcpServers": {"a": {"command": "// not, ] \" one", "args": ["x", "y"], "cwd": "last"}}}"#;
+    let commented = r#"{ // one, "two"
+        "mcpServers": {"a": {"command": "// not, ] \" one", "args": ["x", "y", /* three */ ], "cwd": "first", "cwd":
+            "last",}} /* } */, }"#;
+    assert_eq!(launch(&read(commented).servers[0]).command, launch(&read(plain).servers[0]).command);
+    assert_eq!(launch(&read(commented).servers[0]).args, ["x", "y"]);
+    assert_eq!(launch(&read(commented).servers[0]).cwd, launch(&read(plain).servers[0]).cwd);
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    for (text, place) in [
+        ("", "line 1 column 1"),
+        ("\n // nothing", "line 2 column 12"),
+        ("/", "line 1 column 1"),
+        ("/*", "line 1 column 1"),
+        ("\"\\", "line 1 column 1"),
+        ("{", "line 1 column 1"),
+        ("{,", "line 1 column 2"),
+        ("{} {}", "line 1 column 4"),
+        ("[1,, 2]", "line 1 column 4"),
+        ("{\n \"a\": 1 \"b\": 2}", "line 2 column 8"),
+        ("{a: 1}", "line 1 column 2"),
+        ("{'a': 1}", "line 1 column 2"),
+        ("[0x1]", "line 1 column 2"),
+        ("[+1]", "line 1 column 2"),
+        ("[.5]", "line 1 column 2"),
+        ("[NaN]", "line 1 column 2"),
+        (r#"["\x41"]"#, "line 1 column"),
+        (&deep, "line 1 column"),
+    ] {
+        let told = &faults(text)[0];
+        assert!(told.starts_with("the configuration: is not JSON: ") && told.contains(place), "{text:.20}: {told}");
+    }
 }
 
 #[test]
