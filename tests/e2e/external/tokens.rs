@@ -178,7 +178,7 @@ async fn keys_are_rotated_and_withdrawn_while_a_task_runs() {
     // Nobody makes the server ask for keys again, and no request waits for it.
     let unknown = ground.signed("foreign", json!({"kid": "KID"}), &json!({}));
     let (head, rest) = unknown.split_once('.').unwrap();
-    for number in 0..2_000 {
+    for number in 0..300 {
         // Each names another key; what is signed is not right anyway.
         let token = format!("{}.{rest}", with_key(head, number));
         assert_eq!(ground.status(&token).await, StatusCode::UNAUTHORIZED);
