@@ -23,9 +23,8 @@ built=("$@")
 started=$SECONDS
 logs=$(mktemp -d)
 failed=0
-others=
-# `kill` without a process would fail, and its status would become that of this script.
-trap 'if [ -n "$others" ]; then kill "$others" 2>/dev/null || true; fi; rm -rf "$logs"' EXIT
+# Without a job left, `kill` fails, and its status would become that of this script.
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$logs"' EXIT
 
 say() { printf 'test: %s\n' "$*"; }
 
@@ -62,7 +61,6 @@ say "examples in the documentation"
 run alone --doc
 say "tests of whole programs"
 wait "$others" || failed=1
-others=
 cat "$logs/printed"
 rm "$logs/printed"
 

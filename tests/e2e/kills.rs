@@ -109,6 +109,7 @@ async fn a_tool_that_kills_its_process_fails_when_no_retries_are_left() {
         let id = server.caller().call_task("fail", json!({"how": "exit", "after_s": 1})).await;
         server.wait();
         for _ in 0..2 {
+            // Its wait is recorded: the tool dies at once now, and may end the server before it has printed its URL.
             setup.command().stdout(Stdio::null()).stderr(Stdio::null()).status().expect("the local binary starts");
         }
         let server = setup.start();
