@@ -96,7 +96,8 @@ pub struct AttemptLimit {
     pub attempts_max: u32,
     /// How long an attempt may run in a worker that is not told when it ends.
     pub attempt_ms: u64,
-    /// How long a task waits at first before it looks for a permit again. The longer it has waited, the longer it waits.
+    /// How long a task waits at first before it looks for a permit again. The longer it has waited, the longer it
+    /// waits.
     pub wait_ms: u64,
     /// The longest of these waits.
     pub wait_ms_max: u64,

@@ -265,7 +265,7 @@ impl WorkQueue for LoggedQueue {
 }
 
 /// A delivery that is worked on.
-pub(crate) type Begun<'a> = Pin<Box<dyn Future<Output = Disposition> + 'a>>;
+pub(crate) type Begun<'a> = Pin<Box<dyn Future<Output = Disposition> + Send + 'a>>;
 
 /// The fakes answer at once: when an attempt waits, it waits for its tool.
 fn waiting(mut attempt: Begun<'_>) -> Begun<'_> {

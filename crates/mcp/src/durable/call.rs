@@ -1,8 +1,9 @@
 //! `tools/call`: whether it becomes a task, and accepting it as one.
 //!
-//! Calls by clients that know no tasks, of tools that may become tasks, are tasks whose end is waited for during a limited
-//! time. After that the caller gets a job id. What the tool asks reaches the client as in a plain call: since `2026-07-28`
-//! the call ends with the questions, and its retry brings the answers; before, the client is asked while the call is open.
+//! Calls by clients that know no tasks, of tools that may become tasks, are tasks whose end is waited for during a
+//! limited time. After that the caller gets a job id. What the tool asks reaches the client as in a plain call: since
+//! `2026-07-28` the call ends with the questions, and its retry brings the answers; before, the client is asked while
+//! the call is open.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -236,7 +236,7 @@ impl Weight {
                     depth += 1;
                     weight.depth = weight.depth.max(depth);
                     let is_map = *byte == b'{';
-                    maps = maps & !level(depth) | u128::from(is_map) * level(depth);
+                    maps = (maps & !level(depth)) | (u128::from(is_map) * level(depth));
                     weight.begin(is_map, after);
                 }
                 b'}' | b']' => depth = depth.saturating_sub(1),

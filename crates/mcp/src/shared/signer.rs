@@ -5,10 +5,11 @@
 //! requests, "Server Requirements"). Values are signed and not encrypted: they hold nothing that the client did not
 //! send itself, except for a handler's own state, for which the handler is responsible.
 //!
-//! There is a new key for every period of thirty days. A key signs for one period, and what it signed is verified for one
-//! more. A period's key is a random text in a mailbox of the store, mixed with the server's own secret. The instance that
-//! needs it first leaves it, and all others collect it, so that they agree without talking to each other, on any store;
-//! and a key that verifies nothing any more expires by itself. The id of a key is the number of its period.
+//! There is a new key for every period of thirty days. A key signs for one period, and what it signed is verified for
+//! one more. A period's key is a random text in a mailbox of the store, mixed with the server's own secret. The
+//! instance that needs it first leaves it, and all others collect it, so that they agree without talking to each other,
+//! on any store; and a key that verifies nothing any more expires by itself. The id of a key is the number of its
+//! period.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -34,27 +34,26 @@ async fn damaged(world: &World, text: &'static str, kind: ResultKind) -> String 
 #[tokio::test]
 async fn each_protocol_version_says_so() {
     let call = Sent::call("add", json!({"a": 1, "b": 2})).with_header("idempotency-key", "k").declaring(no_tasks());
-    for text in DAMAGED {
-        for kind in [ResultKind::Success, ResultKind::ToolError] {
-            let world = World::new();
-            let id = damaged(&world, text, kind).await;
-            let get = Sent::new("tasks/get", json!({"taskId": id}));
-            for (what, sent) in [("the Tasks extension", &get), ("a call that waits for its result", &call)] {
-                assert_eq!(world.send(sent).await.error(), (200, -32603, UNREADABLE.to_owned()), "{what}: {text}");
-            }
-            for (revision, method, params) in [
-                ("2025-11-25", "tasks/result", json!({"taskId": id})),
-                ("next", "tools/async/result", json!({"token": id})),
-                ("2025-06-18", "tools/async/get", json!({"token": id})),
-            ] {
-                let client = Older::connect(&world.mcp, revision).await;
-                let error = client.error(&world.mcp, method, params).await;
-                assert_eq!(error, (-32603, UNREADABLE.to_owned()), "{method}: {text}");
-            }
-            let status = Sent::call("get_job_status", json!({"job_id": id})).declaring(no_tasks());
-            let envelope = world.result(&status).await["structuredContent"]["data"].clone();
-            assert_eq!((&envelope["status"], &envelope["error"]["message"]), (&json!("failed"), &json!(UNREADABLE)));
+    let both_kinds = |text| [(text, ResultKind::Success), (text, ResultKind::ToolError)];
+    for (text, kind) in DAMAGED.into_iter().flat_map(both_kinds) {
+        let world = World::new();
+        let id = damaged(&world, text, kind).await;
+        let get = Sent::new("tasks/get", json!({"taskId": id}));
+        for (what, sent) in [("the Tasks extension", &get), ("a call that waits for its result", &call)] {
+            assert_eq!(world.send(sent).await.error(), (200, -32603, UNREADABLE.to_owned()), "{what}: {text}");
         }
+        for (revision, method, params) in [
+            ("2025-11-25", "tasks/result", json!({"taskId": id})),
+            ("next", "tools/async/result", json!({"token": id})),
+            ("2025-06-18", "tools/async/get", json!({"token": id})),
+        ] {
+            let client = Older::connect(&world.mcp, revision).await;
+            let error = client.error(&world.mcp, method, params).await;
+            assert_eq!(error, (-32603, UNREADABLE.to_owned()), "{method}: {text}");
+        }
+        let status = Sent::call("get_job_status", json!({"job_id": id})).declaring(no_tasks());
+        let envelope = world.result(&status).await["structuredContent"]["data"].clone();
+        assert_eq!((&envelope["status"], &envelope["error"]["message"]), (&json!("failed"), &json!(UNREADABLE)));
     }
 }
 
