@@ -42,7 +42,7 @@ test: ## All tests that need a Rust toolchain, a C compiler and make only
 	scripts/test.sh $(WORKSPACE)
 
 test-all: test ## All tests: also real clients, a browser, an AWS emulator, conformance, 100,000 simulated worlds
-	scripts/setup-tools.sh suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda
+	scripts/setup-tools.sh suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser schemas aws aws-lint cargo-lambda
 	rm -f $(TARGET_DIR)/second-tries.txt
 	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) -E '$(OTHERS)'
 	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server CONFORMANCE_GATEWAY=$(TARGET_DIR)/debug/longhaul $(MAKE) --no-print-directory conformance-local

@@ -17,6 +17,7 @@
 #   mcp-proxy      another gateway, for the benchmarks
 #   peers          the systems that `make bench-peers` measures beside Longhaul; 600 MB, minutes, and Redis from the
 #                  system's packages
+#   schemas        the official tests of JSON Schema
 #   nextest        cargo-nextest as a prebuilt binary; scripts/nextest.sh installs it if the machine has none
 #   deny           cargo-deny as a prebuilt binary
 #   hadolint       hadolint as a prebuilt binary, which reads infra/container/Dockerfile
@@ -44,7 +45,8 @@ readonly apt_attempts_max=3
 readonly apt_seconds_max=600
 readonly mutants_version=27.1.0
 readonly parts_default=(
-    suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser nextest deny hadolint actionlint aws aws-lint cargo-lambda
+    suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser schemas nextest deny hadolint
+    actionlint aws aws-lint cargo-lambda
 )
 
 say() { printf 'setup-tools: %s\n' "$*" >&2; }
@@ -215,6 +217,22 @@ setup_python() {
     launcher python "$tools/python/bin/python"
     "$tools/bin/python" -c 'import mcp' >/dev/null
     mark_current python "${pins[@]}"
+}
+
+# The source of a Python package has them.
+setup_schemas() {
+    local requirements=$root/scripts/requirements-schemas.txt
+    if is_current schemas "$requirements"; then return; fi
+    say "installing schemas"
+    local source=$tools/schemas-source
+    rm -rf "$source" "$tools/schemas"
+    python3 -m venv "$source/venv"
+    "$source/venv/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary jsonschema \
+        --require-hashes -r "$requirements" -d "$source" >&2
+    tar -xzf "$source"/jsonschema-*.tar.gz -C "$source"
+    mv "$source"/jsonschema-*/json "$tools/schemas"
+    rm -rf "$source"
+    mark_current schemas "$requirements"
 }
 
 setup_upstreams() {
@@ -417,6 +435,7 @@ setup() {
         python-legacy) setup_python_legacy ;;
         upstreams) setup_upstreams ;;
         browser) setup_browser ;;
+        schemas) setup_schemas ;;
         mcp-proxy) setup_mcp_proxy ;;
         clients) for part in ts ts-legacy python python-legacy; do setup "$part"; done ;;
         nextest | deny) setup_cargo_tool "$1" ;;

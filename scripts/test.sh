@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Modules of the test binaries `cli` and `local` whose tests start programs that are not ours.
+# Modules whose tests need what scripts/setup-tools.sh installs.
 readonly needs_other_programs=(--skip external:: --skip real::)
 # The test binaries that need nothing else, and take no minutes.
 readonly alone=(
@@ -56,7 +56,7 @@ built_s=$((SECONDS - started))
 # At the same time, because the tests of whole programs mostly wait.
 whole_programs >"$logs/printed" 2>&1 &
 others=$!
-run alone --lib --bins --examples "${alone[@]/#/--test=}"
+run alone --lib --bins --examples "${alone[@]/#/--test=}" -- --skip external::
 say "examples in the documentation"
 run alone --doc
 say "tests of whole programs"

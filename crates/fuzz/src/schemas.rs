@@ -1,5 +1,5 @@
-//! Any input schema of a tool with any arguments: it is refused when the server starts, or judges the arguments as a
-//! library for JSON Schema does.
+//! Any input schema of a tool with any arguments: it is refused when the server starts, or judges the arguments in
+//! little time.
 //!
 //! An input is a JSON object `{"schema": …, "arguments": …}`.
 

@@ -4,6 +4,8 @@
 mod audited;
 mod authority;
 mod budget;
+#[cfg(feature = "client")]
+pub mod client;
 pub mod cors;
 mod frontend;
 mod identify;

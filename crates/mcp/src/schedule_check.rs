@@ -93,7 +93,7 @@ fn with_tool(schedule: &Schedule, policies: &Policies, schema: Option<Arc<JsonOb
     let policy = policies.get(tool).ok_or_else(|| ScheduleFault::NeverATask { tool: tool.clone() })?;
     let Some(schema) = schema.filter(|_| policy.arguments == ArgumentCheck::BySchema) else { return Ok(()) };
     // A schema that cannot be compiled is refused with its tool.
-    let Ok(schema) = Schema::compile(&Value::Object((*schema).clone())) else { return Ok(()) };
+    let Ok(schema) = Schema::compile(Value::Object((*schema).clone())) else { return Ok(()) };
     let refused = |why| ScheduleFault::Arguments { why };
     let arguments = arguments_of(schedule).map_err(refused)?;
     let faults = schema.check(&arguments);

@@ -1,172 +1,157 @@
-//! The JSON Schemas of tools' arguments: compiled once, and checked against the arguments of a call.
+//! The JSON Schemas of tools' arguments: compiled once by `jsonschema`, and checked against the arguments of a call.
 //!
-//! This is the validation vocabulary of draft 2020-12, and of draft-07 for schemas that name it, without what needs
-//! other documents or annotations. Whatever a schema says that is not checked here makes compiling fail, so that no
-//! rule is silently ignored; `docs/adr/0012-own-checks-of-arguments.md` says why this is not a library. Keywords that
-//! only describe, such as `title`, `format` and unknown ones, mean nothing here, as in the specification.
+//! All drafts from 4 on are known; a schema without `$schema` is of draft 2020-12. These are refused when a server
+//! starts, so that no rule is silently ignored:
+//!
+//! - what its draft's own schema refuses, and other dialects;
+//! - references to other documents, since nothing is fetched;
+//! - patterns that need backtracking (look-around, back references), since their time is not linear;
+//! - schemas that are too large, too deep, or have too many alternatives for one value: see the limits below.
+//!
+//! Keywords that only describe mean nothing here: `format`, `contentEncoding`, `contentMediaType` and unknown ones.
 
-mod check;
-mod compile;
-mod fault;
-mod number;
+mod explain;
+mod words;
 
-use std::collections::BTreeMap;
+use jsonschema::{Draft, PatternOptions, Validator};
+use serde_json::Value;
 
-use regex_lite::Regex;
-use serde_json::{Number, Value};
+/// Values in a schema, at most.
+const VALUES_MAX: usize = 50_000;
 
-pub use compile::SchemaError;
+/// The deepest nesting of a schema, in values.
+const DEPTH_MAX: usize = 128;
+
+/// Schemas that may apply to one value, at most: alternatives inside alternatives multiply.
+const ALTERNATIVES_MAX: u64 = 1_000;
+
+/// The assumption about a reference that is not a JSON pointer.
+const ALTERNATIVES_OF_A_NAME: u64 = 50;
 
 /// A compiled schema.
 #[derive(Debug)]
 pub(crate) struct Schema {
-    /// All schemas inside of it. They refer to each other by index, because a schema may contain itself.
-    nodes: Vec<Node>,
-    root: Index,
+    source: Value,
+    validator: Validator,
+    /// The most alternatives that one value has.
+    alternatives: u64,
 }
 
-/// The place of a node in its schema.
-type Index = usize;
-
-/// A schema inside a schema.
-#[derive(Debug)]
-enum Node {
-    /// `true`
-    Anything,
-    /// `false`
-    Nothing,
-    Rules(Box<Rules>),
+/// Why a schema cannot be compiled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}, at `{at}`")]
+pub struct SchemaError {
+    /// Where, as a JSON pointer in a URI fragment.
+    at: String,
+    why: String,
 }
 
-/// The rules of one schema. What is not given allows everything.
-#[derive(Debug, Default)]
-struct Rules {
-    reference: Option<Index>,
-    types: Option<Vec<Type>>,
-    /// `enum`, or the only value of `const`.
-    allowed: Option<Vec<Value>>,
-    number: NumberRules,
-    text: TextRules,
-    list: ListRules,
-    object: ObjectRules,
-    all_of: Vec<Index>,
-    any_of: Vec<Index>,
-    one_of: Vec<Index>,
-    not: Option<Index>,
-    condition: Option<Condition>,
-}
-
-/// The types of JSON Schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Type {
-    Null,
-    Boolean,
-    Integer,
-    Number,
-    String,
-    Array,
-    Object,
-}
-
-#[derive(Debug, Default)]
-struct NumberRules {
-    minimum: Option<Number>,
-    maximum: Option<Number>,
-    exclusive_minimum: Option<Number>,
-    exclusive_maximum: Option<Number>,
-    multiple_of: Option<Number>,
-}
-
-#[derive(Debug, Default)]
-struct TextRules {
-    characters: Range,
-    pattern: Option<Regex>,
-}
-
-#[derive(Debug, Default)]
-struct ListRules {
-    prefix: Vec<Index>,
-    rest: Option<Index>,
-    count: Range,
-    unique: bool,
-    contains: Option<Contains>,
-}
-
-/// How many items must match a schema.
-#[derive(Debug)]
-struct Contains {
-    schema: Index,
-    count: Range,
-}
-
-#[derive(Debug, Default)]
-struct ObjectRules {
-    properties: BTreeMap<String, Index>,
-    patterns: Vec<(Regex, Index)>,
-    others: Option<Index>,
-    names: Option<Index>,
-    required: Vec<String>,
-    count: Range,
-    /// What must be there too, by the name that requires it.
-    required_with: BTreeMap<String, Vec<String>>,
-    schema_with: BTreeMap<String, Index>,
-}
-
-/// `if`, `then` and `else`.
-#[derive(Debug)]
-struct Condition {
-    when: Index,
-    then: Option<Index>,
-    otherwise: Option<Index>,
-}
-
-/// A number of things: at least, and at most.
-#[derive(Clone, Copy, Debug, Default)]
-struct Range {
-    min: Option<u64>,
-    max: Option<u64>,
-}
-
-impl Type {
-    const ALL: [(&'static str, Self); 7] = [
-        ("null", Self::Null),
-        ("boolean", Self::Boolean),
-        ("integer", Self::Integer),
-        ("number", Self::Number),
-        ("string", Self::String),
-        ("array", Self::Array),
-        ("object", Self::Object),
-    ];
-
-    fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|(own, _)| *own == name).map(|(_, kind)| kind)
-    }
-
-    fn matches(self, value: &Value) -> bool {
-        match (self, value) {
-            (Self::Integer, Value::Number(number)) => number::is_whole(number),
-            (Self::Null, Value::Null)
-            | (Self::Boolean, Value::Bool(_))
-            | (Self::Number, Value::Number(_))
-            | (Self::String, Value::String(_))
-            | (Self::Array, Value::Array(_))
-            | (Self::Object, Value::Object(_)) => true,
-            (_, _) => false,
+impl Schema {
+    /// Compiles a schema.
+    ///
+    /// # Errors
+    /// [`SchemaError`] if it is not a schema, or says something that cannot be checked.
+    pub(crate) fn compile(source: Value) -> Result<Self, SchemaError> {
+        let root = |why: String| SchemaError { at: "#".to_owned(), why };
+        let draft = Draft::default().detect(&source);
+        if draft == Draft::Unknown {
+            let named = source.get("$schema").map(words::shown).unwrap_or_default();
+            return Err(root(format!(
+                "the dialect {named} is not known: use draft 2020-12, or an older one from 4 on"
+            )));
+        }
+        let mut size = Size { root: &source, values: 0, alternatives: 1 };
+        if !size.is_within_limits(&source, 0) {
+            return Err(root(format!("there are more than {VALUES_MAX} values, or more than {DEPTH_MAX} levels")));
+        }
+        let alternatives = size.alternatives;
+        if alternatives >= ALTERNATIVES_MAX {
+            return Err(root(format!("one value may have more than {ALTERNATIVES_MAX} alternatives")));
+        }
+        let options = jsonschema::options()
+            .with_draft(draft)
+            .with_pattern_options(PatternOptions::regex())
+            .should_validate_formats(false)
+            .without_content_encoding_support("base64")
+            .without_content_media_type_support("application/json")
+            .offline();
+        match options.build(&source) {
+            Ok(validator) => Ok(Self { source, validator, alternatives }),
+            Err(error) => Err(explain::refused(&error)),
         }
     }
 
-    /// As part of a sentence.
-    const fn words(self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Boolean => "true or false",
-            Self::Integer => "an integer",
-            Self::Number => "a number",
-            Self::String => "a string",
-            Self::Array => "an array",
-            Self::Object => "an object",
+    /// Checks the arguments of a call.
+    ///
+    /// # Errors
+    /// What is wrong, as sentences; the first few if there are many.
+    pub(crate) fn check(&self, arguments: &Value) -> Result<(), Vec<String>> {
+        if self.validator.is_valid(arguments) { Ok(()) } else { Err(self.explain(arguments)) }
+    }
+}
+
+/// The elements of a list, or the values of an object.
+fn children(value: &Value) -> impl Iterator<Item = &Value> {
+    let list = value.as_array().into_iter().flatten();
+    list.chain(value.as_object().into_iter().flat_map(|object| object.values()))
+}
+
+/// What is counted of a schema before it is compiled.
+struct Size<'a> {
+    root: &'a Value,
+    values: usize,
+    /// The most schemas that apply to any one value, which is `ALTERNATIVES_MAX` if it would be more.
+    alternatives: u64,
+}
+
+impl Size<'_> {
+    fn is_within_limits(&mut self, value: &Value, depth: usize) -> bool {
+        self.values += 1;
+        if depth > DEPTH_MAX || self.values > VALUES_MAX {
+            return false;
+        }
+        match value {
+            Value::Object(members) => {
+                if members.keys().any(|keyword| is_in_place(keyword)) {
+                    let mut left = ALTERNATIVES_MAX;
+                    let here = self.alternatives_of(value, &mut left);
+                    self.alternatives = self.alternatives.max(if left == 0 { ALTERNATIVES_MAX } else { here });
+                }
+                members.values().all(|member| self.is_within_limits(member, depth + 1))
+            }
+            Value::Array(items) => items.iter().all(|item| self.is_within_limits(item, depth + 1)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
         }
     }
+
+    /// The schemas without further alternatives that apply to the same value as `schema`, while there are some `left`.
+    fn alternatives_of(&self, schema: &Value, left: &mut u64) -> u64 {
+        *left = left.saturating_sub(1);
+        let Some(keywords) = schema.as_object().filter(|_| *left > 0) else { return 1 };
+        let mut sum = 0;
+        for (_, value) in keywords.iter().filter(|(keyword, _)| is_in_place(keyword)) {
+            sum += match value {
+                Value::Array(all) => all.iter().map(|one| self.alternatives_of(one, left)).sum(),
+                Value::String(name) => match name.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer)) {
+                    Some(target) => self.alternatives_of(target, left),
+                    None => {
+                        *left = left.saturating_sub(ALTERNATIVES_OF_A_NAME);
+                        ALTERNATIVES_OF_A_NAME
+                    }
+                },
+                one => self.alternatives_of(one, left),
+            };
+        }
+        sum.max(1)
+    }
+}
+
+/// Whether the schemas of a keyword apply to the same value as the schema that it is in.
+fn is_in_place(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "$dynamicRef" | "$recursiveRef" | "$ref" | "allOf" | "anyOf" | "else" | "if" | "not" | "oneOf" | "then"
+    )
 }
 
 #[cfg(test)]

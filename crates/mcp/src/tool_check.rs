@@ -152,7 +152,7 @@ async fn check<H: ServerHandler>(
         let Some(policy) = policies.get(tool) else { continue };
         check_policy(tool, &policy)?;
         if policy.arguments == ArgumentCheck::BySchema {
-            let compiled = Schema::compile(&Value::Object((**schema).clone()));
+            let compiled = Schema::compile(Value::Object((**schema).clone()));
             compiled.map_err(|cause| ToolError::Schema { tool: tool.clone(), cause })?;
         }
     }

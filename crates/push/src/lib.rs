@@ -17,6 +17,6 @@ mod sender;
 pub use config::{ConfigError, Fault, Secrets, read, read_without_secrets};
 pub use endpoint::{Endpoint, Endpoints};
 pub use payload::{EVENT_SOURCE, detail, detail_type, details, payload};
-pub use reach::{Reach, client_within, is_out_of_reach};
+pub use reach::Reach;
 pub use runner::WebhookDeliveryRunner;
 pub use secret::{InvalidSecret, Secret, signatures};

@@ -1,12 +1,8 @@
 //! Which addresses webhooks are sent to.
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::net::IpAddr;
 
 use longhaul_http::public;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::redirect::Policy;
-use reqwest::{Client, ClientBuilder};
 use url::Url;
 
 /// Which addresses webhooks are sent to.
@@ -31,7 +27,7 @@ impl Reach {
     }
 
     /// Whether a connection may go to an address.
-    pub(crate) fn allowed(self) -> fn(IpAddr) -> bool {
+    pub(crate) fn allows(self) -> fn(IpAddr) -> bool {
         match self {
             Self::Public => public::is_public,
             Self::ThisMachineToo => |address| public::is_public(address) || address.is_loopback(),
@@ -45,45 +41,6 @@ fn is_this_machine(url: &Url) -> bool {
         Some(url::Host::Ipv4(address)) => address.is_loopback(),
         Some(url::Host::Ipv6(address)) => address.is_loopback(),
         None => false,
-    }
-}
-
-/// A host has an address that is out of reach.
-#[derive(Debug, thiserror::Error)]
-#[error("the host has an address that is not public")]
-struct OutOfReach;
-
-/// Whether a request failed because its host has an address that is out of reach.
-#[must_use]
-pub fn is_out_of_reach(error: &(dyn std::error::Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source()).any(|error| error.is::<OutOfReach>())
-}
-
-/// Resolves names and refuses those with any address that is not allowed. The connection uses this very answer, so
-/// there is no second lookup that could answer otherwise.
-struct CheckedResolver(fn(IpAddr) -> bool);
-
-/// A client that connects to allowed addresses only, whatever the names in its URLs have, and follows no redirects.
-pub fn client_within(allows: fn(IpAddr) -> bool) -> ClientBuilder {
-    Client::builder()
-        .redirect(Policy::none())
-        .no_proxy()
-        .referer(false)
-        .dns_resolver(Arc::new(CheckedResolver(allows)))
-        .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
-}
-
-impl Resolve for CheckedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let allows = self.0;
-        Box::pin(async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            if !found.iter().all(|address| allows(address.ip())) {
-                return Err(OutOfReach.into());
-            }
-            let addresses: Addrs = Box::new(found.into_iter());
-            Ok(addresses)
-        })
     }
 }
 
@@ -107,9 +64,9 @@ mod tests {
             assert!(Reach::Public.check(&url).is_err() && Reach::ThisMachineToo.check(&url).is_err(), "{text}");
         }
         for address in ["10.0.0.1", "192.168.1.1", "169.254.169.254", "fd00:ec2::254"] {
-            assert!(!(Reach::ThisMachineToo.allowed())(address.parse().unwrap()), "{address}");
+            assert!(!Reach::ThisMachineToo.allows()(address.parse().unwrap()), "{address}");
         }
-        assert!((Reach::Public.allowed())("1.1.1.1".parse().unwrap()));
-        assert!(!(Reach::Public.allowed())("127.0.0.1".parse().unwrap()));
+        assert!(Reach::Public.allows()("1.1.1.1".parse().unwrap()));
+        assert!(!Reach::Public.allows()("127.0.0.1".parse().unwrap()));
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use longhaul_core::{IdSource, Timestamp};
+use longhaul_http::client;
 use reqwest::{Client, StatusCode};
 
-use crate::reach::{client_within, is_out_of_reach};
 use crate::{Endpoint, Reach, signatures};
 
 /// How long one request may take, with the connection and the head of the answer.
@@ -59,7 +59,7 @@ impl Sender {
             return Ok(client);
         }
         // The bodies of answers are not read, so that connections cannot be used again.
-        let built = client_within(self.reach.allowed())
+        let built = client::checked(self.reach.allows())
             .timeout(Duration::from_secs(REQUEST_S))
             .pool_max_idle_per_host(0)
             .build()?;
@@ -91,7 +91,7 @@ impl Sender {
 
 /// Why there is no answer, in words that say nothing about the network that the server is in.
 fn why(error: &reqwest::Error) -> &'static str {
-    if is_out_of_reach(error) {
+    if client::is_refused(error) {
         return "the endpoint's host has an address that is not public";
     }
     if error.is_timeout() { "the endpoint did not answer within 20 seconds" } else { "the endpoint cannot be reached" }

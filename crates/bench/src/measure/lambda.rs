@@ -22,7 +22,7 @@ use crate::ground::{self, Ground, endpoint};
 use crate::wire;
 
 /// The largest program, in MiB.
-const SIZE_MIB_MAX: f64 = 12.0;
+const SIZE_MIB_MAX: f64 = 16.0;
 
 /// The worker's timeout in the template, which is how long a delivered message is hidden.
 const WORKER_TIMEOUT: Duration = Duration::from_secs(900);

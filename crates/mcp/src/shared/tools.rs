@@ -117,7 +117,7 @@ impl Tools {
         {
             return known.schema.clone();
         }
-        let schema = match Schema::compile(&Value::Object((*source).clone())) {
+        let schema = match Schema::compile(Value::Object((*source).clone())) {
             Ok(schema) => Some(Arc::new(schema)),
             Err(error) => {
                 tracing::error!(tool, %error, "arguments are not checked: the tool's input schema cannot be used");

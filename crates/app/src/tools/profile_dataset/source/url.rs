@@ -10,8 +10,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use longhaul_http::public;
-use longhaul_push::{client_within, is_out_of_reach};
+use longhaul_http::{client, public};
 use reqwest::header::{
     ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, IF_RANGE,
     LAST_MODIFIED, LOCATION, RANGE,
@@ -103,8 +102,12 @@ impl Fetcher {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let limited = client_within(self.allows).connect_timeout(CONNECT).read_timeout(READ_IDLE).timeout(REQUEST);
-        let built = limited.build().map_err(|_setup| ProfileError::Internal("no HTTP client"))?;
+        let built = client::checked(self.allows)
+            .connect_timeout(CONNECT)
+            .read_timeout(READ_IDLE)
+            .timeout(REQUEST)
+            .build()
+            .map_err(|_setup| ProfileError::Internal("no HTTP client"))?;
         Ok(self.client.get_or_init(|| built))
     }
 
@@ -178,7 +181,7 @@ fn accepted(response: Response) -> Result<Response, ProfileError> {
 
 /// Says whether an address was refused; the caller learns nothing else about the network.
 fn unreachable(error: &reqwest::Error) -> ProfileError {
-    if is_out_of_reach(error) {
+    if client::is_refused(error) {
         return refused("the host of `url` has an address that is not public");
     }
     let why = if error.is_timeout() { "does not answer in time" } else { "cannot be reached" };
