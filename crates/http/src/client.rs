@@ -10,7 +10,6 @@ use reqwest::{Client, ClientBuilder};
 
 /// A client whose connections go to addresses that `allows` accepts. It follows no redirect and uses no proxy.
 /// Addresses inside of URLs are not resolved: check them with the URL.
-#[must_use]
 pub fn checked(allows: fn(IpAddr) -> bool) -> ClientBuilder {
     Client::builder()
         .redirect(Policy::none())
@@ -23,7 +22,7 @@ pub fn checked(allows: fn(IpAddr) -> bool) -> ClientBuilder {
 /// Whether a request failed because its host has an address that is not allowed.
 #[must_use]
 pub fn is_refused(error: &(dyn Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source()).any(|error| error.is::<NotAllowed>())
+    std::iter::successors(Some(error), |error| Error::source(*error)).any(|error| error.is::<NotAllowed>())
 }
 
 #[derive(Debug, thiserror::Error)]

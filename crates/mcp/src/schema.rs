@@ -14,7 +14,7 @@ mod explain;
 mod words;
 
 use jsonschema::{Draft, PatternOptions, Validator};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Values in a schema, at most.
 const VALUES_MAX: usize = 50_000;
@@ -112,11 +112,7 @@ impl Size<'_> {
         }
         match value {
             Value::Object(members) => {
-                if members.keys().any(|keyword| is_in_place(keyword)) {
-                    let mut left = ALTERNATIVES_MAX;
-                    let here = self.alternatives_of(value, &mut left);
-                    self.alternatives = self.alternatives.max(if left == 0 { ALTERNATIVES_MAX } else { here });
-                }
+                self.count_alternatives(value, members);
                 members.values().all(|member| self.is_within_limits(member, depth + 1))
             }
             Value::Array(items) => items.iter().all(|item| self.is_within_limits(item, depth + 1)),
@@ -124,25 +120,36 @@ impl Size<'_> {
         }
     }
 
+    fn count_alternatives(&mut self, schema: &Value, keywords: &Map<String, Value>) {
+        if keywords.keys().any(|keyword| is_in_place(keyword)) {
+            let mut left = ALTERNATIVES_MAX;
+            let here = self.alternatives_of(schema, &mut left);
+            self.alternatives = self.alternatives.max(if left == 0 { ALTERNATIVES_MAX } else { here });
+        }
+    }
+
     /// The schemas without further alternatives that apply to the same value as `schema`, while there are some `left`.
     fn alternatives_of(&self, schema: &Value, left: &mut u64) -> u64 {
         *left = left.saturating_sub(1);
         let Some(keywords) = schema.as_object().filter(|_| *left > 0) else { return 1 };
-        let mut sum = 0;
-        for (_, value) in keywords.iter().filter(|(keyword, _)| is_in_place(keyword)) {
-            sum += match value {
-                Value::Array(all) => all.iter().map(|one| self.alternatives_of(one, left)).sum(),
-                Value::String(name) => match name.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer)) {
-                    Some(target) => self.alternatives_of(target, left),
-                    None => {
-                        *left = left.saturating_sub(ALTERNATIVES_OF_A_NAME);
-                        ALTERNATIVES_OF_A_NAME
-                    }
-                },
-                one => self.alternatives_of(one, left),
-            };
+        let in_place = keywords.iter().filter(|(keyword, _)| is_in_place(keyword));
+        in_place.map(|(_, value)| self.alternatives_in(value, left)).sum::<u64>().max(1)
+    }
+
+    /// The same of all schemas that the value of a keyword has, or refers to.
+    fn alternatives_in(&self, value: &Value, left: &mut u64) -> u64 {
+        let target = |name: &str| self.root.pointer(name.strip_prefix('#')?);
+        match value {
+            Value::Array(all) => all.iter().map(|one| self.alternatives_of(one, left)).sum(),
+            Value::String(name) => match target(name) {
+                Some(target) => self.alternatives_of(target, left),
+                None => {
+                    *left = left.saturating_sub(ALTERNATIVES_OF_A_NAME);
+                    ALTERNATIVES_OF_A_NAME
+                }
+            },
+            one => self.alternatives_of(one, left),
         }
-        sum.max(1)
     }
 }
 

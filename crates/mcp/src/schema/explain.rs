@@ -226,10 +226,7 @@ fn direct(schema: &Value) -> Option<String> {
 
 /// Whether a value is another one altogether.
 fn is_mismatch(error: &ValidationError<'_>) -> bool {
-    match error.kind() {
-        Kind::Type { .. } | Kind::Enum { .. } | Kind::Constant { .. } => true,
-        _ => false,
-    }
+    matches!(error.kind(), Kind::Type { .. } | Kind::Enum { .. } | Kind::Constant { .. })
 }
 
 fn depth(value: &Value) -> usize {
