@@ -13,8 +13,8 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use crate::Body;
-use crate::shared::memory::Weight;
 use crate::shared::reply::json as json_body;
+use crate::shared::weight::Weight;
 use crate::shared::{Shared, derived};
 
 struct Answer(StatusCode, &'static str, Option<u64>);

@@ -16,6 +16,8 @@ mod words;
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::{Map, Value};
 
+use self::explain::Explainer;
+
 /// Values in a schema, at most.
 const VALUES_MAX: usize = 50_000;
 
@@ -77,7 +79,10 @@ impl Schema {
             .offline();
         match options.build(&source) {
             Ok(validator) => Ok(Self { source, validator, alternatives }),
-            Err(error) => Err(explain::refused(&error)),
+            Err(error) => {
+                let (at, why) = explain::refused(&error, &source);
+                Err(SchemaError { at, why })
+            }
         }
     }
 
@@ -86,14 +91,12 @@ impl Schema {
     /// # Errors
     /// What is wrong, as sentences; the first few if there are many.
     pub(crate) fn check(&self, arguments: &Value) -> Result<(), Vec<String>> {
-        if self.validator.is_valid(arguments) { Ok(()) } else { Err(self.explain(arguments)) }
+        if self.validator.is_valid(arguments) {
+            return Ok(());
+        }
+        let Self { source: schema, validator, alternatives } = self;
+        Err(Explainer { schema, validator, alternatives: *alternatives }.explain(arguments))
     }
-}
-
-/// The elements of a list, or the values of an object.
-fn children(value: &Value) -> impl Iterator<Item = &Value> {
-    let list = value.as_array().into_iter().flatten();
-    list.chain(value.as_object().into_iter().flat_map(|object| object.values()))
 }
 
 /// What is counted of a schema before it is compiled.

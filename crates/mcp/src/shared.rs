@@ -36,6 +36,7 @@ pub(crate) mod streams;
 pub(crate) mod task_logs;
 pub(crate) mod tools;
 pub(crate) mod watch;
+pub(crate) mod weight;
 
 /// What all handlers and attempts of a server share.
 pub(crate) struct Shared {

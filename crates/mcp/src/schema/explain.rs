@@ -1,12 +1,11 @@
 //! The errors of `jsonschema` as sentences that name the argument, and what was expected instead.
 
-use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::paths::Location;
+use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
-use super::words::{clipped, known, of_type, one_of, path, shown};
-use super::{Schema, SchemaError, children};
+use super::words::{children, clipped, known, of_type, one_of, path, shown};
 
 /// Faults that are listed, at most.
 const FAULTS_MAX: usize = 5;
@@ -24,8 +23,12 @@ const SOMETHING: &str = "something else";
 
 type Errors = [ValidationError<'static>];
 
-/// The reason why the library refuses a schema.
-pub(super) fn refused(error: &ValidationError<'_>) -> SchemaError {
+/// Where and why the library refuses a schema: a JSON pointer in a URI fragment, and a clause.
+pub(super) fn refused(error: &ValidationError<'_>, schema: &Value) -> (String, String) {
+    if let (Kind::Referencing(_), Some((at, name))) = (error.kind(), outside(schema, "#".to_owned())) {
+        let name = clipped(name, CAUSE_MAX);
+        return (clipped(&at, CAUSE_MAX), format!("`$ref` names another document, {name:?}, which is not fetched"));
+    }
     let why = match (error.kind(), error.instance().as_ref()) {
         (Kind::Format { format }, Value::String(pattern)) if format == "regex" => {
             let pattern = clipped(pattern, CAUSE_MAX);
@@ -33,10 +36,34 @@ pub(super) fn refused(error: &ValidationError<'_>) -> SchemaError {
         }
         _ => clipped(&error.to_string(), CAUSE_MAX),
     };
-    SchemaError { at: clipped(&format!("#{}", error.instance_path()), CAUSE_MAX), why }
+    (clipped(&format!("#{}", error.instance_path()), CAUSE_MAX), why)
 }
 
-impl Schema {
+/// The first reference in a schema that does not begin with `#`, and the place of the schema that it is in.
+fn outside(schema: &Value, at: String) -> Option<(String, &str)> {
+    if let Some(name) = schema.get("$ref").and_then(Value::as_str).filter(|name| !name.starts_with('#')) {
+        return Some((at, name));
+    }
+    match schema {
+        Value::Object(members) => members
+            .iter()
+            .find_map(|(name, member)| outside(member, format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")))),
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(index, item)| outside(item, format!("{at}/{index}")))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+/// Explains why arguments do not match a schema.
+pub(super) struct Explainer<'s> {
+    pub(super) schema: &'s Value,
+    pub(super) validator: &'s Validator,
+    /// The most alternatives that one value has.
+    pub(super) alternatives: u64,
+}
+
+impl Explainer<'_> {
     /// The faults of arguments that are not valid, as sentences.
     pub(super) fn explain(&self, arguments: &Value) -> Vec<String> {
         let depth = u32::try_from(depth(arguments)).unwrap_or(u32::MAX);
@@ -109,7 +136,7 @@ impl Schema {
         if let (Some(only), None) = (meant.next(), meant.next()) {
             return self.add_all(only.iter(), faults);
         }
-        let choices = self.source.pointer(error.schema_path().as_str()).and_then(Value::as_array);
+        let choices = self.schema.pointer(error.schema_path().as_str()).and_then(Value::as_array);
         let mut expected: Vec<String> = Vec::new();
         for choice in choices.into_iter().flatten().map(|choice| self.expected(choice)) {
             if !expected.contains(&choice) {
@@ -185,7 +212,7 @@ impl Schema {
     /// The schema whose keyword was not met.
     fn schema_of(&self, error: &ValidationError<'_>) -> Option<&Value> {
         let (schema, _keyword) = error.schema_path().as_str().rsplit_once('/')?;
-        self.source.pointer(schema)
+        self.schema.pointer(schema)
     }
 
     /// The values that a schema allows, as part of a sentence.
@@ -196,7 +223,7 @@ impl Schema {
                 return words;
             }
             let reference = schema.get("$ref").and_then(Value::as_str);
-            match reference.and_then(|name| self.source.pointer(name.strip_prefix('#')?)) {
+            match reference.and_then(|name| self.schema.pointer(name.strip_prefix('#')?)) {
                 Some(target) => schema = target,
                 None => break,
             }

@@ -14,6 +14,12 @@ const PATH_MAX: usize = 200;
 /// Values or names that are listed, at most.
 const LISTED_MAX: usize = 10;
 
+/// The elements of a list, or the values of an object.
+pub(super) fn children(value: &Value) -> impl Iterator<Item = &Value> {
+    let list = value.as_array().into_iter().flatten();
+    list.chain(value.as_object().into_iter().flat_map(|object| object.values()))
+}
+
 /// A place in the arguments, for example `` `rows[3].name` ``; `root` if it is all of them.
 pub(super) fn path(at: &Location, root: &str) -> String {
     let mut text = String::new();
