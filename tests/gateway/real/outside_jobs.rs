@@ -169,5 +169,5 @@ async fn a_state_machine_that_is_deleted_later_is_an_error_of_the_call() {
 async fn an_express_workflow_is_refused_at_the_start() {
     let machine = Machine::express().await;
     let said = of(&machine).refusal();
-    assert!(said.contains("is an express workflow, which cannot be looked at"), "{said}");
+    assert!(said.contains("is an express workflow, which cannot be polled while it runs"), "{said}");
 }
