@@ -1,34 +1,14 @@
 //! What each event changes on the record besides the state, field by field, and the exact moments at which it applies.
 
 use longhaul_core::{
-    Advance, Ask, AttemptOutcome, Attempts, Cleanup, CleanupEnd, Failure, FailureKind, IdSource, Identity, Lease,
-    LeaseToken, Outcome, OwnerId, PastAttempt, Payload, Policy, Progress, Refusal, RequestedTerms, ResultKind, State,
-    Status, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp,
+    Advance, AttemptOutcome, Attempts, Cleanup, CleanupEnd, Failure, FailureKind, Lease, Outcome, PastAttempt,
+    Progress, Refusal, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp,
 };
 
-const CREATED: Timestamp = Timestamp::from_ms(1_000_000);
+use crate::given::{CREATED, ask, inline, record, token};
+
 const NOW: Timestamp = Timestamp::from_ms(1_100_000);
 const LATER: Timestamp = Timestamp::from_ms(1_130_000);
-
-struct FixedIds;
-
-impl IdSource for FixedIds {
-    fn fill(&self, bytes: &mut [u8]) {
-        bytes.fill(7);
-    }
-}
-
-const fn token(byte: u8) -> LeaseToken {
-    LeaseToken::from_random([byte; 16])
-}
-
-fn inline(text: &str) -> Payload {
-    Payload::Inline(text.to_owned())
-}
-
-fn ask(key: &str) -> Ask {
-    Ask { key: key.to_owned(), request: "{}".to_owned() }
-}
 
 fn progress() -> Progress {
     Progress { done: 1.0, total: Some(2.0), message: Some("half".to_owned()) }
@@ -36,37 +16,6 @@ fn progress() -> Progress {
 
 fn running() -> State {
     State::Running { lease: Lease { until: LATER, token: token(1) } }
-}
-
-/// A task in `state`, which attempt 2 claimed after one failure.
-pub(crate) fn record(state: State) -> TaskRecord {
-    let terms = Terms::negotiate(&Policy::default(), RequestedTerms::default());
-    TaskRecord {
-        owner: OwnerId::of(Identity::Anonymous),
-        id: FixedIds.task_id(CREATED),
-        tool: "tool".to_owned(),
-        state,
-        attempt: 2,
-        failures: 1,
-        last_failure: Some("it panicked".to_owned()),
-        terms,
-        created_at: CREATED,
-        not_before: None,
-        updated_at: CREATED,
-        sent_at: CREATED,
-        resends: 0,
-        started_at: Some(CREATED),
-        ended_at: None,
-        expires_at: CREATED.plus_ms(terms.ttl_ms),
-        progress: None,
-        request: inline("{}"),
-        trace: None,
-        variables: None,
-        cleanup: Cleanup::None,
-        held_until: None,
-        parent: None,
-        attempts: Attempts::default(),
-    }
 }
 
 fn apply_at(before: &TaskRecord, event: &TaskEvent, now: Timestamp) -> Result<TaskRecord, Refusal> {

@@ -7,7 +7,7 @@ use longhaul_core::{
 };
 use proptest::prelude::*;
 
-use crate::effects::record;
+use crate::given::record;
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 

@@ -1,5 +1,6 @@
 //! A task and its events: what always holds, what each event changes, and the table in the documentation.
 
 mod effects;
+mod given;
 mod invariants;
 mod transitions;

@@ -3,10 +3,11 @@
 use std::fmt::Write;
 
 use longhaul_core::{
-    Advance, Ask, Attempts, Cleanup, CleanupEnd, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome,
-    OwnerId, Payload, Policy, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskRecord, Terms,
-    Timestamp, limits,
+    Advance, Cleanup, CleanupEnd, Failure, FailureKind, Lease, Outcome, Payload, ResultKind, State, Suspension, Task,
+    TaskEvent, TaskRecord, Timestamp, limits,
 };
+
+use crate::given::{ask, record, token};
 
 const BEGIN: &str = "<!-- transitions: begin -->\n";
 const END: &str = "<!-- transitions: end -->";
@@ -81,53 +82,22 @@ fn variant(value: &impl std::fmt::Debug) -> String {
     text.split_once([' ', '{', '(']).map_or(text.as_str(), |(name, _)| name).to_owned()
 }
 
-struct ZeroIds;
-
-impl IdSource for ZeroIds {
-    fn fill(&self, bytes: &mut [u8]) {
-        bytes.fill(0);
-    }
-}
-
-const fn token(byte: u8) -> LeaseToken {
-    LeaseToken::from_random([byte; 16])
-}
-
+/// A task in `state`, created long before, with `adjust` applied.
 fn task(state: State, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
-    let terms = Terms::negotiate(&Policy::default(), RequestedTerms::default());
     let created_at = Timestamp::from_ms(900_000);
+    let record = record(state);
     let mut record = TaskRecord {
-        owner: OwnerId::of(Identity::Anonymous),
-        id: ZeroIds.task_id(created_at),
-        tool: "tool".to_owned(),
-        state,
         attempt: ATTEMPT,
-        failures: 1,
         last_failure: None,
-        terms,
         created_at,
-        not_before: None,
         updated_at: created_at,
         sent_at: created_at,
-        resends: 0,
         started_at: None,
-        ended_at: None,
-        expires_at: created_at.plus_ms(terms.ttl_ms),
-        progress: None,
-        request: Payload::Inline("{}".to_owned()),
-        trace: None,
-        variables: None,
-        cleanup: Cleanup::None,
-        held_until: None,
-        parent: None,
-        attempts: Attempts::default(),
+        expires_at: created_at.plus_ms(record.terms.ttl_ms),
+        ..record
     };
     adjust(&mut record);
     Task::restore(record)
-}
-
-fn ask(key: &str) -> Ask {
-    Ask { key: key.to_owned(), request: "{}".to_owned() }
 }
 
 fn failure() -> Failure {
