@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
@@ -17,6 +17,18 @@ pub fn checked(allows: fn(IpAddr) -> bool) -> ClientBuilder {
         .referer(false)
         .dns_resolver(Arc::new(CheckedResolver(allows)))
         .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
+}
+
+/// The client in `cell`, which is built when it is first needed: reading the system's roots takes time.
+///
+/// # Errors
+/// If the TLS library cannot be set up.
+pub fn once(cell: &OnceLock<Client>, builder: impl FnOnce() -> ClientBuilder) -> Result<&Client, reqwest::Error> {
+    if let Some(client) = cell.get() {
+        return Ok(client);
+    }
+    let built = builder().build()?;
+    Ok(cell.get_or_init(|| built))
 }
 
 /// Whether a request failed because its host has an address that is not allowed.

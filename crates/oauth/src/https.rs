@@ -25,12 +25,8 @@ pub struct HttpsClient {
 
 impl HttpsClient {
     fn client(&self) -> Result<&Client, reqwest::Error> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
         // The operator names the issuers, which may be in a private network.
-        let built = client::checked(|_| true).pool_idle_timeout(IDLE).build()?;
-        Ok(self.client.get_or_init(|| built))
+        client::once(&self.client, || client::checked(|_| true).pool_idle_timeout(IDLE))
     }
 }
 

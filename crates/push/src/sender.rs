@@ -55,15 +55,10 @@ impl Sender {
     }
 
     fn client(&self) -> Result<&Client, reqwest::Error> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        // The bodies of answers are not read, so that connections cannot be used again.
-        let built = client::checked(self.reach.allows())
-            .timeout(Duration::from_secs(REQUEST_S))
-            .pool_max_idle_per_host(0)
-            .build()?;
-        Ok(self.client.get_or_init(|| built))
+        client::once(&self.client, || {
+            // The bodies of answers are not read, so that connections cannot be used again.
+            client::checked(self.reach.allows()).timeout(Duration::from_secs(REQUEST_S)).pool_max_idle_per_host(0)
+        })
     }
 
     /// Sends it once, signed with all secrets of the endpoint.

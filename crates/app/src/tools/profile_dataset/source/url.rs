@@ -99,16 +99,8 @@ impl Fetcher {
     }
 
     fn client(&self) -> Result<&Client, ProfileError> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        let built = client::checked(self.allows)
-            .connect_timeout(CONNECT)
-            .read_timeout(READ_IDLE)
-            .timeout(REQUEST)
-            .build()
-            .map_err(|_setup| ProfileError::Internal("no HTTP client"))?;
-        Ok(self.client.get_or_init(|| built))
+        let limited = || client::checked(self.allows).connect_timeout(CONNECT).read_timeout(READ_IDLE).timeout(REQUEST);
+        client::once(&self.client, limited).map_err(|_setup| ProfileError::Internal("no HTTP client"))
     }
 
     /// The present version of the resource, without fetching more than its first byte.
