@@ -16,7 +16,7 @@ use super::world::{Killable, World};
 /// One process that polls the schedule of a world.
 #[async_trait]
 pub trait Polls: Send + Sync {
-    /// Polls at what is due. Whether all of it was handled.
+    /// Handles what is due. Whether all of it was handled.
     async fn poll(&self) -> bool;
 }
 

@@ -92,7 +92,7 @@ impl<'s> Session<'s> {
         self.is_gone.load(Ordering::Relaxed)
     }
 
-    /// Polls at a task.
+    /// The state of a task.
     pub(crate) async fn see(&self, server: &str, task_id: &str) -> Result<Seen, RequestError> {
         let params = json!({"taskId": task_id});
         let task = self.result("tasks/get", &params).await?;

@@ -128,7 +128,7 @@ impl Upstream {
         }
     }
 
-    /// Polls at a task of the server.
+    /// The state of a task of the server.
     pub(crate) async fn see_task(
         &self,
         started: &Started,

@@ -182,7 +182,7 @@ impl LyingStore {
 
     /// Whether a worker with the mistake would not see this task, which an attempt may poll as its parent.
     fn polls_away(&self, task: &Task) -> bool {
-        self.fault == PlantedFault::ParentNotPolledAt && self.instance == Instance::Worker && is_ended_root(task)
+        self.fault == PlantedFault::ParentNotChecked && self.instance == Instance::Worker && is_ended_root(task)
     }
 
     /// Whether this instance records the end of this child for the first time.
@@ -266,7 +266,7 @@ impl StoreLayer for LyingStore {
         }
         let answer = self.inner.apply(key, event, now).await;
         match event {
-            TaskEvent::Suspend { .. } if self.fault == PlantedFault::SuspendedWithoutPoll => self.suspended.set(key),
+            TaskEvent::Suspend { .. } if self.fault == PlantedFault::SuspendedWithoutCheck => self.suspended.set(key),
             _ => self.suspended.clear(),
         }
         self.note(key, event, &answer);

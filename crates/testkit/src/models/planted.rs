@@ -140,7 +140,7 @@ planted_faults! {
     /// A creation replaces the record with the same id.
     CreateOverwrites breaks EndsOnce;
     /// The idempotency key is not looked up.
-    KeyNotPolledUp breaks SameKeySameTask;
+    KeyNotLookedUp breaks SameKeySameTask;
     /// The idempotency key is looked up without its owner.
     KeyOfAnyOwner breaks SameKeySameTask;
     /// The idempotency key is accepted with any request.
@@ -238,8 +238,8 @@ planted_faults! {
 
     /// A signal is recorded, and its task is not woken.
     SignalWithoutWake breaks SignalsWake in Signals;
-    /// An attempt that waits for a signal suspends its task, and does not poll once more.
-    SuspendedWithoutPoll breaks SignalsWake in Signals;
+    /// An attempt that waits for a signal suspends its task, and does not check once more whether it is there.
+    SuspendedWithoutCheck breaks SignalsWake in Signals;
     /// A task is woken on record, and no message is sent.
     WakeWithoutMessage breaks SignalsWake in Signals;
 
@@ -257,8 +257,8 @@ planted_faults! {
     EndOfChildMadeUp breaks ParentsHearTheEnd in Children;
     /// Whoever cancels a parent does not cancel its children.
     CancelStopsAtParent breaks CancelReachesAll in Children;
-    /// A child does not poll at its parent.
-    ParentNotPolledAt breaks CancelReachesAll in Children;
+    /// A child does not check whether its parent has ended.
+    ParentNotChecked breaks CancelReachesAll in Children;
 
     // A schedule that is not kept.
 

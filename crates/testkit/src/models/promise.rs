@@ -98,7 +98,7 @@ promises! {
     EndsArePublished,
     /// Each time of a schedule has one task at most, however many poll, whatever dies, and whatever is gone by then.
     TimesAreOneTask,
-    /// Each time of a schedule that somebody polled at has its task, and nothing else has.
+    /// Each time of a schedule that a poll came to has its task, and nothing else has.
     TimesAreKept,
     /// A time is left out if the task of the one before has not ended, where the schedule says so.
     OverlapsAreLeftOut,

@@ -122,7 +122,7 @@ impl StoreModel {
     pub fn create(&mut self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
         let new = self.as_planted(new, now);
         let key = new.task.key();
-        if let Some(idempotency) = new.idempotency.filter(|_| !self.has(PlantedFault::KeyNotPolledUp)) {
+        if let Some(idempotency) = new.idempotency.filter(|_| !self.has(PlantedFault::KeyNotLookedUp)) {
             let any_owner = self.has(PlantedFault::KeyOfAnyOwner);
             let same = |row: &&KeyRow| row.key.key == idempotency.key && (any_owner || row.owner == key.owner);
             let found = self.keys.iter().find(same).copied();
