@@ -328,7 +328,7 @@ impl Op {
             Self::Call(_, count) => 2 * count,
             Self::AskOrSleep(_) => 3,
             Self::Poll(_, first_ms, longest_ms) => 1 + (first_ms < longest_ms) as usize,
-            _ => 0,
+            Self::Work(_) | Self::Progress | Self::Variable(_) | Self::Crash(_) | Self::Hang => 0,
         }
     }
 
@@ -337,7 +337,13 @@ impl Op {
             Self::Work(ms) | Self::Step(ms, _) | Self::Sleep(ms) | Self::AskOrSleep(ms) | Self::Signal(ms) => ms,
             Self::TwoSteps(one, two) => one + two,
             Self::Poll(there_ms, _, longest_ms) => there_ms + longest_ms,
-            _ => 0,
+            Self::Ask
+            | Self::TwoAsks
+            | Self::Call(..)
+            | Self::Progress
+            | Self::Variable(_)
+            | Self::Crash(_)
+            | Self::Hang => 0,
         }
     }
 }

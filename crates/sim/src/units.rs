@@ -167,7 +167,16 @@ pub(crate) fn polls(known: &Task, event: &TaskEvent, now: Timestamp) -> Vec<Call
         | TaskEvent::EndCleanup { .. } => vec![task_read(&key, bytes)],
         TaskEvent::Claim { .. } if is_over => vec![task_update(&key, bytes)],
         TaskEvent::Finish { .. } | TaskEvent::Cancel if is_late => vec![task_update(&key, bytes)],
-        _ => Vec::new(),
+        TaskEvent::Claim { .. }
+        | TaskEvent::Heartbeat { .. }
+        | TaskEvent::SetVariables { .. }
+        | TaskEvent::Suspend { .. }
+        | TaskEvent::Retry { .. }
+        | TaskEvent::Finish { .. }
+        | TaskEvent::Wake { .. }
+        | TaskEvent::Cancel
+        | TaskEvent::Resend { .. }
+        | TaskEvent::Forget => Vec::new(),
     }
 }
 

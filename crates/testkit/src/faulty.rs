@@ -57,7 +57,7 @@ impl Fault {
         let answer = match self {
             Self::Before => return Err(error(Scripted(self))),
             Self::DiesBefore => None,
-            _ => Some(real.await),
+            Self::None | Self::After | Self::DiesAfter | Self::HangsAfter => Some(real.await),
         };
         match (self, answer) {
             (Self::None, Some(answer)) => return answer,

@@ -55,6 +55,10 @@ fn ended_without_its_tool(task: &Task) -> bool {
     match &task.state {
         State::Cancelled => true,
         State::Failed { failure } => failure.kind != FailureKind::Tool,
-        _ => false,
+        State::Queued
+        | State::Running { .. }
+        | State::Sleeping { .. }
+        | State::InputRequired { .. }
+        | State::Completed { .. } => false,
     }
 }

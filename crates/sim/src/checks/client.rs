@@ -129,7 +129,12 @@ impl Checks {
                     self.fail(Promise::QuotaIsRight, what);
                 }
             }
-            _ => {}
+            AcceptError::TooLarge(_)
+            | AcceptError::InvalidKey
+            | AcceptError::TooMuchStored { .. }
+            | AcceptError::TooManyNew { .. }
+            | AcceptError::TooFarAhead
+            | AcceptError::Unavailable(_) => {}
         }
     }
 

@@ -95,6 +95,10 @@ fn unexpected(call: &CallPlan, state: &State) -> Option<(Promise, String)> {
                 format!("failed for a reason that its tool does not cause: {}", failure.message),
             )),
         },
-        _ => None,
+        State::Queued
+        | State::Running { .. }
+        | State::Sleeping { .. }
+        | State::InputRequired { .. }
+        | State::Cancelled => None,
     }
 }

@@ -52,6 +52,6 @@ const fn word(task: &Task) -> Option<&'static str> {
         State::Failed { .. } => Some("failed"),
         State::Cancelled => Some("cancelled"),
         State::InputRequired { .. } => Some("input_required"),
-        _ => None,
+        State::Queued | State::Running { .. } | State::Sleeping { .. } => None,
     }
 }

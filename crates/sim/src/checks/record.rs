@@ -151,7 +151,14 @@ impl Checks {
                 }
             }
             TaskEvent::Answer { .. } => self.check_answer(before, after),
-            _ => {}
+            TaskEvent::Wake { .. }
+            | TaskEvent::Cancel
+            | TaskEvent::RetriesExhausted
+            | TaskEvent::TimeOut
+            | TaskEvent::ExtendRetention { .. }
+            | TaskEvent::Forget
+            | TaskEvent::BeginCleanup { .. }
+            | TaskEvent::EndCleanup { .. } => {}
         }
     }
 

@@ -33,7 +33,21 @@ impl Checks {
                     self.fail(Promise::SignalsWake, what);
                 }
             }
-            _ => note(trace, after, at_ms),
+            TaskEvent::Heartbeat { .. }
+            | TaskEvent::SetVariables { .. }
+            | TaskEvent::Suspend { .. }
+            | TaskEvent::Retry { .. }
+            | TaskEvent::Finish { .. }
+            | TaskEvent::Answer { .. }
+            | TaskEvent::Wake { .. }
+            | TaskEvent::Cancel
+            | TaskEvent::Resend { .. }
+            | TaskEvent::RetriesExhausted
+            | TaskEvent::TimeOut
+            | TaskEvent::ExtendRetention { .. }
+            | TaskEvent::Forget
+            | TaskEvent::BeginCleanup { .. }
+            | TaskEvent::EndCleanup { .. } => note(trace, after, at_ms),
         }
     }
 
@@ -52,7 +66,9 @@ fn note(trace: &mut Trace, task: &Task, at_ms: u64) {
     let waits = match &task.state {
         State::Sleeping { .. } => task.failures == 0,
         State::InputRequired { until, .. } => until.is_some(),
-        _ => false,
+        State::Queued | State::Running { .. } | State::Completed { .. } | State::Failed { .. } | State::Cancelled => {
+            false
+        }
     };
     let Trace { entries, signals, .. } = trace;
     let is_there = entries.iter().any(|entry| entry.kind == EntryKind::Signal && signals.awaited.contains(&entry.name));

@@ -103,7 +103,17 @@ const fn set_attempt(event: &mut TaskEvent, latest: u32) {
         | TaskEvent::Suspend { attempt, .. }
         | TaskEvent::Retry { attempt, .. }
         | TaskEvent::Finish { attempt, .. } => *attempt = latest,
-        _ => {}
+        TaskEvent::Claim { .. }
+        | TaskEvent::Answer { .. }
+        | TaskEvent::Wake { .. }
+        | TaskEvent::Cancel
+        | TaskEvent::Resend { .. }
+        | TaskEvent::RetriesExhausted
+        | TaskEvent::TimeOut
+        | TaskEvent::ExtendRetention { .. }
+        | TaskEvent::Forget
+        | TaskEvent::BeginCleanup { .. }
+        | TaskEvent::EndCleanup { .. } => {}
     }
 }
 
