@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Counts the lines of Rust by crate: product, tests and support.
+"""Counts the lines of Rust by crate, and of Python in benches and scripts: product, tests and support.
 
   scripts/count_lines.py            prints the table
   scripts/count_lines.py --check    fails if it differs from scripts/lines.txt
   scripts/count_lines.py --update   writes scripts/lines.txt
 
 All lines count, with blank lines and comments. Product is what a published crate or a deployed function is built from.
-Tests are test modules and everything below a folder `tests`. Support is what only tests and benchmarks use.
+Tests are test modules and everything below a folder `tests`. Support is what only tests and benchmarks use, and the
+scripts.
 """
 
 import pathlib
@@ -16,12 +17,13 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TABLE = ROOT / "scripts/lines.txt"
+COUNTED = ["*.rs", "crates/bench/*.py", "crates/chaos/*.py", "scripts/*.py"]
 SUPPORT = {"bench", "chaos", "conformance", "fixtures", "fuzz", "harness", "published", "sim", "testkit"}
 TEST_MODULE = re.compile(r"^( *)#\[cfg\((?:all\()?test\b.*\)\]$")
 
 
 def tracked():
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.rs"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", *COUNTED], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     return sorted(path for path in listed.stdout.split() if (ROOT / path).is_file())
 
 
@@ -43,6 +45,8 @@ def count(path):
     """The crate and the numbers of lines of one file: product, tests, support."""
     parts = pathlib.PurePath(path).parts
     lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    if parts[0] == "scripts":
+        return parts[0], (0, 0, len(lines))
     if parts[0] != "crates":
         return parts[0], (0, len(lines), 0)
     crate = parts[1]

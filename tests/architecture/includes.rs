@@ -22,7 +22,7 @@ const EXCEPTIONS: &[(&str, usize, &str)] = &[
 ];
 
 /// All Rust files below a folder, without what was built or installed.
-fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("the folder can be read") {
         let path = entry.expect("the folder can be read").path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();

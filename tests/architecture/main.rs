@@ -11,6 +11,7 @@ mod includes;
 mod layers;
 mod modules;
 mod security;
+mod strict_json;
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
 

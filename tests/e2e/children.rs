@@ -80,6 +80,16 @@ async fn a_thousand_calls_survive_kills_and_are_made_once() {
 }
 
 #[tokio::test]
+async fn one_attempt_at_a_time_is_enough_for_a_task_and_those_that_it_calls() {
+    let mut setup = setup();
+    setup.add(&["--concurrency", "1", "--owner-concurrency", "1"]);
+    let server = setup.start();
+    let caller = server.caller();
+    let id = caller.call_task("gather", json!({"calls": 5, "levels": 3})).await;
+    assert_eq!(result_of(&caller, &id, PATIENCE).await, all_of(5));
+}
+
+#[tokio::test]
 async fn a_cancel_reaches_all_calls_although_the_server_is_killed_right_after_it() {
     let setup = setup();
     let server = setup.start();

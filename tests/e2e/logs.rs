@@ -68,6 +68,24 @@ async fn no_line_has_long_values_control_characters_or_payloads() {
     }
 }
 
+#[tokio::test]
+async fn arguments_are_logged_if_the_operator_says_so() {
+    let setup = Setup::with(&["--diagnostics", "--log-format", "json", "--log", "debug", "--log-payloads"]);
+    let server = setup.start();
+    server.caller().call("echo", json!({"text": SECRET})).await;
+    assert!(server.log().contains(SECRET));
+}
+
+#[tokio::test]
+async fn the_audit_log_is_text_where_the_other_lines_are() {
+    let setup = Setup::with(&["--diagnostics", "--log-format", "text"]);
+    let server = setup.start();
+    let id = server.caller().call_task("countdown", json!({"seconds": 60, "steps": 1})).await;
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains(" INFO audit: ")).unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains("event=accept outcome=done") && line.contains(&format!("task_id={id}")), "{line}");
+}
+
 /// The lines of the audit log.
 fn audit(log: &str) -> Vec<serde_json::Value> {
     let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());

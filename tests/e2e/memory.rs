@@ -103,6 +103,22 @@ async fn short_texts_that_would_be_large_trees_are_refused_and_cost_little() {
     assert_eq!(caller.call("echo", json!({"text": "still here"})).await["resultType"], "complete");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn legitimate_large_arguments_are_accepted() {
+    let setup = setup();
+    let server = setup.start();
+    let caller = server.caller();
+    let echoed = caller.call("echo", json!({"text": "x".repeat(4_000_000)})).await;
+    assert_eq!(echoed["content"][0]["text"].as_str().map(str::len), Some(4_000_000));
+    let (status, _, answer) = at_once(vec![call(&caller, "echo", "_meta", &list("1.25", 100_000))]).await.remove(0);
+    assert_eq!((status.as_u16(), answer.get("error")), (200, None), "{answer}");
+    let csv = (0..60_000).fold("id,name\n".to_owned(), |csv, row| csv + &format!("{row},\"name {row}\"\n"));
+    assert!(csv.len() > 1_000_000);
+    for id in join_all((0..16).map(|_| caller.call_task("profile_dataset", json!({"text": csv})))).await {
+        caller.until(&id, "completed").await;
+    }
+}
+
 /// Just below the limit of one request, in plain calls and in tasks, more of them than there is memory for at a time.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_largest_trees_that_are_accepted_wait_for_one_another() {
@@ -120,6 +136,29 @@ async fn the_largest_trees_that_are_accepted_wait_for_one_another() {
     println!("accepted: {peak} MiB");
     // The allocator keeps what each thread has freed, so this is more than the budgets.
     assert!(peak < PEAK_MIB_MAX * 5 / 4, "{peak} MiB");
+}
+
+/// Four of them use all memory for arguments, and the fifth has a worker to itself: it may not keep it.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_arguments_to_a_long_tool_do_not_delay_small_calls() {
+    let setup = Setup::with(&["--diagnostics", "--log", "warn", "--concurrency", "5", "--owner-concurrency", "5"]);
+    let server = setup.start();
+    let caller = server.caller();
+    let mut large = Vec::new();
+    for _ in 0..6 {
+        let params = json!({
+            "name": "countdown", "arguments": {"seconds": 600, "steps": 600}, "_meta": {"x": "x".repeat(4_000_000)},
+        });
+        let answer = json_of(&caller.request("tools/call", params).send().await.unwrap().text().await.unwrap());
+        large.push(answer["result"]["taskId"].as_str().unwrap().to_owned());
+    }
+    for _ in 0..5 {
+        let answer = caller.call("countdown", json!({"seconds": 0, "steps": 1})).await;
+        caller.until(answer["taskId"].as_str().unwrap(), "completed").await;
+    }
+    for id in large {
+        assert_eq!(caller.get(&id).await["status"], "working");
+    }
 }
 
 /// The head of a large request, and half its body.

@@ -6,6 +6,7 @@ mod children;
 mod connections;
 mod external;
 mod flows;
+mod ground;
 mod isolation;
 mod kills;
 mod logs;

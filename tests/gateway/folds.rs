@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::process::{Setup, Somewhere, ended, until, why, words};
 
 /// A job of the fixture, as the configuration folds it.
-fn scan() -> Value {
+pub(super) fn scan() -> Value {
     json!({
         "name": "scan", "start": "start_scan", "status": "get_scan", "stop": "stop_scan",
         "id": "/job/scanId", "state": "/status", "done": ["done"], "failed": ["error"], "every": "200ms",
@@ -29,7 +29,7 @@ fn with_little_time(folds: Value) -> Setup {
 }
 
 /// A gateway in front of the fixture as a process, with these folds.
-fn in_front(folds: Value) -> Setup {
+pub(super) fn in_front(folds: Value) -> Setup {
     Setup::config(|setup| {
         let entry = setup.server("jobs", &["stdio"]);
         json!({"mcpServers": {"jobs": entry}, "longhaul": {"servers": {"jobs": {"fold": folds}}}})

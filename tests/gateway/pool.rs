@@ -1,11 +1,13 @@
 //! Processes that are kept from one call to the next.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
 use super::process::{Gateway, Setup, ended, is_alive, until, why, words};
 
 /// A gateway in front of the fixture that keeps its processes, with more terms.
-fn pool_of(processes: usize, terms: &Value) -> Setup {
+pub(super) fn pool_of(processes: usize, terms: &Value) -> Setup {
     Setup::config(|setup| {
         let mut server = json!({"process": "pool", "concurrency": processes});
         server.as_object_mut().unwrap().extend(terms.as_object().unwrap().clone());
@@ -51,13 +53,14 @@ async fn calls_at_the_same_time_have_processes_of_their_own_up_to_their_limit() 
     for _ in 0..4 {
         ids.push(caller.call_task("slow", json!({})).await);
     }
-    let mut had = Vec::new();
+    let mut had = BTreeMap::<String, BTreeSet<usize>>::new();
     for id in &ids {
-        had.push(who_of(&words(&ended(&caller, id).await)));
+        let (process, number) = who_of(&words(&ended(&caller, id).await));
+        assert!(had.entry(process).or_default().insert(number), "{had:?}");
     }
-    had.sort();
-    assert_eq!(had.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [1, 2, 1, 2], "{had:?}");
-    assert_ne!(had[0].0, had[2].0);
+    assert_eq!(had.len(), 2, "{had:?}");
+    // How many calls each of them gets depends on how soon it is there.
+    assert!(had.values().all(|numbers| numbers.iter().copied().eq(1..=numbers.len())), "{had:?}");
 }
 
 #[tokio::test]

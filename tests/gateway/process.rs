@@ -5,17 +5,15 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use harness::caller::Caller;
+pub(crate) use harness::caller::{ended, why, words};
+pub(crate) use harness::process::{is_alive, until};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags, Params};
 use serde_json::{Value, json};
-
-/// How long a test waits for something that has to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A program that `scripts/setup-tools.sh upstreams` has installed.
 pub(crate) fn tool(name: &str) -> String {
@@ -230,25 +228,9 @@ impl Setup {
     }
 }
 
-/// Whether a process has not ended.
-pub(crate) fn is_alive(id: &str) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    // A process that nobody has waited for yet has ended all the same.
-    !status.is_empty() && !status.contains(") Z ")
-}
-
 /// The program with the servers of `crates/fixtures`.
 pub(crate) fn fixture() -> String {
     harness::program("fixture").to_str().unwrap().to_owned()
-}
-
-/// Waits until something has happened.
-pub(crate) async fn until(what: &str, mut seen: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !seen() {
-        assert!(begun.elapsed() < PATIENCE, "waited for {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 /// A server that runs somewhere. Killed when dropped.
@@ -349,30 +331,6 @@ impl Gateway {
         rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
         assert!(self.child.wait().unwrap().success());
     }
-}
-
-/// Polls until a task has ended.
-pub(crate) async fn ended(caller: &Caller, id: &str) -> Value {
-    let begun = Instant::now();
-    loop {
-        let task = caller.get(id).await;
-        if ["completed", "failed", "cancelled"].iter().any(|end| task["status"] == *end) {
-            return task;
-        }
-        assert!(begun.elapsed() < PATIENCE, "waited for the end: {task}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-/// The words of a result.
-pub(crate) fn words(task: &Value) -> String {
-    task["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {task}")).to_owned()
-}
-
-/// Why a task failed.
-pub(crate) fn why(task: &Value) -> String {
-    assert_eq!(task["status"], "failed", "{task}");
-    task["error"]["message"].as_str().unwrap_or_else(|| panic!("no error: {task}")).to_owned()
 }
 
 impl Drop for Gateway {

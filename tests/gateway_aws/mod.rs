@@ -94,7 +94,7 @@ async fn a_sandbox_that_dies_in_a_call_carries_nothing_out_twice() {
         let id = caller.call_task(tool, json!({})).await;
         setup.until_called(if tool == "slow" { 1 } else { 2 }).await;
         worker.sandbox().await.kill().await;
-        let task = setup.end_of(&caller, &id).await;
+        let task = setup::ended(&caller, &id).await;
         match tool {
             "slow" => assert!(why(&task).starts_with("the call may have been carried out; it was not repeated")),
             _ => assert_eq!(words(&task), "done: 3"),

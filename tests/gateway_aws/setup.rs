@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use harness::caller::Caller;
+pub(crate) use harness::caller::{ended, why, words};
+pub(crate) use harness::process::is_alive;
+use harness::process::until;
 use harness::runtime_host::Idle;
 use harness::runtime_host::front_door::{HttpFrontend, Mode};
 use harness::runtime_host::mapping::{Mapping, Worker};
@@ -17,9 +20,6 @@ use serde_json::{Value, json};
 
 use crate::aws_e2e::ground::Resources;
 use crate::aws_e2e::programs::GATEWAY;
-
-/// How long a test waits for something that has to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where the lock file is written: all variables are set there.
 struct Desk(BTreeMap<String, String>);
@@ -151,28 +151,8 @@ impl Setup {
     /// Calls a tool, and waits for the end of its task.
     pub(crate) async fn ended(&self, caller: &Caller, tool: &str) -> Value {
         let id = caller.call_task(tool, json!({})).await;
-        self.end_of(caller, &id).await
+        ended(caller, &id).await
     }
-
-    /// Polls until a task has ended.
-    pub(crate) async fn end_of(&self, caller: &Caller, id: &str) -> Value {
-        let ends = |task: &Value| ["completed", "failed", "cancelled"].iter().any(|end| task["status"] == *end);
-        caller.until_it(id, "the end", ends).await
-    }
-}
-
-async fn until(what: &str, mut seen: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !seen() {
-        assert!(begun.elapsed() < PATIENCE, "waited for {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-/// Whether a process is there that has not ended.
-pub(crate) fn is_alive(id: &str) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    !status.is_empty() && !status.contains(") Z ")
 }
 
 fn send(id: &str, signal: Signal) {
@@ -187,15 +167,4 @@ pub(crate) fn stop(id: &str) {
 /// SIGCONT.
 pub(crate) fn resume(id: &str) {
     send(id, Signal::CONT);
-}
-
-/// The words of a result.
-pub(crate) fn words(task: &Value) -> String {
-    task["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {task}")).to_owned()
-}
-
-/// Why a task failed.
-pub(crate) fn why(task: &Value) -> String {
-    assert_eq!(task["status"], "failed", "{task}");
-    task["error"]["message"].as_str().unwrap_or_else(|| panic!("no error: {task}")).to_owned()
 }

@@ -5,7 +5,7 @@ use longhaul_core::{Refusal, Task, TaskEvent, TaskKey, Timestamp};
 
 use crate::change::Change;
 use crate::error::{Unexpected, Written};
-use crate::item::Item;
+use crate::item::{Item, Unreadable};
 use crate::record::{self, Stored};
 use crate::store::DynamoStore;
 use crate::{expressions, keys, lifetimes};
@@ -39,8 +39,11 @@ impl DynamoStore {
                 Outcome::Refused(Some(seen)) => seen,
             };
             let next = match seen.task.apply(event, now) {
-                Ok(next) => next,
                 Err(Refusal::Expired) => return Err(ApplyError::NotFound),
+                _ if seen.damage.is_some() => {
+                    return Err(ApplyError::Refused { current: Box::new(seen.task), why: Refusal::Ended });
+                }
+                Ok(next) => next,
                 Err(why) => return Err(ApplyError::Refused { current: Box::new(seen.task), why }),
             };
             if next == seen.task {
@@ -63,7 +66,32 @@ impl DynamoStore {
 
     /// The task as it is stored, expired or not.
     pub(crate) async fn stored(&self, key: &TaskKey) -> Result<Option<Stored>, StoreError> {
-        self.table.get(&keys::task(key)).await?.as_ref().map(record::read).transpose()
+        match self.table.get(&keys::task(key)).await? {
+            Some(item) => Ok(Some(self.read(&item).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The task of an item, or what stands for it. Each damaged one is named in the log and set aside once.
+    pub(crate) async fn read(&self, item: &Item) -> Result<Stored, StoreError> {
+        let stored = record::read(item)?;
+        if let Some(damage) = &stored.damage
+            && self.damaged.note(&stored.task.key(), stored.task.expires_at)
+        {
+            self.set_aside(&stored, *damage).await;
+        }
+        Ok(stored)
+    }
+
+    async fn set_aside(&self, stored: &Stored, damage: Unreadable) {
+        let task_id = stored.task.id;
+        tracing::error!(
+            %task_id, error = &damage as &dyn std::error::Error,
+            "the record of a task cannot be read: its owner sees the task as failed"
+        );
+        if let Err(error) = self.table.update(&keys::task(&stored.task.key()), expressions::set_aside()).await {
+            tracing::warn!(%task_id, error = &error as &dyn std::error::Error, "a damaged task was not set aside");
+        }
     }
 
     async fn write(
@@ -75,16 +103,16 @@ impl DynamoStore {
     ) -> Result<Outcome, StoreError> {
         let item = match self.table.update(&keys::task(key), change).await? {
             Written::Done(item) => item,
-            Written::Refused(item) => return refused(item),
+            Written::Refused(Some(item)) => return Ok(Outcome::Refused(Some(self.read(&item).await?))),
+            Written::Refused(None) => return Ok(Outcome::Refused(None)),
         };
-        let stored = record::read(&item)?;
+        let stored = self.read(&item).await?;
+        if stored.damage.is_some() {
+            return Ok(Outcome::Refused(Some(stored)));
+        }
         if event.ends_task() {
             self.count_end(&stored, now).await;
         }
         Ok(Outcome::Applied(stored.task))
     }
-}
-
-fn refused(item: Option<Item>) -> Result<Outcome, StoreError> {
-    Ok(Outcome::Refused(item.as_ref().map(record::read).transpose()?))
 }

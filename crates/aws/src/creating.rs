@@ -182,7 +182,7 @@ impl DynamoStore {
     /// The id is taken: by an unexpired task, which this call creates a second time, or by an expired one.
     async fn id_is_taken(&self, plan: &mut Plan, item: Option<Item>, now: Timestamp) -> Result<Next, CreateError> {
         let Some(item) = item else { return Ok(Next::TryAgain) };
-        let stored = record::read(&item)?;
+        let stored = self.read(&item).await?;
         if !stored.task.has_expired(now) {
             return Ok(Next::Answer(Box::new(Created::Existing(stored.task))));
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aws_config::SdkConfig;
-use longhaul_core::{Clock, Timestamp, limits};
+use longhaul_core::{Clock, Timestamp, limits, strict_json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -130,7 +130,7 @@ impl EventBus {
             about: &self.name,
         };
         let body = self.caller.call(&call, &*self.clock.0).await.map_err(|Refused(why)| EventBusError(why))?;
-        match serde_json::from_slice(&body) {
+        match strict_json::from_slice(&body) {
             Ok(Answer { entries }) if entries.len() == events.len() => Ok(entries.into_iter().map(outcome).collect()),
             Ok(_) | Err(_) => Err(EventBusError("its answer cannot be read, or is about other events".to_owned())),
         }

@@ -30,15 +30,15 @@
 
 use longhaul_core::ports::NewTask;
 use longhaul_core::{
-    Advance, AttemptOutcome, Lease, LeaseToken, Outcome, Progress, State, Task, TaskEvent, TaskFilter, Timestamp,
-    WEBHOOK_DELIVERY_TOOL,
+    Advance, AttemptOutcome, Lease, LeaseToken, Outcome, Progress, State, Suspension, Task, TaskEvent, TaskFilter,
+    Timestamp, WEBHOOK_DELIVERY_TOOL,
 };
 
 use crate::change::{Change, Condition, Expression};
 use crate::item::{
-    ATTEMPT, ATTEMPT_SINCE, ATTEMPTS, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER,
-    LEASE_UNTIL, NEW, NEW_SINCE, OF_STATES, OPEN, PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, STORED, TTL,
-    UNTIL, UPDATED_AT, VARIABLES, VARIABLES_AT, json, moment, number, seconds, text,
+    ANSWERED, ASKS, ATTEMPT, ATTEMPT_SINCE, ATTEMPTS, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE,
+    LATE_AFTER, LEASE_UNTIL, NEW, NEW_SINCE, OF_STATES, OPEN, PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT,
+    STATE, STORED, TTL, UNTIL, UPDATED_AT, VARIABLES, VARIABLES_AT, json, moment, number, seconds, text,
 };
 use crate::quota::{NextCount, Reserved, Window, room_in};
 use crate::record::{self, Stored};
@@ -66,6 +66,9 @@ const HELD: &str = "#state = :running AND #attempt = :attempt";
 
 /// Was this event sent after everything that is stored?
 const IS_LATEST: &str = "#updated_at <= :now";
+
+/// Has nobody answered what the attempt may suspend the task on?
+const NOTHING_ANSWERED: &str = "attribute_not_exists(#answered)";
 
 /// Was no later heartbeat written?
 const HEARTBEAT_IS_LATEST: &str = "attribute_not_exists(#heard_at) OR #heard_at <= :now";
@@ -165,7 +168,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
             Some(change.set(VARIABLES, record::payload(variables)).set(UPDATED_AT, moment(now)))
         }
         TaskEvent::Suspend { attempt, suspension, progress } => {
-            let change = become_state(held(*attempt, now), &suspension.state().ok()?).set(SENT_AT, moment(now));
+            let change = suspend(held(*attempt, now), suspension)?.set(SENT_AT, moment(now));
             let change = end_attempt(change.remove(RESENDS), *attempt, &suspension.attempt_outcome(), now);
             let change = match progress {
                 Some(progress) => change.set(PROGRESS, json(progress)),
@@ -176,7 +179,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
         TaskEvent::Retry { attempt, not_before, reason } => {
             let change = held(*attempt, now).and(RETRIES_LEFT).increment(FAILURES).set(LAST_FAILURE, text(reason));
             let change = end_attempt(change, *attempt, &AttemptOutcome::failed(reason), now);
-            let change = become_state(change, &State::Sleeping { until: *not_before });
+            let change = become_state_but_for(change, &State::Sleeping { until: *not_before }, QUESTIONS);
             Some(change.set(SENT_AT, moment(now)).remove(RESENDS).set(UPDATED_AT, moment(now)))
         }
         TaskEvent::Finish { attempt, outcome, progress } => {
@@ -243,12 +246,24 @@ fn claim(token: LeaseToken, lease_until: Timestamp, now: Timestamp) -> Change {
     let condition =
         Condition::all(&[EXISTS_UNEXPIRED, BEFORE_DEADLINE, WAITS_FOR_WORKER, IS_LATEST]).with(":now", moment(now));
     let lease = Lease { until: lease_until, token };
-    become_state(Change::when(condition), &State::Running { lease })
+    become_state_but_for(Change::when(condition), &State::Running { lease }, QUESTIONS)
         .increment(ATTEMPT)
         .set_if_absent(STARTED_AT, moment(now))
         .set(ATTEMPT_SINCE, record::attempt_since(now))
         .remove(RESENDS)
         .set(UPDATED_AT, moment(now))
+}
+
+/// What stays in the item while the task works, so that its client may still answer.
+const QUESTIONS: &[&str] = &[ASKS, ANSWERED];
+
+/// A suspension. Which questions remain if some were answered meanwhile depends on the task.
+fn suspend(held: Change, suspension: &Suspension) -> Option<Change> {
+    let state = suspension.state().ok()?;
+    Some(match suspension {
+        Suspension::Input { .. } => become_state(held.and(NOTHING_ANSWERED), &state),
+        Suspension::Timer(_) | Suspension::Yield => become_state_but_for(held, &state, QUESTIONS),
+    })
 }
 
 /// A wake of a task that has had an attempt, and has not failed since its last one: one that asks something else may
@@ -485,6 +500,13 @@ pub(crate) fn open_unexpired(now: Timestamp) -> Expression {
         .into_expression()
 }
 
+/// Has a damaged item of a task say that it has failed, as it is shown: lists are filtered, and tasks counted, by what
+/// items say.
+pub(crate) fn set_aside() -> Change {
+    let condition = "attribute_exists(#pk) AND attribute_not_exists(#format) AND #state <> :failed";
+    Change::set_only(Condition::that(condition), STATE, text(record::FAILED))
+}
+
 /// Whether a list shows the item.
 pub(crate) fn listed(now: Timestamp) -> Expression {
     Condition::that(LISTED).with(":now", moment(now)).into_expression()
@@ -553,7 +575,7 @@ mod tests {
                     is_valid(&change.into_expression())?;
                 }
                 let Ok(next) = task.apply(&event, now) else { continue };
-                let seen = Stored { task, revision: 7, slots: 1, idempotency: None };
+                let seen = Stored { task, revision: 7, slots: 1, idempotency: None, damage: None };
                 let change = after_seeing(&seen, &event, &next, now);
                 is_valid(&change.into_expression())?;
                 task = next;
@@ -620,7 +642,7 @@ mod tests {
         for change in changes {
             is_valid(&change.into_expression()).unwrap();
         }
-        let seen = Stored { task, revision: 1, slots: 0, idempotency: None };
+        let seen = Stored { task, revision: 1, slots: 0, idempotency: None, damage: None };
         is_valid(&open_unexpired(now)).unwrap();
         for condition in [new_item(), task_in_place_of(&seen), key_in_place_of("x"), empty_mailbox(now)] {
             is_valid(&condition.into_expression()).unwrap();

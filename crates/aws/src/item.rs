@@ -5,15 +5,15 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use longhaul_core::Timestamp;
 use longhaul_core::ports::StoreError;
+use longhaul_core::{Timestamp, strict_json};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
 /// An attribute that is missing, or is not what it should be.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the attribute `{attribute}` of a stored item is missing or cannot be read")]
 pub(crate) struct Unreadable {
     pub(crate) attribute: &'static str,
@@ -91,11 +91,11 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn json<T: DeserializeOwned>(self, attribute: &'static str) -> Result<T, Unreadable> {
-        serde_json::from_str(self.text(attribute)?).map_err(|_not_such_json| Unreadable { attribute })
+        strict_json::from_str(self.text(attribute)?).map_err(|_not_such_json| Unreadable { attribute })
     }
 
     pub(crate) fn word<T: DeserializeOwned>(self, attribute: &'static str) -> Result<T, Unreadable> {
-        serde_json::from_value(self.text(attribute)?.into()).map_err(|_no_such_word| Unreadable { attribute })
+        strict_json::from_value(self.text(attribute)?.into()).map_err(|_no_such_word| Unreadable { attribute })
     }
 
     pub(crate) fn map(self, attribute: &'static str) -> Result<Self, Unreadable> {
@@ -156,13 +156,16 @@ pub(crate) const PARENT: &str = "parent";
 pub(crate) const LEASE_UNTIL: &str = "lease_until";
 pub(crate) const LEASE_TOKEN: &str = "lease_token";
 pub(crate) const UNTIL: &str = "until";
+/// The open questions; while the task works, those that were open before.
 pub(crate) const ASKS: &str = "asks";
+/// The keys of those that were answered while the task worked.
+pub(crate) const ANSWERED: &str = "answered";
 pub(crate) const RESULT: &str = "result";
 pub(crate) const RESULT_KIND: &str = "result_kind";
 pub(crate) const FAILURE: &str = "failure";
 
 /// All fields of states: an event that changes the state removes those that the new state does not have.
-pub(crate) const OF_STATES: [&str; 7] = [LEASE_UNTIL, LEASE_TOKEN, UNTIL, ASKS, RESULT, RESULT_KIND, FAILURE];
+pub(crate) const OF_STATES: [&str; 8] = [LEASE_UNTIL, LEASE_TOKEN, UNTIL, ASKS, ANSWERED, RESULT, RESULT_KIND, FAILURE];
 
 // Derived from the record, because a condition can compare attributes but not compute with them.
 /// Creation plus longest run.

@@ -11,7 +11,7 @@ use crate::{expressions, lifetimes};
 
 impl DynamoStore {
     /// Leaves a text, unless the mailbox has one that has not expired. The parts of a large text are written before the
-    /// item that names them.
+    /// item that names them, but not if there is a text already: nothing would name them.
     pub(crate) async fn leave_text(
         &self,
         owner: &OwnerId,
@@ -21,6 +21,11 @@ impl DynamoStore {
         now: Timestamp,
     ) -> Result<Left, StoreError> {
         let key = keys::mailbox(owner, mailbox);
+        if left.len() > limits::PART_BYTES
+            && let Some(earlier) = self.collect_text(owner, mailbox, now).await?
+        {
+            return Ok(Left::Earlier(earlier));
+        }
         let mut item = key.with(self.text_attributes(&key, left, expires_at).await?);
         item.insert(EXPIRES_AT.to_owned(), moment(expires_at));
         item.insert(TTL.to_owned(), seconds(expires_at));

@@ -5,8 +5,9 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use longhaul_core::ports::{Message, Purpose};
-use longhaul_core::{OwnerId, TaskId, TaskKey, TraceParent};
+use longhaul_core::{OwnerId, TaskId, TaskKey, TraceParent, strict_json};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The name of the message attribute that carries the trace, in the form of a W3C `traceparent`.
 pub const TRACE_ATTRIBUTE: &str = "traceparent";
@@ -50,11 +51,11 @@ pub fn read_message(body: &str, trace: Option<&str>) -> Result<Message, Unreadab
     struct Version {
         v: u32,
     }
-    let version: Version = serde_json::from_str(body).map_err(UnreadableMessage::Malformed)?;
+    let version: Version = strict_json::from_str(body).map_err(UnreadableMessage::Malformed)?;
     if version.v != VERSION {
         return Err(UnreadableMessage::UnknownVersion(version.v));
     }
-    let body: Body = serde_json::from_str(body).map_err(UnreadableMessage::Malformed)?;
+    let body: Body = strict_json::from_str(body).map_err(UnreadableMessage::Malformed)?;
     let task = TaskKey::new(body.owner, body.id);
     Ok(Message { task, trace: trace.and_then(TraceParent::parse), attempt: body.attempt })
 }
@@ -64,14 +65,13 @@ pub fn read_message(body: &str, trace: Option<&str>) -> Result<Message, Unreadab
 /// padding.
 #[derive(Deserialize)]
 struct Wake {
-    wake: Woken,
+    wake: Value,
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Woken {
-    Both { owner: String, task: TaskId },
-    Name(String),
+struct Woken {
+    owner: String,
+    task: TaskId,
 }
 
 /// The message with this body and trace, and what it is for. What the engine sent is read as [`read_message`] does.
@@ -83,14 +83,13 @@ pub fn read_delivered(body: &str, trace: Option<&str>) -> Result<(Message, Purpo
 }
 
 fn woken(body: &str) -> Option<TaskKey> {
-    let Wake { wake } = serde_json::from_str(body).ok()?;
-    match wake {
-        Woken::Both { owner, task } => Some(TaskKey::new(owner_of(&owner)?, task)),
-        Woken::Name(name) => {
-            let (owner, task) = name.split_once('.')?;
-            Some(TaskKey::new(owner_of(owner)?, task.parse().ok()?))
-        }
+    let Wake { wake } = strict_json::from_str(body).ok()?;
+    if let Value::String(name) = wake {
+        let (owner, task) = name.split_once('.')?;
+        return Some(TaskKey::new(owner_of(owner)?, task.parse().ok()?));
     }
+    let Woken { owner, task } = strict_json::from_value(wake).ok()?;
+    Some(TaskKey::new(owner_of(&owner)?, task))
 }
 
 fn owner_of(text: &str) -> Option<OwnerId> {
@@ -126,7 +125,9 @@ mod tests {
 
     #[test]
     fn unreadable_messages_are_refused_with_the_reason() {
-        for body in ["", "hello", "{}", "[]", r#"{"v":1}"#, r#"{"v":1,"owner":"x","id":"y"}"#] {
+        let Message { task, .. } = message();
+        let by_position = format!(r#"[1,"{}","{}",7]"#, task.owner, task.id);
+        for body in ["", "hello", "{}", "[]", "[1]", &by_position, r#"{"v":1}"#, r#"{"v":1,"owner":"x","id":"y"}"#] {
             assert!(matches!(read_message(body, None), Err(UnreadableMessage::Malformed(_))), "{body}");
         }
         let newer = body_of(&message()).replace(r#""v":1"#, r#""v":2,"more":[]"#);
@@ -166,6 +167,7 @@ mod tests {
             r#"".""#.to_owned(),
             format!(r#""{}""#, key.owner),
             format!(r#""{}.{}x""#, key.owner, key.id),
+            format!(r#"["{}","{}"]"#, key.owner, key.id),
             format!(r#""x{}.{}""#, key.owner, key.id),
             format!(r#"{{"owner":"{}"}}"#, key.owner),
             format!(r#"{{"owner":"","task":"{}"}}"#, key.id),

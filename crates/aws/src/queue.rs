@@ -7,6 +7,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::timeout::TimeoutConfig;
 use aws_sdk_sqs::types::{MessageAttributeValue, MessageSystemAttributeName, QueueAttributeName};
 use longhaul_core::ports::{Delivery, Message, QueueError, WorkQueue};
+use longhaul_core::strict_json;
 use serde::Deserialize;
 
 use crate::error::{Unexpected, is_delete_of_nothing, is_extension_of_nothing, queue_unavailable};
@@ -247,7 +248,7 @@ pub(crate) struct NoQueue(#[source] Option<serde_json::Error>);
 /// The URL of the queue that `policy` names. SQS demands that it belongs to the account and the region of its source,
 /// so only the name at the end differs.
 fn dead_letter_url(queue_url: &str, policy: &str) -> Result<String, NoQueue> {
-    let policy: RedrivePolicy = serde_json::from_str(policy).map_err(|error| NoQueue(Some(error)))?;
+    let policy: RedrivePolicy = strict_json::from_str(policy).map_err(|error| NoQueue(Some(error)))?;
     let name = policy.target.rsplit(':').next().filter(|name| !name.is_empty());
     match (queue_url.rsplit_once('/'), name) {
         (Some((account, _)), Some(name)) => Ok(format!("{account}/{name}")),

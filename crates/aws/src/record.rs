@@ -4,16 +4,16 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_core::ports::StoreError;
 use longhaul_core::{
-    AttemptOutcome, Attempts, Cleanup, Failure, Lease, PastAttempt, Payload, State, Status, Task, TaskRecord, Terms,
-    Timestamp, TraceParent, limits,
+    AttemptOutcome, Attempts, Cleanup, Failure, Lease, PastAttempt, Payload, State, Status, Task, TaskKey, TaskRecord,
+    Terms, Timestamp, TraceParent, limits, strict_json,
 };
 
 use crate::item::{
-    ASKS, ATTEMPT, ATTEMPT_SINCE, BYTES, CLEANUP, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT, DEADLINE_AT,
-    DETAIL, ENDED_AT, EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, FORMAT, Fields, Item, KEY, KIND, LAST_FAILURE,
-    LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL, MESSAGE, NOT_BEFORE, PARENT, PARTS, PAST_ATTEMPT, PK, POLL_MS, PROGRESS,
-    REQUEST, RESENDS, RESULT, RESULT_KIND, RETENTION_MS, REVISION, RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL, TRACE,
-    TTL, TTL_MS, UNTIL, UPDATED_AT, Unreadable, VARIABLES, json, moment, number, seconds, text, word,
+    ANSWERED, ASKS, ATTEMPT, ATTEMPT_SINCE, BYTES, CLEANUP, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT,
+    DEADLINE_AT, DETAIL, ENDED_AT, EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, FORMAT, Fields, Item, KEY, KIND,
+    LAST_FAILURE, LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL, MESSAGE, NOT_BEFORE, PARENT, PARTS, PAST_ATTEMPT, PK, POLL_MS,
+    PROGRESS, REQUEST, RESENDS, RESULT, RESULT_KIND, RETENTION_MS, REVISION, RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL,
+    TRACE, TTL, TTL_MS, UNTIL, UPDATED_AT, Unreadable, VARIABLES, json, moment, number, seconds, text, word,
 };
 use crate::keys;
 
@@ -27,6 +27,8 @@ pub(crate) struct Stored {
     pub(crate) slots: u32,
     /// The hash of the task's idempotency key, if any.
     pub(crate) idempotency: Option<[u8; 32]>,
+    /// What cannot be read of the item; then the task is one that stands for it.
+    pub(crate) damage: Option<Unreadable>,
 }
 
 /// The attributes of a task, without its key and without those that only the adapter needs.
@@ -66,6 +68,9 @@ pub(crate) fn attributes(task: &Task) -> Item {
         (LEASE_UNTIL, task.held_until.map(moment)),
         (PARENT, task.parent.as_ref().map(json)),
         (NOT_BEFORE, task.not_before.map(moment)),
+        // A claim leaves the questions where the suspension has written them.
+        (ASKS, Some(&task.asked).filter(|asked| !asked.is_empty()).map(json)),
+        (ANSWERED, Some(&task.answered).filter(|answered| !answered.is_empty()).map(json)),
     ];
     item.extend(optional.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value))));
     item.extend(task.attempts.since.map(|since| (ATTEMPT_SINCE.to_owned(), attempt_since(since))));
@@ -118,7 +123,7 @@ fn read_past_attempt(fields: &[AttributeValue]) -> Option<PastAttempt> {
         number: of.as_n().ok()?.parse().ok()?,
         from: read_moment(from)?,
         to: read_moment(to)?,
-        end: serde_json::from_str(end.as_s().ok()?).ok()?,
+        end: strict_json::from_str(end.as_s().ok()?).ok()?,
     })
 }
 
@@ -199,18 +204,33 @@ fn failure(failure: &Failure) -> AttributeValue {
 #[error("a newer version wrote this task, in format {0}: deploy that version again, and the task continues")]
 struct NewerFormat(String);
 
-/// The task of an item. Fails with [`StoreError::Corrupt`], also if a newer version has changed its format.
+/// The task of an item; if the item is damaged, what stands for it. Fails if it is none of a task, and with
+/// [`StoreError::NewerVersion`] if a newer version has changed its format.
 pub(crate) fn read(item: &Item) -> Result<Stored, StoreError> {
     if let Some(format) = item.get(FORMAT) {
         let format = format.as_n().map_or_else(|_other_type| "unknown".to_owned(), Clone::clone);
-        return Err(StoreError::Corrupt(NewerFormat(format).into()));
+        return Err(StoreError::NewerVersion(NewerFormat(format).into()));
     }
-    Ok(parse(item)?)
+    let key = keys::task_key(item).ok_or(Unreadable { attribute: PK })?;
+    Ok(parse(item, &key).unwrap_or_else(|damage| in_place_of(item, &key, damage)))
 }
 
-fn parse(item: &Item) -> Result<Stored, Unreadable> {
+/// What stands for the task of a damaged item.
+fn in_place_of(item: &Item, key: &TaskKey, damage: Unreadable) -> Stored {
     let fields = Fields(item);
-    let key = keys::task_key(item).ok_or(Unreadable { attribute: PK })?;
+    let by_ttl = || Some(Timestamp::from_ms(fields.number::<u64>(TTL).ok()?.saturating_mul(1_000)));
+    let expires_at = fields.moment(EXPIRES_AT).ok().or_else(by_ttl);
+    Stored {
+        task: Task::unreadable(key, fields.text(TOOL).ok().map(str::to_owned), expires_at),
+        revision: fields.number(REVISION).unwrap_or(0),
+        slots: fields.number(COUNTED).unwrap_or(0),
+        idempotency: fields.hash(KEY).ok(),
+        damage: Some(damage),
+    }
+}
+
+fn parse(item: &Item, key: &TaskKey) -> Result<Stored, Unreadable> {
+    let fields = Fields(item);
     let terms = Terms {
         ttl_ms: fields.number(TTL_MS)?,
         retention_ms: fields.number(RETENTION_MS)?,
@@ -220,6 +240,8 @@ fn parse(item: &Item) -> Result<Stored, Unreadable> {
     };
     let state = read_state(fields)?;
     let held_until = if state.status().is_terminal() { fields.optional(LEASE_UNTIL, Fields::moment)? } else { None };
+    let waits_for_input = matches!(state, State::InputRequired { .. });
+    let asked = if waits_for_input { None } else { fields.optional(ASKS, Fields::json)? };
     let task = Task::restore(TaskRecord {
         owner: key.owner,
         id: key.id,
@@ -245,12 +267,15 @@ fn parse(item: &Item) -> Result<Stored, Unreadable> {
         held_until,
         attempts: read_attempts(item)?,
         parent: fields.optional(PARENT, Fields::json)?,
+        asked: asked.unwrap_or_default(),
+        answered: fields.optional(ANSWERED, Fields::json)?.unwrap_or_default(),
     });
     Ok(Stored {
         task,
         revision: fields.number(REVISION)?,
         slots: fields.optional(COUNTED, Fields::number)?.unwrap_or(0),
         idempotency: fields.optional(KEY, Fields::hash)?,
+        damage: None,
     })
 }
 

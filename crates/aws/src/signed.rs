@@ -21,7 +21,7 @@ use aws_types::service_config::ServiceConfigKey;
 use futures::future::{Either, select};
 use http::Request;
 use http_body_util::{BodyExt, Limited};
-use longhaul_core::{Clock, limits, with_causes};
+use longhaul_core::{Clock, limits, strict_json, with_causes};
 use serde::Deserialize;
 
 /// The longest answer: a secret has at most 64 KiB, and JSON may need six bytes for one.
@@ -181,7 +181,7 @@ struct Problem {
 }
 
 fn problem(body: &[u8]) -> Option<Problem> {
-    serde_json::from_slice(body).ok()
+    strict_json::from_slice(body).ok()
 }
 
 fn is_throttled(body: &[u8]) -> bool {

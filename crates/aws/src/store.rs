@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use longhaul_core::ports::{ApplyError, CreateError, Created, Left, NewTask, Page, Recorded, StoreError, TaskStore};
 use longhaul_core::{
-    Clock, Entry, IdSource, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp,
+    Clock, Entry, IdSource, MailboxId, NotedTasks, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey,
+    Timestamp,
 };
 
 use crate::lifetimes::Lifetimes;
@@ -28,13 +29,20 @@ pub struct DynamoStore {
     pub(crate) table: Table,
     pub(crate) quota: QuotaMode,
     pub(crate) lifetimes: Arc<Lifetimes>,
+    /// The damaged tasks that this process has met.
+    pub(crate) damaged: Arc<NotedTasks>,
 }
 
 impl DynamoStore {
     /// The store over `table`, which `client` accesses. No limit of unfinished tasks is enforced.
     #[must_use]
     pub fn new(client: Client, table: impl Into<String>) -> Self {
-        Self { table: Table::new(client, table.into()), quota: QuotaMode::Off, lifetimes: Arc::default() }
+        Self {
+            table: Table::new(client, table.into()),
+            quota: QuotaMode::Off,
+            lifetimes: Arc::default(),
+            damaged: Arc::default(),
+        }
     }
 
     /// The same store with this quota mode. All instances over a table should use the same: a task is counted by the
@@ -49,6 +57,12 @@ impl DynamoStore {
     #[must_use]
     pub fn with_pauses(self, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
         Self { table: self.table.with_pauses(Pauses::new(clock, ids)), ..self }
+    }
+
+    /// How many tasks that have not expired at `now` this process could not read. The log names them.
+    #[must_use]
+    pub fn unreadable_tasks(&self, now: Timestamp) -> usize {
+        self.damaged.count(now)
     }
 
     fn noted(&self, task: Task) -> Task {

@@ -72,17 +72,21 @@ impl StreamRecord {
     /// What was done to a task; `None` if the change is none of a task, or deleted one.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] if an image cannot be read, also because a newer version has written it.
+    /// [`StoreError::Corrupt`] if an image cannot be read, [`StoreError::NewerVersion`] if a newer version wrote it.
     pub fn task_change(&self) -> Result<Option<TaskChange>, StoreError> {
         let Images { old_image, new_image, .. } = &self.dynamodb;
         let Some(after) = new_image.as_ref().map(item).transpose()? else { return Ok(None) };
         if keys::task_key(&after).is_none() {
             return Ok(None);
         }
-        let before = old_image.as_ref().map(|image| record::read(&item(image)?)).transpose()?;
-        let after = record::read(&after)?;
-        Ok(Some(TaskChange { before: before.map(|stored| stored.task), after: after.task }))
+        let before = old_image.as_ref().map(|image| task(&item(image)?)).transpose()?;
+        Ok(Some(TaskChange { before, after: task(&after)? }))
     }
+}
+
+fn task(item: &Item) -> Result<Task, StoreError> {
+    let stored = record::read(item)?;
+    stored.damage.map_or(Ok(stored.task), |damage| Err(damage.into()))
 }
 
 fn item(image: &Value) -> Result<Item, StoreError> {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use aws_config::SdkConfig;
 use futures::future::try_join_all;
-use longhaul_core::Clock;
+use longhaul_core::{Clock, strict_json};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -124,12 +124,12 @@ impl Service {
         let unreadable = |_error: serde_json::Error| Refused("the service's answer cannot be read".to_owned());
         match self {
             Self::SecretsManager => {
-                let secret: Secret = serde_json::from_slice(answer).map_err(unreadable)?;
+                let secret: Secret = strict_json::from_slice(answer).map_err(unreadable)?;
                 let binary = || Refused("it is not a text: tools read secrets that are text only".to_owned());
                 secret.secret_string.ok_or_else(binary)
             }
             Self::ParameterStore => {
-                let found: Found = serde_json::from_slice(answer).map_err(unreadable)?;
+                let found: Found = strict_json::from_slice(answer).map_err(unreadable)?;
                 Ok(found.parameter.value)
             }
         }

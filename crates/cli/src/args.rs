@@ -120,6 +120,15 @@ pub(crate) enum Verb {
     },
     /// Serves the tasks of the server as pages for the browser, until Ctrl-C
     Console(ConsoleFlags),
+    /// Copies the database file of a server, which may run meanwhile
+    Backup {
+        /// The copy, which must not exist yet
+        #[arg(value_name = "FILE")]
+        to: PathBuf,
+        /// The database file of the server
+        #[arg(long, env = "LONGHAUL_DB", value_name = "FILE", default_value = "longhaul.db")]
+        db: PathBuf,
+    },
     /// Logs in to a server in the browser
     Login {
         #[command(flatten)]

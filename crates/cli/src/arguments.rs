@@ -2,7 +2,9 @@
 
 use std::io::Read;
 
-use longhaul_client::form::{resolved, typed};
+use longhaul_client::form::typed;
+use longhaul_core::strict_json;
+use longhaul_settings::text_in;
 use serde_json::{Map, Value};
 
 /// More is not read from a file or from the standard input.
@@ -30,23 +32,22 @@ pub(crate) fn read(given: &[String], schema: &Value) -> Result<Map<String, Value
 }
 
 fn object(from: impl Read, what: &str) -> Result<Map<String, Value>, String> {
-    let mut text = String::new();
-    from.take(BYTES_MAX).read_to_string(&mut text).map_err(|error| format!("{what} cannot be read: {error}"))?;
-    serde_json::from_str(&text).map_err(|error| format!("{what} is not a JSON object: {error}"))
+    let text = text_in(from, BYTES_MAX).map_err(|error| format!("{what} cannot be read: {error}"))?;
+    strict_json::from_str(&text).map_err(|error| format!("{what} is not a JSON object: {error}"))
 }
 
 fn pair(pair: &str, schema: &Value) -> Result<(String, Value), String> {
     let wrong = || format!("`{pair}` is none of key=value, key:=json, @FILE and -");
     let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
     if let Some(name) = name.strip_suffix(':') {
-        let value = serde_json::from_str(value).map_err(|error| format!("`{name}` is not JSON: {error}"))?;
+        let value = strict_json::from_str(value).map_err(|error| format!("`{name}` is not JSON: {error}"))?;
         return Ok((name.to_owned(), value));
     }
     if name.is_empty() {
         return Err(wrong());
     }
-    let value = typed(value, resolved(&schema["properties"][name], schema))
-        .map_err(|expected| format!("`{name}` must be {expected}"))?;
+    let value =
+        typed(value, &schema["properties"][name], schema).map_err(|expected| format!("`{name}` must be {expected}"))?;
     Ok((name.to_owned(), value))
 }
 

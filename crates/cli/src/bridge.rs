@@ -13,17 +13,22 @@ use std::time::Duration;
 use futures::future::{Either, select};
 use futures::stream::{FuturesUnordered, StreamExt};
 use longhaul_client::{Line, Lines, Overlong, Raw, Target};
+use longhaul_settings::BOM;
 use serde_json::Value;
 use tokio::io::AsyncRead;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::exit::{Exit, Stop};
+use crate::out;
 use message::{Kind, Message, Session};
 use output::Output;
 use tools::Tools;
 
 /// The longest message that a client may write, in bytes.
 const LINE_BYTES_MAX: usize = 16 << 20;
+
+/// So many messages are read ahead while one is delivered.
+const AHEAD_MAX: usize = 64;
 
 /// So many requests may wait for their answers at a time.
 const REQUESTS_MAX: usize = 1_000;
@@ -66,45 +71,63 @@ pub(crate) async fn run(target: Target) -> Result<Exit, Stop> {
     let raw = Raw::new(target)?;
     let (session, tools, waiting) = (Session::default(), Tools::default(), Mutex::default());
     let bridge = Bridge { raw, output, session, tools, waiting, beginning: tokio::sync::Mutex::new(()) };
-    let served = async move {
-        bridge.serve(tokio::io::stdin()).await;
-        bridge.raw.end_session(bridge.session.headers().0).await;
+    // If nothing can be written any more, there is nothing left to do.
+    let left = match select(Box::pin(bridge.serve(tokio::io::stdin())), Box::pin(written)).await {
+        Either::Left(((), written)) => Either::Left(written),
+        Either::Right((written, _served)) => Either::Right(std::future::ready(written)),
     };
-    // If nobody reads what is written, there is nothing left to do.
-    if let Either::Left(((), written)) = select(Box::pin(served), Box::pin(written)).await {
-        written.await;
-    }
-    Ok(Exit::Well)
+    let ended = async move {
+        bridge.raw.end_session(bridge.session.headers().0).await;
+        // Writing ends with it.
+        drop(bridge);
+    };
+    let ((), written) = futures::future::join(ended, left).await;
+    written.map(|()| Exit::Well).map_err(|error| out::unwritten(&error))
 }
 
 impl Bridge {
     async fn serve(&self, input: impl AsyncRead + Unpin) {
+        let (messages, to_take) = mpsc::channel(AHEAD_MAX);
+        let mut worked = Box::pin(self.work_off(to_take));
+        // Reading goes on while a message is delivered, so that the end is noticed.
+        if let Either::Left(_) = select(Box::pin(self.read(input, messages)), &mut worked).await {
+            self.waiting().retain(|_id, request| !request.is_stream);
+            drop(tokio::time::timeout(LAST_ANSWERS, worked).await);
+        }
+    }
+
+    /// Does what the client wants, until all of it is done after the last message.
+    async fn work_off(&self, to_take: mpsc::Receiver<Message>) {
         let (jobs, mut to_do) = mpsc::unbounded_channel();
-        let mut running = FuturesUnordered::new();
-        let mut reading = Box::pin(self.read(input, jobs));
-        loop {
+        let (mut running, mut listening) = (FuturesUnordered::new(), FuturesUnordered::new());
+        let mut taking = Box::pin(self.take_all(to_take, jobs));
+        let mut is_taking = true;
+        while is_taking || !to_do.is_empty() || !running.is_empty() {
             tokio::select! {
-                () = &mut reading => break,
-                Some(job) = to_do.recv() => running.push(self.work(job)),
+                () = &mut taking, if is_taking => is_taking = false,
+                Some(job) = to_do.recv() => match job {
+                    Job::Request(message, cancelled) => running.push(Either::Left(self.request(message, cancelled))),
+                    Job::Batch(message) => running.push(Either::Right(self.batch(message))),
+                    Job::Listen => listening.push(self.listen()),
+                },
                 Some(()) = running.next() => {}
+                Some(()) = listening.next() => {}
             }
         }
-        while let Ok(job) = to_do.try_recv() {
-            running.push(self.work(job));
-        }
-        self.waiting().retain(|_id, request| !request.is_stream);
-        let last = async { while !self.waiting().is_empty() && running.next().await.is_some() {} };
-        drop(tokio::time::timeout(LAST_ANSWERS, last).await);
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn read(&self, input: impl AsyncRead + Unpin, jobs: mpsc::UnboundedSender<Job>) {
+    async fn read(&self, input: impl AsyncRead + Unpin, messages: mpsc::Sender<Message>) {
         // One byte more shows that a line is too long.
         let mut lines = Lines::new(input, LINE_BYTES_MAX + 1, Overlong::Cut);
-        while let Line::Text(line) = lines.next().await {
+        let mut is_first = true;
+        while let Line::Text(mut line) = lines.next().await {
+            if std::mem::take(&mut is_first) && line.starts_with(BOM) {
+                line.drain(..BOM.len());
+            }
             if line.len() > LINE_BYTES_MAX {
                 let why = format!("the message has more than {} MiB", LINE_BYTES_MAX >> 20);
                 self.output.error(&Value::Null, PARSE_ERROR, &why).await;
@@ -114,9 +137,15 @@ impl Bridge {
                 continue;
             }
             match Message::read(line) {
-                Ok(message) => self.take(message, &jobs).await,
+                Ok(message) => drop(messages.send(message).await),
                 Err(why) => self.output.error(&Value::Null, PARSE_ERROR, &why).await,
             }
+        }
+    }
+
+    async fn take_all(&self, mut to_take: mpsc::Receiver<Message>, jobs: mpsc::UnboundedSender<Job>) {
+        while let Some(message) = to_take.recv().await {
+            self.take(message, &jobs).await;
         }
     }
 
@@ -167,14 +196,6 @@ impl Bridge {
         }
         let id = message.params()["requestId"].to_string();
         drop(self.waiting().remove(&id));
-    }
-
-    async fn work(&self, job: Job) {
-        match job {
-            Job::Request(message, cancelled) => self.request(message, cancelled).await,
-            Job::Batch(message) => self.batch(&message).await,
-            Job::Listen => self.listen().await,
-        }
     }
 
     async fn request(&self, message: Message, cancelled: oneshot::Receiver<()>) {

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use longhaul_client::Error;
 
+use crate::out;
+
 /// How the command ends. Of several tasks, the greatest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
@@ -29,7 +31,7 @@ impl From<Exit> for ExitCode {
 #[derive(Debug)]
 pub(crate) struct Stop {
     pub(crate) exit: Exit,
-    /// A sentence for the user.
+    /// A sentence for the user. Empty if there is nothing to say.
     pub(crate) why: String,
 }
 
@@ -44,6 +46,19 @@ impl Stop {
 
     pub(crate) fn interrupted() -> Self {
         Self::new(Exit::Interrupted, "interrupted")
+    }
+
+    /// The reader of the standard output has gone, as `head` does. That is not an error.
+    pub(crate) const fn reader_gone() -> Self {
+        Self { exit: Exit::Well, why: String::new() }
+    }
+
+    /// Says why, and returns how the command ends.
+    pub(crate) fn report(self) -> ExitCode {
+        if !self.why.is_empty() {
+            out::say(&format!("error: {}", out::block(&self.why)));
+        }
+        self.exit.into()
     }
 }
 

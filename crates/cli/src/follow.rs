@@ -1,7 +1,7 @@
-//! Waiting for the end of tasks: looks at the server's pace, over lost connections, with what tasks ask.
+//! Waiting for the end of tasks: polls at the server's pace, over lost connections, with what tasks ask.
 
-use std::collections::HashSet;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use longhaul_client::{Client, Error, Question, Status, Task};
 use serde_json::Value;
@@ -12,18 +12,22 @@ use crate::form::{self, Asked};
 use crate::out;
 use crate::screen::{Screen, View};
 
-/// Between two looks, if the server does not say how long.
+/// Between two polls, if the server does not say how long.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// No server is asked more often, whatever it says.
+/// No server is asked more often, whatever it says, nor more seldom.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
+const INTERVAL_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// The first pause after a look that failed; each further one is twice as long.
+/// The first pause after a poll that failed; each further one is twice as long.
 const BACK_OFF: Duration = Duration::from_secs(1);
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
 /// A server that has not answered for so long is given up.
 const SILENT_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// A task that needs an answer, and shows no question that was not answered, is given up after so long.
+const UNASKED_MAX: Duration = Duration::from_secs(30);
 
 /// How long after a first Ctrl-C a second one cancels.
 const SECOND_CTRL_C: Duration = Duration::from_secs(2);
@@ -38,33 +42,43 @@ pub(crate) enum Followed {
     Stopped(Stop),
 }
 
-/// What waits for tasks of one server.
-pub(crate) struct Follower<'c> {
-    pub(crate) client: &'c Client,
+/// A task that is waited for, and a client that its server shows it to.
+#[derive(Clone)]
+pub(crate) struct Watched {
+    pub(crate) id: String,
+    pub(crate) client: Arc<Client>,
+}
+
+/// The means to wait for tasks of one server.
+pub(crate) struct Follower {
     pub(crate) screen: Screen,
     /// What is added to a verb so that it finds the server.
     pub(crate) come_back: String,
-    /// How long to wait before the first look.
+    /// How long to wait before the first poll.
     pub(crate) first: Duration,
 }
 
-impl Follower<'_> {
+impl Follower {
     /// Waits for the end of tasks, unless the user presses Ctrl-C, or `wait` is over first.
     ///
     /// # Errors
     /// Why nobody waits any more, while the tasks go on.
-    pub(crate) async fn follow(&self, ids: &[String], wait: Option<Duration>) -> Result<Vec<Followed>, Stop> {
-        let all = futures::future::join_all(ids.iter().map(|id| self.follow_one(id, ids.len())));
+    pub(crate) async fn follow(&self, tasks: &[Watched], wait: Option<Duration>) -> Result<Vec<Followed>, Stop> {
+        let all = futures::future::join_all(tasks.iter().map(|task| self.follow_one(task, tasks.len())));
         tokio::select! {
             biased;
-            _ = tokio::signal::ctrl_c() => self.leave(ids).await,
+            _ = tokio::signal::ctrl_c() => self.leave(tasks).await,
+            () = self.screen.reader_gone() => Err(Stop::reader_gone()),
             all = all => {
                 let has_left = all.iter().any(|followed| matches!(followed, Followed::Left));
-                if has_left { self.leave(ids).await } else { Ok(all) }
+                if has_left { self.leave(tasks).await } else { Ok(all) }
             }
-            () = over(wait) => Err(Stop::new(Exit::WaitOver, format!("it has not ended yet\n{}",
-                self.how_to_come_back(ids)))),
+            () = over(wait) => Err(self.wait_is_over(&ids(tasks))),
         }
+    }
+
+    pub(crate) fn wait_is_over(&self, ids: &[String]) -> Stop {
+        Stop::new(Exit::WaitOver, format!("it has not ended yet\n{}", self.how_to_come_back(ids)))
     }
 
     fn how_to_come_back(&self, ids: &[String]) -> String {
@@ -73,13 +87,14 @@ impl Follower<'_> {
     }
 
     /// The tasks go on, unless the user presses Ctrl-C once more.
-    async fn leave(&self, ids: &[String]) -> Result<Vec<Followed>, Stop> {
-        self.screen.say(&format!("\n{}\nPress Ctrl-C again to cancel.", self.how_to_come_back(ids)));
+    async fn leave(&self, tasks: &[Watched]) -> Result<Vec<Followed>, Stop> {
+        let text = format!("\n{}\nPress Ctrl-C again to cancel.", self.how_to_come_back(&ids(tasks)));
+        self.screen.say(&text);
         if tokio::time::timeout(SECOND_CTRL_C, tokio::signal::ctrl_c()).await.is_err() {
             return Err(Stop::interrupted());
         }
-        for id in ids {
-            match self.client.cancel(id).await {
+        for task in tasks {
+            match task.client.cancel(&task.id).await {
                 Err(error) if error.may_pass() => return Err(error.into()),
                 // One that is refused has ended, most often.
                 Ok(()) | Err(_) => {}
@@ -88,39 +103,35 @@ impl Follower<'_> {
         Err(Stop::new(Exit::Interrupted, "interrupted; the server was asked to cancel"))
     }
 
-    async fn follow_one(&self, id: &str, of: usize) -> Followed {
-        let mut view = self.screen.view(if of == 1 { "" } else { id });
-        let mut answered = HashSet::new();
-        let (mut failures, mut silent) = (0_u32, Duration::ZERO);
+    async fn follow_one(&self, watched: &Watched, of: usize) -> Followed {
+        let mut view = self.screen.view(if of == 1 { "" } else { &watched.id });
+        let mut asked = Answered::default();
         clock::pause(self.first).await;
         loop {
-            let pause = match self.client.task(id).await {
-                Ok(task) => {
-                    (failures, silent) = (0, Duration::ZERO);
-                    view.task(&task);
-                    match self.seen(&task, &mut answered, of).await {
-                        Some(followed) => return followed,
-                        None => interval(&task),
-                    }
-                }
-                Err(error) if error.may_pass() && silent < SILENT_MAX => {
-                    let pause = back_off(failures, &error);
-                    (failures, silent) = (failures.saturating_add(1), silent + pause);
-                    self.tell(&mut view, &error, failures);
-                    pause
-                }
+            let tell = |error: &Error, failures| self.tell(&mut view, error, failures);
+            let task = match patiently(async || watched.client.task(&watched.id).await, tell).await {
+                Ok(task) => task,
                 Err(error) => return Followed::Stopped(error.into()),
             };
-            clock::pause(pause).await;
+            if let Err(stop) = view.task(&task) {
+                return Followed::Stopped(stop);
+            }
+            if let Some(followed) = self.seen(&watched.client, &task, &mut asked, of).await {
+                return followed;
+            }
+            clock::pause(interval(&task)).await;
         }
     }
 
     /// How waiting ends, if it does now. What the task asks is asked.
-    async fn seen(&self, task: &Task, answered: &mut HashSet<String>, of: usize) -> Option<Followed> {
+    async fn seen(&self, client: &Client, task: &Task, answered: &mut Answered, of: usize) -> Option<Followed> {
         match task.status {
             Status::Completed | Status::Failed | Status::Cancelled => Some(Followed::Ended(task.clone())),
-            Status::InputRequired => self.answer(task, answered, of).await,
-            Status::Working => None,
+            Status::InputRequired => self.answer(client, task, answered, of).await,
+            Status::Working => {
+                *answered = Answered::default();
+                None
+            }
         }
     }
 
@@ -132,35 +143,83 @@ impl Follower<'_> {
     }
 
     /// Asks what the task asks; how waiting ends, if that cannot be done.
-    async fn answer(&self, task: &Task, answered: &mut HashSet<String>, of: usize) -> Option<Followed> {
+    async fn answer(&self, client: &Client, task: &Task, answered: &mut Answered, of: usize) -> Option<Followed> {
         for question in &task.questions {
-            if answered.contains(&question.key) {
+            if answered.questions.contains(question) {
                 continue;
             }
             if of > 1 || !out::can_ask() || matches!(self.screen, Screen::Json) {
                 return Some(Followed::Unanswered(task.clone()));
             }
             match ask(&self.screen, question).await {
-                Asked::Answer(answer) => match self.send(task, question, answer).await {
-                    Ok(()) => answered.insert(question.key.clone()),
+                Asked::Answer(answer) => match self.send(client, task, question, answer).await {
+                    Ok(()) => answered.note(question),
                     Err(error) => return Some(Followed::Stopped(error.into())),
                 },
                 Asked::Later => return Some(Followed::Left),
                 Asked::CannotAsk => return Some(Followed::Unanswered(task.clone())),
-            };
+            }
         }
-        None
+        answered.is_stuck().then(|| Followed::Unanswered(task.clone()))
     }
 
-    async fn send(&self, task: &Task, question: &Question, answer: Value) -> Result<(), Error> {
-        match self.client.answer(&task.id, question, answer.clone()).await {
-            // The first answer counts, so that a second one does no harm.
-            Err(error) if error.may_pass() => {
-                clock::pause(BACK_OFF).await;
-                self.client.answer(&task.id, question, answer).await
+    async fn send(&self, client: &Client, task: &Task, question: &Question, answer: Value) -> Result<(), Error> {
+        let tell = |error: &Error, failures| {
+            if failures == 1 {
+                self.screen.say(&format!("{}; trying again", out::line(&error.to_string())));
             }
-            sent => sent,
+        };
+        // The first answer counts, so that a second one does no harm.
+        patiently(async || client.answer(&task.id, question, answer.clone()).await, tell).await
+    }
+}
+
+/// The questions of a task that were answered since it last worked.
+#[derive(Default)]
+struct Answered {
+    questions: Vec<Question>,
+    /// Since when there has been nothing to ask, although the task needs an answer.
+    unasked: Option<Instant>,
+}
+
+impl Answered {
+    fn note(&mut self, question: &Question) {
+        self.questions.push(question.clone());
+        self.unasked = None;
+    }
+
+    /// Whether the task waits for an answer to something that is not shown.
+    fn is_stuck(&mut self) -> bool {
+        self.unasked.get_or_insert_with(clock::instant).elapsed() > UNASKED_MAX
+    }
+}
+
+fn ids(tasks: &[Watched]) -> Vec<String> {
+    tasks.iter().map(|task| task.id.clone()).collect()
+}
+
+/// Asks a server again while it is away, or has no time, but not for longer than ten minutes. `tell` hears of each
+/// failure, and how many there were.
+///
+/// # Errors
+/// The last failure.
+pub(crate) async fn patiently<T>(
+    mut ask: impl AsyncFnMut() -> Result<T, Error>,
+    mut tell: impl FnMut(&Error, u32),
+) -> Result<T, Error> {
+    let (begun, mut failures) = (clock::instant(), 0_u32);
+    loop {
+        let error = match ask().await {
+            Err(error) if error.may_pass() => error,
+            done => return done,
+        };
+        let pause = back_off(failures, &error);
+        if begun.elapsed().saturating_add(pause) > SILENT_MAX {
+            return Err(error);
         }
+        failures = failures.saturating_add(1);
+        tell(&error, failures);
+        clock::pause(pause).await;
     }
 }
 
@@ -179,16 +238,34 @@ pub(crate) async fn ask(screen: &Screen, question: &Question) -> Asked {
     asked.unwrap_or(Asked::CannotAsk)
 }
 
-/// How long to wait until the next look.
+/// How long to wait until the next poll.
 pub(crate) fn interval(task: &Task) -> Duration {
-    task.interval_ms.map_or(INTERVAL, |ms| Duration::from_millis(ms).max(INTERVAL_MIN))
+    task.interval_ms.map_or(INTERVAL, |ms| Duration::from_millis(ms).clamp(INTERVAL_MIN, INTERVAL_MAX))
 }
 
-/// How long to wait after so many looks in a row that failed.
-pub(crate) fn back_off(failures: u32, error: &Error) -> Duration {
+/// How long to wait after so many polls in a row that failed.
+fn back_off(failures: u32, error: &Error) -> Duration {
     let own = BACK_OFF.saturating_mul(1 << failures.min(5)).min(BACK_OFF_MAX);
-    match error {
-        Error::Busy { after: Some(after), .. } => own.max(*after),
-        _ => own,
+    error.after().map_or(own, |after| own.max(after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_shows_no_question_is_not_waited_for_without_end() {
+        let mut answered = Answered::default();
+        assert!(!answered.is_stuck());
+        answered.unasked = answered.unasked.and_then(|since| since.checked_sub(UNASKED_MAX + UNASKED_MAX));
+        assert!(answered.is_stuck());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_wants_to_be_left_alone_for_too_long_is_given_up() {
+        let busy = || Error::Busy { status: 429, after: Some(SILENT_MAX + BACK_OFF) };
+        let mut told = 0;
+        let asked: Result<(), Error> = patiently(async || Err(busy()), |_, _| told += 1).await;
+        assert!(matches!(asked, Err(Error::Busy { .. })) && told == 0);
     }
 }

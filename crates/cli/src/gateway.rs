@@ -10,8 +10,15 @@ use clap::Parser;
 use longhaul::local::{self, CommandLine, Options, ServeError};
 use longhaul::settings::{ProcessEnv, table};
 use longhaul_gateway::{Config, ConfigError, Gateway, Lock, StartError, settings};
+use longhaul_settings::read_text;
+
+use crate::exit::Stop;
+use crate::out;
 
 mod lock;
+
+/// More is not read from a configuration or a lock file.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const ABOUT: &str = "Puts MCP servers, unchanged, behind a gateway that makes their tools durable.
 
@@ -76,13 +83,13 @@ fn config(file: Option<&Path>, command: &[String], named: BTreeMap<String, Strin
 
 fn read_config<T>(file: &Path, read: impl FnOnce(&str) -> Result<T, ConfigError>) -> Result<T, String> {
     let shown = file.display();
-    let text = std::fs::read_to_string(file).map_err(|error| format!("{shown} cannot be read: {error}"))?;
+    let text = read_text(file, FILE_BYTES_MAX).map_err(|error| format!("{shown} cannot be read: {error}"))?;
     read(&text).map_err(|error| format!("{shown} cannot be used:\n{error}"))
 }
 
 fn read_lock(file: &Path) -> Result<Lock, String> {
     let shown = file.display();
-    let text = std::fs::read_to_string(file)
+    let text = read_text(file, FILE_BYTES_MAX)
         .map_err(|error| format!("{shown} cannot be read: {error}; `longhaul gateway lock` writes it"))?;
     Lock::from_json(&text).map_err(|error| format!("{shown} cannot be used: {error}"))
 }
@@ -128,9 +135,8 @@ async fn start(config: Config, lock: Option<Lock>) -> Result<Gateway, StartError
     }
 }
 
-#[expect(clippy::print_stderr, reason = "this is the output of the program for its user")]
 fn refuse(why: &str) -> ExitCode {
-    eprintln!("error: {why}");
+    out::say(&format!("error: {why}"));
     ExitCode::from(2)
 }
 
@@ -145,7 +151,6 @@ struct IamPolicy {
 }
 
 /// `longhaul gateway iam-policy`. The first of `args` is the verb.
-#[expect(clippy::print_stdout, reason = "this is the output of the program for its user")]
 fn iam_policy(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let IamPolicy { config } = match parse(args) {
         Ok(arguments) => arguments,
@@ -154,8 +159,8 @@ fn iam_policy(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let policy = read_config(&config, |text| Config::iam_policy(text, &ProcessEnv));
     match policy {
         Ok(policy) => {
-            println!("{}", serde_json::to_string_pretty(&policy).context("the policy cannot be written")?);
-            Ok(ExitCode::SUCCESS)
+            let policy = serde_json::to_string_pretty(&policy).context("the policy cannot be written")?;
+            Ok(out::result(&policy).map_or_else(Stop::report, |()| ExitCode::SUCCESS))
         }
         Err(why) => Ok(refuse(&why)),
     }
@@ -163,10 +168,5 @@ fn iam_policy(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
 
 /// The arguments of a verb; how the program ends if they are wrong, or ask for help.
 fn parse<T: Parser>(args: Vec<OsString>) -> Result<T, ExitCode> {
-    T::try_parse_from(args).map_err(|error| {
-        // Nobody may read it any more.
-        drop(error.print());
-        // 2 for mistakes, 0 for help.
-        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
-    })
+    T::try_parse_from(args).map_err(|error| crate::usage(&error))
 }

@@ -12,6 +12,7 @@ mod follow;
 mod form;
 mod gateway;
 mod out;
+mod pace;
 mod record;
 mod render;
 mod screen;
@@ -44,7 +45,10 @@ fn run() -> anyhow::Result<ExitCode> {
         Some("gateway") => return gateway::run(args.collect()),
         _ => {}
     }
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return Ok(usage(&error)),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("no threads can be started")?;
     let done = runtime.block_on(verbs::run(cli));
@@ -52,11 +56,17 @@ fn run() -> anyhow::Result<ExitCode> {
     runtime.shutdown_background();
     Ok(match done {
         Ok(exit) => exit.into(),
-        Err(stop) => {
-            out::say(&format!("error: {}", out::block(&stop.why)));
-            stop.exit.into()
-        }
+        Err(stop) => stop.report(),
     })
+}
+
+/// Prints help, or what is wrong with the arguments.
+fn usage(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        Err(unwritten) if !error.use_stderr() => out::unwritten(&unwritten).report(),
+        // 2 for mistakes, 0 for help.
+        Ok(()) | Err(_) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+    }
 }
 
 /// `longhaul demo`: a server with the demonstration tools, until it is asked to stop.

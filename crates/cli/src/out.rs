@@ -1,10 +1,15 @@
 //! What the command writes: results to its standard output, all else to its standard error. What comes from servers is
 //! harmless on a terminal.
 
-use std::io::{IsTerminal, Write, stderr, stdin, stdout};
+use std::io::{Error, ErrorKind, IsTerminal, Write, stderr, stdin, stdout};
+use std::os::fd::AsFd;
 
 use longhaul_client::text;
 use serde_json::Value;
+use tokio::io::Interest;
+use tokio::net::unix::pipe::Sender;
+
+use crate::exit::{Exit, Stop};
 
 /// How much a result may have that is written to a terminal, in bytes.
 pub(crate) const TERMINAL_BYTES_MAX: usize = 1 << 20;
@@ -18,16 +23,53 @@ pub(crate) fn is_to_terminal() -> bool {
     stdout().is_terminal()
 }
 
-/// A line of the result. A reader that has gone is no error.
-pub(crate) fn result(text: &str) {
-    let text = if is_to_terminal() { &block(text) } else { text };
-    let mut out = stdout().lock();
-    drop(writeln!(out, "{text}").and_then(|()| out.flush()));
+/// Writes a line of the result.
+///
+/// # Errors
+/// If it cannot be written, such as on a full disk; quietly, if its reader has gone.
+pub(crate) fn result(text: &str) -> Result<(), Stop> {
+    if is_to_terminal() {
+        raw(&block(text))?
+    } else {
+        raw(text)?
+    }
+    raw("\n")
 }
 
-/// A value as one line of JSON, which has no control characters of itself.
-pub(crate) fn json(value: &Value) {
-    result(&value.to_string());
+/// Writes a line of JSON, which is JSON on a terminal too.
+pub(crate) fn json(value: &Value) -> Result<(), Stop> {
+    let text = value.to_string();
+    if is_to_terminal() {
+        raw(&text::json(&text))?
+    } else {
+        raw(&text)?
+    }
+    raw("\n")
+}
+
+/// Writes text of the command's own as it is.
+pub(crate) fn raw(text: &str) -> Result<(), Stop> {
+    let mut out = stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| unwritten(&error))
+}
+
+/// What an error of the standard output means.
+pub(crate) fn unwritten(error: &Error) -> Stop {
+    match error.kind() {
+        ErrorKind::BrokenPipe => Stop::reader_gone(),
+        _ => Stop::new(Exit::Unexpected, format!("the standard output cannot be written: {error}")),
+    }
+}
+
+/// Returns when the reader of the standard output has gone. Only pipes and sockets tell.
+pub(crate) async fn reader_gone() {
+    let output = stdout().as_fd().try_clone_to_owned().and_then(Sender::from_owned_fd_unchecked);
+    if let Ok(output) = output
+        && output.ready(Interest::ERROR).await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// A line for the user, which is not part of the result.

@@ -2,18 +2,26 @@
 //! of tasks in every revision, and do not show what a task was called with.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use longhaul::settings::{EnvSource, ProcessEnv};
+use longhaul_core::strict_json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::out;
+use crate::{clock, out};
 
 /// So many tasks are remembered. Twice as many are in the file at most.
 const ENTRIES_MAX: usize = 1_000;
+
+/// How long another command may hold a file of this user's.
+const LOCK_MAX: Duration = Duration::from_secs(60);
+
+/// Between two tries to hold it.
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Larger arguments are not remembered, in bytes.
 const ARGUMENTS_BYTES_MAX: usize = 64 << 10;
@@ -59,43 +67,72 @@ impl Record {
     }
 
     /// Adds a task. One that cannot be added is said, and is no reason to stop.
-    pub(crate) fn add(&self, entry: Entry) {
-        if let Err(error) = self.try_add(&entry.cut()) {
+    pub(crate) async fn add(&self, entry: Entry) {
+        if let Some(path) = &self.0
+            && let Err(error) = add(path, &entry.cut()).await
+        {
             out::say(&format!("warning: the task is not remembered on this machine: {error}"));
         }
     }
 
-    fn try_add(&self, entry: &Entry) -> std::io::Result<()> {
-        let Some(path) = &self.0 else { return Ok(()) };
-        if let Some(folder) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        }
-        let before = self.all();
-        if before.len() >= 2 * ENTRIES_MAX {
-            let kept = before.into_iter().skip(ENTRIES_MAX);
-            let folder = path.parent().unwrap_or(path);
-            // Made with mode 0600.
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            for entry in kept {
-                writeln!(file, "{}", serde_json::to_string(&entry)?)?;
-            }
-            file.persist(path).map_err(|error| error.error)?;
-        }
-        let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-        // In one write, so that another command's line does not come in between.
-        file.write_all(format!("{}\n", serde_json::to_string(entry)?).as_bytes())
-    }
-
     /// All that are remembered, oldest first. Lines that cannot be read are left out.
     pub(crate) fn all(&self) -> Vec<Entry> {
-        let file = self.0.as_ref().and_then(|path| File::open(path).ok());
-        let lines = file.into_iter().flat_map(|file| BufReader::new(file).lines().map_while(Result::ok));
-        lines.filter_map(|line| serde_json::from_str(&line).ok()).collect()
+        let lines = self.0.iter().flat_map(|path| lines(path));
+        lines.filter_map(|line| strict_json::from_slice(&line).ok()).collect()
     }
 
     pub(crate) fn find(&self, server: &str, id: &str) -> Option<Entry> {
         self.all().into_iter().rev().find(|entry| entry.server == server && entry.id == id)
     }
+}
+
+/// Adds a line, and leaves out the oldest ones when there are too many. One command at a time does so: what another one
+/// adds to the old file would be lost.
+async fn add(path: &Path, entry: &Entry) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let _held = hold(&path.with_extension("lock")).await?;
+    let count = lines(path).count();
+    if count >= 2 * ENTRIES_MAX {
+        // Made with mode 0600.
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        for mut line in lines(path).skip(count - ENTRIES_MAX) {
+            line.push(b'\n');
+            file.write_all(&line)?;
+        }
+        file.persist(path).map_err(|error| error.error)?;
+    }
+    let mut file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(path)?;
+    // A line that a full disk has cut off ends here.
+    let cut = if ends_in_a_line(&mut file)? { "" } else { "\n" };
+    file.write_all(format!("{cut}{}\n", serde_json::to_string(entry)?).as_bytes())
+}
+
+fn ends_in_a_line(file: &mut File) -> io::Result<bool> {
+    let length = file.metadata()?.len();
+    let mut last = [b'\n'];
+    if length > 0 {
+        file.read_exact_at(&mut last, length - 1)?;
+    }
+    Ok(last == [b'\n'])
+}
+
+fn lines(path: &Path) -> impl Iterator<Item = Vec<u8>> {
+    let file = File::open(path).ok();
+    file.into_iter().flat_map(|file| BufReader::new(file).split(b'\n').map_while(Result::ok))
+}
+
+/// Waits until this command alone has a lock, and holds it until the file is dropped.
+pub(crate) async fn hold(lock: &Path) -> io::Result<File> {
+    let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(lock)?;
+    let begun = clock::instant();
+    while let Err(error) = lock.try_lock() {
+        if begun.elapsed() > LOCK_MAX {
+            return Err(error.into());
+        }
+        clock::pause(LOCK_PAUSE).await;
+    }
+    Ok(lock)
 }
 
 #[cfg(test)]
@@ -109,17 +146,47 @@ mod tests {
         Entry { id, server, session: None, tool, arguments: Some(Map::new()) }
     }
 
-    #[test]
-    fn the_newest_are_remembered_in_a_file_that_only_the_user_reads() {
+    #[tokio::test]
+    async fn the_newest_are_remembered_in_a_file_that_only_the_user_reads() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b/tasks.jsonl");
         let record = Record(Some(path.clone()));
-        (0..2 * ENTRIES_MAX + 1).for_each(|number| record.try_add(&entry(number)).unwrap());
+        for number in 0..2 * ENTRIES_MAX + 1 {
+            add(&path, &entry(number)).await.unwrap();
+        }
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(record.all().len(), ENTRIES_MAX + 1);
         assert!(record.find("http://s/mcp", "5").is_none());
         assert_eq!(record.find("http://s/mcp", "2000").unwrap().tool, "t");
         assert!(record.find("http://other/mcp", "2000").is_none());
+    }
+
+    #[tokio::test]
+    async fn commands_that_add_at_once_lose_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tasks.jsonl");
+        for number in 0..2 * ENTRIES_MAX - 8 {
+            add(&path, &entry(number)).await.unwrap();
+        }
+        // Each on a thread of its own, as commands are processes.
+        let on_thread = |number: usize, path: PathBuf| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            std::thread::spawn(move || runtime.block_on(add(&path, &entry(number))).unwrap())
+        };
+        let adding: Vec<_> = (9_000..9_016).map(|number| on_thread(number, path.clone())).collect();
+        adding.into_iter().for_each(|one| one.join().unwrap());
+        let record = Record(Some(path));
+        assert!((9_000..9_016).all(|number| record.find("http://s/mcp", &number.to_string()).is_some()));
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_broken_hides_no_other_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tasks.jsonl");
+        add(&path, &entry(1)).await.unwrap();
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"\xff\n{\"id\": \"cut off").unwrap();
+        add(&path, &entry(2)).await.unwrap();
+        assert_eq!(Record(Some(path)).all().len(), 2);
     }
 
     #[test]

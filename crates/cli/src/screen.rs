@@ -2,14 +2,17 @@
 
 use std::fmt::Write;
 use std::io::{IsTerminal, stderr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
+use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 use longhaul_client::{Progress, Status, Task};
 use serde_json::Value;
 
 use crate::clock;
+use crate::exit::Stop;
 use crate::out::{self, line};
+use crate::pace::Pace;
 
 /// How often a line is written where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -43,7 +46,7 @@ impl Screen {
             }
             Self::Lines | Self::Json => None,
         };
-        View { name, screen: self.clone(), bar, is_measured: false, shown: None, said: None }
+        View { name, screen: self.clone(), bar, pace: Arc::default(), is_measured: false, shown: None, said: None }
     }
 
     /// Does something else with the terminal meanwhile.
@@ -51,6 +54,14 @@ impl Screen {
         match self {
             Self::Bars(bars) => bars.suspend(act),
             Self::Lines | Self::Json => act(),
+        }
+    }
+
+    /// Returns when nobody reads the changes any more that are written as JSON.
+    pub(crate) async fn reader_gone(&self) {
+        match self {
+            Self::Json => out::reader_gone().await,
+            Self::Bars(_) | Self::Lines => std::future::pending().await,
         }
     }
 
@@ -66,6 +77,8 @@ pub(crate) struct View {
     name: String,
     screen: Screen,
     bar: Option<ProgressBar>,
+    /// Shared with the bar, which shows it anew all the time.
+    pace: Arc<Mutex<Pace>>,
     is_measured: bool,
     /// What was written last as JSON.
     shown: Option<Value>,
@@ -74,21 +87,34 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(crate) fn task(&mut self, task: &Task) {
+    /// Shows how far a task is.
+    ///
+    /// # Errors
+    /// If a change cannot be written.
+    pub(crate) fn task(&mut self, task: &Task) -> Result<(), Stop> {
         if matches!(self.screen, Screen::Json) {
             let now = Value::Object(task.raw.clone());
             if self.shown.as_ref() != Some(&now) {
-                out::json(&now);
+                out::json(&now)?;
                 self.shown = Some(now);
             }
-            return;
+            return Ok(());
         }
         match (task.progress(), &task.message) {
             (Some(progress), _) => self.progress(&progress),
-            (None, Some(message)) => self.message(message),
-            (None, None) if task.status == Status::InputRequired => self.message("it asks something"),
-            (None, None) => self.message(task.status.name()),
+            (None, Some(message)) => self.not_measured(message),
+            (None, None) if task.status == Status::InputRequired => self.not_measured("it asks something"),
+            (None, None) => self.not_measured(task.status.name()),
         }
+        Ok(())
+    }
+
+    /// Shows a task of which nobody knows how much it has done.
+    fn not_measured(&mut self, message: &str) {
+        if !self.is_measured {
+            lock(&self.pace).begin(clock::instant());
+        }
+        self.message(message);
     }
 
     /// How much is done.
@@ -100,11 +126,10 @@ impl View {
         let (Some(bar), Some(total)) = (&self.bar, total) else { return };
         bar.set_length(units(total));
         bar.set_position(units(progress.done));
+        lock(&self.pace).note(clock::instant(), progress.done, total);
         if !self.is_measured {
             self.is_measured = true;
-            bar.set_style(measured());
-            // What was done before this was first seen says nothing about the rate.
-            bar.reset_eta();
+            bar.set_style(measured(&self.pace));
         }
     }
 
@@ -149,11 +174,27 @@ fn waiting() -> ProgressStyle {
         .unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-fn measured() -> ProgressStyle {
-    let template = "{spinner} {prefix}[{bar:24}] {rate}, {eta} left {wide_msg}";
-    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    style.progress_chars("=> ").with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
-        // There is nobody to tell if it cannot be written.
-        let _unwritten = write!(out, "{:.1}/s", state.per_sec() / UNIT);
+fn measured(pace: &Arc<Mutex<Pace>>) -> ProgressStyle {
+    let style = ProgressStyle::with_template("{spinner} {prefix}[{bar:24}] {pace}{wide_msg}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    let pace = Arc::clone(pace);
+    style.progress_chars("=> ").with_key("pace", move |_state: &ProgressState, out: &mut dyn Write| {
+        if let Some((rate, left)) = lock(&pace).at(clock::instant()) {
+            // There is nobody to tell if it cannot be written.
+            let _unwritten = write!(out, "{}, {:#} left ", rate_in_words(rate), HumanDuration(left));
+        }
     })
+}
+
+fn lock(pace: &Mutex<Pace>) -> MutexGuard<'_, Pace> {
+    pace.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For example `2.0/s` or `1.5/min`: never zero.
+fn rate_in_words(per_s: f64) -> String {
+    match per_s {
+        rate if rate >= 0.1 => format!("{rate:.1}/s"),
+        rate if rate >= 0.1 / 60.0 => format!("{:.1}/min", rate * 60.0),
+        rate => format!("{:.1}/h", (rate * 3_600.0).max(0.1)),
+    }
 }

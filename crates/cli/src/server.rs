@@ -1,11 +1,13 @@
 //! Which server is meant, and what is sent to it with every request.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use http::header::AUTHORIZATION;
 use longhaul::settings::ProcessEnv;
-use longhaul_client::{Client, Credentials, Target};
+use longhaul_client::{Client, Credentials, Error, Target};
 use longhaul_gateway::Config;
+use longhaul_settings::read_text;
 use url::{Host, Url};
 
 use crate::args::Global;
@@ -15,6 +17,7 @@ use crate::verbs::come_back;
 
 /// Where servers have names.
 const FILE: &str = ".mcp.json";
+const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// The server that the user named, and what shows it who calls: a header of the user's own, a signature, or a log-in.
 pub(crate) fn target(global: &Global) -> Result<Target, Stop> {
@@ -86,7 +89,7 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
 }
 
 fn named(name: &str) -> Result<Target, Stop> {
-    let text = std::fs::read_to_string(FILE).map_err(|error| {
+    let text = read_text(Path::new(FILE), FILE_BYTES_MAX).map_err(|error| {
         Stop::usage(format!(
             "there is no server `{name}`: {FILE} in this folder cannot be read ({error}), and it is no URL"
         ))
@@ -96,12 +99,56 @@ fn named(name: &str) -> Result<Target, Stop> {
     Ok(Target { headers, ..Target::new(url) })
 }
 
-/// A connection to it, in this session if it was begun before.
-pub(crate) async fn connect(target: &Target, session: Option<&str>) -> Result<Client, Stop> {
-    Client::connect(target.clone(), session).await.map_err(|error| {
-        let stop = Stop::from(error);
-        let host = target.url.host_str().unwrap_or_default();
-        let port = target.url.port().map(|port| format!(":{port}")).unwrap_or_default();
-        Stop { why: format!("{host}{port}: {}", stop.why), ..stop }
-    })
+/// Does something with a new connection to the server, and ends the session that this may have begun.
+pub(crate) async fn connected<T>(
+    target: &Target,
+    session: Option<&str>,
+    act: impl AsyncFnOnce(&Arc<Client>) -> Result<T, Stop>,
+) -> Result<T, Stop> {
+    let client = Client::connect(target.clone(), session).await.map(Arc::new);
+    let client = client.map_err(|error| unconnected(target, error))?;
+    let done = act(&client).await;
+    client.close().await;
+    done
+}
+
+/// Why there is no connection to a server.
+pub(crate) fn unconnected(target: &Target, error: Error) -> Stop {
+    let stop = Stop::from(error);
+    Stop { why: format!("{}: {}", authority(&target.url), stop.why), ..stop }
+}
+
+/// The host and the port of a server.
+fn authority(url: &Url) -> String {
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}{port}", url.host_str().unwrap_or_default())
+}
+
+/// The connections to one server: one for each session that began a task, since servers may show a task to its session
+/// only, and one for all else.
+pub(crate) struct Sessions {
+    pub(crate) target: Target,
+    open: Vec<(Option<String>, Arc<Client>)>,
+}
+
+impl Sessions {
+    /// Connects to nothing yet.
+    pub(crate) const fn of(target: Target) -> Self {
+        Self { target, open: Vec::new() }
+    }
+
+    /// The connection in this session.
+    pub(crate) async fn client(&mut self, session: Option<&str>) -> Result<Arc<Client>, Error> {
+        if let Some((_, client)) = self.open.iter().find(|(open, _)| open.as_deref() == session) {
+            return Ok(Arc::clone(client));
+        }
+        let client = Arc::new(Client::connect(self.target.clone(), session).await?);
+        self.open.push((session.map(str::to_owned), Arc::clone(&client)));
+        Ok(client)
+    }
+
+    /// Ends the sessions that these connections have begun.
+    pub(crate) async fn close(&self) {
+        futures::future::join_all(self.open.iter().map(|(_, client)| client.close())).await;
+    }
 }

@@ -11,12 +11,17 @@ use crate::connect::{self, Lifecycle};
 use crate::error::Error;
 use crate::task::{Progress, Question, Task, questions};
 use crate::tool::{TaskSupport, Tool, ToolHeaders};
+use crate::wire;
 
 /// How often a server may ask before it answers a call.
 const ROUNDS_MAX: usize = 50;
 
-/// How long to wait before a call whose answer was lost is sent again.
+/// The first pause before a call is sent again; each further one is twice as long.
 const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(15);
+
+/// How long a server that was not there, or had too much to do, may stay so.
+const AWAY_MAX: Duration = Duration::from_secs(30);
 
 const METHOD: &str = "tools/call";
 
@@ -80,27 +85,17 @@ impl Client {
     /// Calls a tool, as a task if the server makes one of it.
     ///
     /// # Errors
-    /// What the server answers, or why there is no answer. A call whose answer was lost is sent once more if it has a
-    /// key, or if the server says that the tool may be called twice. [`Error::Unsupported`] for a call that is to start
-    /// later, if the server does not say that it heeds that: then nothing was sent.
+    /// What the server answers, or why there is no answer. A call that has reached no server, or that the server had no
+    /// time for, is sent again for up to 30 seconds. One whose answer was lost is sent once more if it has a key, or
+    /// if the server says that the tool may be called twice. [`Error::Unsupported`] for a call that is to start later,
+    /// if the server does not say that it heeds that: then nothing was sent.
     pub async fn call(&self, call: &Call, listener: &mut impl Listener) -> Result<Called, Error> {
         if call.not_before.is_some() && !self.starts_later() {
             return Err(Error::Unsupported("the server does not say that calls may start later".to_owned()));
         }
-        let may_be_repeated = call.key.is_some() || call.listed.as_ref().is_some_and(Tool::may_be_repeated);
-        match self.call_once(call, listener).await {
-            Err(error) if may_be_repeated && error.may_pass() => {
-                pause().await;
-                self.call_once(call, listener).await
-            }
-            called => called,
-        }
-    }
-
-    async fn call_once(&self, call: &Call, listener: &mut impl Listener) -> Result<Called, Error> {
         let mut more = Map::new();
         for _ in 0..ROUNDS_MAX {
-            let result = match self.round(call, &more, listener).await? {
+            let result = match self.patient_round(call, &more, listener).await? {
                 Round::Result(result) => result,
                 Round::Unanswered(question) => return Ok(Called::Unanswered(question)),
             };
@@ -109,6 +104,7 @@ impl Client {
                 Lifecycle::Handshake(_) => result.get("task"),
             };
             if let Some(task) = task {
+                self.keep_session();
                 let task = Task::read(task).map(Box::new).map(Called::Task);
                 return task.ok_or_else(|| Error::Unexpected("its task has no id or status".to_owned()));
             }
@@ -122,6 +118,35 @@ impl Client {
             more.extend(result.get("requestState").map(|state| ("requestState".to_owned(), state.clone())));
         }
         Err(Error::Unexpected(format!("it asked {ROUNDS_MAX} times and did not answer the call")))
+    }
+
+    /// One request, up to its result. It is sent again where that is safe.
+    async fn patient_round(
+        &self,
+        call: &Call,
+        more: &Map<String, Value>,
+        listener: &mut impl Listener,
+    ) -> Result<Round, Error> {
+        let may_be_repeated = call.key.is_some() || call.listed.as_ref().is_some_and(Tool::may_be_repeated);
+        let (mut failed, mut pause, mut is_lost) = (None, PAUSE, false);
+        loop {
+            let error = match self.round(call, more, listener).await {
+                Err(error) => error,
+                round => return round,
+            };
+            let is_safe = match &error {
+                error if error.has_done_nothing() => true,
+                error => error.may_pass() && may_be_repeated && !std::mem::replace(&mut is_lost, true),
+            };
+            let next = error.after().map_or(pause, |after| pause.max(after));
+            let now = wire::instant();
+            let away = now.duration_since(*failed.get_or_insert(now));
+            if !is_safe || away.saturating_add(next) > AWAY_MAX {
+                return Err(error);
+            }
+            wire::pause(next).await;
+            pause = pause.saturating_mul(2).min(PAUSE_MAX);
+        }
     }
 
     /// One request, up to its result.
@@ -163,7 +188,11 @@ impl Client {
             },
             _ => json!({"error": {"code": -32601, "message": "this client does not know the method"}}),
         };
-        self.respond(&question.key, answer).await?;
+        // The call is under way: that this did not arrive does not mean that nothing was sent.
+        self.respond(&question.key, answer).await.map_err(|error| match error {
+            error if error.may_pass() => Error::Lost(format!("its question could not be answered: {error}")),
+            error => error,
+        })?;
         Ok(None)
     }
 
@@ -212,9 +241,4 @@ async fn answers(result: &Value, listener: &mut impl Listener) -> Result<Map<Str
 enum Round {
     Result(Value),
     Unanswered(Question),
-}
-
-#[expect(clippy::disallowed_methods, reason = "a client of servers elsewhere waits in real time")]
-async fn pause() {
-    tokio::time::sleep(PAUSE).await;
 }

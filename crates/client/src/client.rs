@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 use crate::answer::{Message, Reply};
 use crate::connect::{self, Lifecycle, REVISION, Session, discover};
@@ -30,6 +31,8 @@ pub struct Client {
     pub(crate) wire: Raw,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) capabilities: Value,
+    /// Another client of the same server, for its list of tasks, which revision `2026-07-28` does not have.
+    pub(crate) of_list: OnceCell<Box<Self>>,
 }
 
 impl Client {
@@ -41,17 +44,21 @@ impl Client {
     pub async fn connect(target: Target, session: Option<&str>) -> Result<Self, Error> {
         let wire = Raw::new(target)?;
         if let Some(session) = session.and_then(Session::resume) {
-            return Ok(Self { wire, lifecycle: Lifecycle::Handshake(session), capabilities: json!({"tasks": {}}) });
+            return Ok(Self::new(wire, Lifecycle::Handshake(session), json!({"tasks": {}})));
         }
         if let Some(found) = discover(&wire).await? {
-            return Ok(Self { wire, lifecycle: Lifecycle::PerRequest, capabilities: found["capabilities"].clone() });
+            return Ok(Self::new(wire, Lifecycle::PerRequest, found["capabilities"].clone()));
         }
         Self::with_handshake(wire).await
     }
 
+    const fn new(wire: Raw, lifecycle: Lifecycle, capabilities: Value) -> Self {
+        Self { wire, lifecycle, capabilities, of_list: OnceCell::const_new() }
+    }
+
     pub(crate) async fn with_handshake(wire: Raw) -> Result<Self, Error> {
         let (session, info) = Session::begin(&wire).await?;
-        Ok(Self { wire, lifecycle: Lifecycle::Handshake(session), capabilities: info["capabilities"].clone() })
+        Ok(Self::new(wire, Lifecycle::Handshake(session), info["capabilities"].clone()))
     }
 
     /// The revision that it speaks with the server.
@@ -187,10 +194,24 @@ impl Client {
         self.result("tasks/cancel", json!({"taskId": id}), Some(id)).await.map(drop)
     }
 
-    /// Ends the session, if there is one. A task that is shown to its session only cannot be found afterwards.
-    pub async fn close(self) {
-        if let Lifecycle::Handshake(session) = &self.lifecycle {
-            self.wire.end_session(session.headers()).await;
+    /// Keeps the session when this client ends: a task may be shown to it only.
+    pub(crate) fn keep_session(&self) {
+        match &self.lifecycle {
+            Lifecycle::Handshake(session) => session.keep(),
+            Lifecycle::PerRequest => {}
+        }
+    }
+
+    /// Ends the sessions that this client has begun. One that a task may be shown to only is kept: the task could not
+    /// be found afterwards.
+    pub async fn close(&self) {
+        for client in [Some(self), self.of_list.get().map(|client| &**client)].into_iter().flatten() {
+            match &client.lifecycle {
+                Lifecycle::Handshake(session) if !session.is_kept() => {
+                    client.wire.end_session(session.headers()).await;
+                }
+                Lifecycle::Handshake(_) | Lifecycle::PerRequest => {}
+            }
         }
     }
 

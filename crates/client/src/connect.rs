@@ -1,6 +1,7 @@
 //! How a connection begins, by `server/discover`, or by `initialize` with servers that do not know that; and what
 //! requests have then.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -24,6 +25,8 @@ pub(crate) struct Session {
     pub(crate) revision: String,
     /// Changes when the server has forgotten it.
     id: Mutex<Option<HeaderValue>>,
+    /// Whether it has to outlive this client: it was begun by another one, or a task may be shown to it only.
+    is_kept: AtomicBool,
 }
 
 /// The newest revision with a handshake.
@@ -63,7 +66,7 @@ impl Session {
     /// A session that was begun before.
     pub(crate) fn resume(id: &str) -> Option<Self> {
         let id = HeaderValue::from_str(id).ok()?;
-        Some(Self { revision: NEWEST.to_owned(), id: Mutex::new(Some(id)) })
+        Some(Self { revision: NEWEST.to_owned(), id: Mutex::new(Some(id)), is_kept: AtomicBool::new(true) })
     }
 
     /// A new session, and what the server says about itself.
@@ -76,14 +79,24 @@ impl Session {
         let Some(revision) = info["protocolVersion"].as_str() else {
             return Err(Error::Unexpected("`initialize` is answered without a `protocolVersion`".to_owned()));
         };
-        let session = Self { revision: revision.to_owned(), id: Mutex::new(id) };
+        let session = Self { revision: revision.to_owned(), id: Mutex::new(id), is_kept: AtomicBool::new(false) };
         let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         in_time(wire.send(&begun, session.headers())).await?;
         Ok((session, info))
     }
 
-    /// The same session with the id of another one.
+    /// Keeps it when this client ends.
+    pub(crate) fn keep(&self) {
+        self.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept.load(Ordering::Relaxed)
+    }
+
+    /// The same session with the id of another one, which nothing is shown to yet.
     pub(crate) fn replace(&self, other: Self) {
+        self.is_kept.store(false, Ordering::Relaxed);
         let id = other.id.into_inner().unwrap_or_else(PoisonError::into_inner);
         *self.id.lock().unwrap_or_else(PoisonError::into_inner) = id;
     }

@@ -20,7 +20,7 @@ pub enum Error {
     #[error("{0}")]
     NoCredentials(String),
     /// The server has too much to do, and wants to be asked later.
-    #[error("the server is busy (status {status})")]
+    #[error("the server is busy (status {status}){}", later(*after))]
     Busy {
         /// The HTTP status.
         status: u16,
@@ -48,11 +48,31 @@ impl Error {
         matches!(self, Self::Unreachable(_) | Self::Lost(_) | Self::Busy { .. } | Self::SessionGone)
     }
 
+    /// Whether the server has certainly not done what it was asked for: it has not got the request, or had no time for
+    /// it.
+    #[must_use]
+    pub const fn has_done_nothing(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Busy { status: 429, .. })
+    }
+
+    /// How long the server wants to be left alone, if it says so.
+    #[must_use]
+    pub const fn after(&self) -> Option<Duration> {
+        match self {
+            Self::Busy { after, .. } => *after,
+            _ => None,
+        }
+    }
+
     /// Whether the server refused the parameters (`-32602`): an unknown tool or task, or arguments that do not fit.
     #[must_use]
     pub const fn is_about_params(&self) -> bool {
         matches!(self, Self::Refused(Refusal { code: -32602, .. }))
     }
+}
+
+fn later(after: Option<Duration>) -> String {
+    after.map(|after| format!(", and wants to be asked again in {} s", after.as_secs())).unwrap_or_default()
 }
 
 /// An error of JSON-RPC.

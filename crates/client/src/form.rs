@@ -103,7 +103,7 @@ pub fn fields(schema: &Value) -> Vec<Field> {
             is_required: required.contains(&name.as_str()),
             is_nullable: takes_null(listed) || takes_null(property),
             default: listed.get("default").or_else(|| property.get("default")).cloned(),
-            kind: kind(property),
+            kind: kind(property, schema),
             schema: property.clone(),
         }
     };
@@ -122,11 +122,11 @@ fn takes_null(schema: &Value) -> bool {
         || ["anyOf", "oneOf"].iter().any(|member| listed(member, &|one| is_null(&one["type"])))
 }
 
-fn kind(schema: &Value) -> Kind {
+fn kind(schema: &Value, root: &Value) -> Kind {
     match (choices(schema), type_of(schema)) {
         (Some(choices), _) => Kind::One(choices),
         (None, Some("boolean")) => Kind::Switch,
-        (None, Some("array")) => choices(&schema["items"]).map_or(Kind::Text, Kind::Some),
+        (None, Some("array")) => choices(resolved(&schema["items"], root)).map_or(Kind::Text, Kind::Some),
         (None, _) => Kind::Text,
     }
 }
@@ -143,18 +143,27 @@ fn choices(schema: &Value) -> Option<Vec<Choice>> {
         return Some(values.iter().enumerate().map(title).collect());
     }
     let listed = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array())?;
-    let choice = |one: &Value| {
-        let value = one.get("const")?.clone();
-        let title = one["title"].as_str().map_or_else(|| title_of(&value), str::to_owned);
-        Some(Choice { value, title })
-    };
-    listed.iter().map(choice).collect()
+    let mut all = Vec::new();
+    for one in listed {
+        match (one.get("const"), one["enum"].as_array()) {
+            (Some(value), _) => {
+                let title = one["title"].as_str().map_or_else(|| title_of(value), str::to_owned);
+                all.push(Choice { value: value.clone(), title });
+            }
+            // Values without a title or a description of their own stand together.
+            (None, Some(values)) => {
+                all.extend(values.iter().map(|value| Choice { value: value.clone(), title: title_of(value) }));
+            }
+            (None, None) => return None,
+        }
+    }
+    Some(all)
 }
 
 impl Field {
     /// A text as the field's value.
     pub fn read(&self, text: &str) -> Result<Value, String> {
-        let value = typed(text, &self.schema).map_err(|expected| format!("it must be {expected}"))?;
+        let value = typed(text, &self.schema, &Value::Null).map_err(|expected| format!("it must be {expected}"))?;
         self.check(&value).map(|()| value)
     }
 
@@ -197,15 +206,27 @@ pub fn check(content: &Map<String, Value>, schema: &Value) -> Result<(), String>
     Ok(())
 }
 
-/// The schema behind a reference, and behind a choice between something and nothing.
+/// Whether the arguments of a tool have the types, and are among the values, that its schema wants. Limits and formats
+/// are the server's to check, which has its own words for them.
+pub fn check_arguments(arguments: &Map<String, Value>, schema: &Value) -> Result<(), String> {
+    for mut field in fields(schema) {
+        let Some(value) = arguments.get(&field.name) else { continue };
+        field.schema = json!({"type": field.schema["type"]});
+        field.check(value).map_err(|why| format!("`{}`: {why}", field.name))?;
+    }
+    Ok(())
+}
+
+/// The schema behind a reference, and behind a choice between something and nothing. A choice between several things is
+/// left as it is.
 #[must_use]
 pub fn resolved<'s>(mut schema: &'s Value, root: &'s Value) -> &'s Value {
     // References may go round.
     for _ in 0..8 {
-        let choices = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array());
-        // Those with values are a choice of the user's, which is left as it is.
-        let choices = choices.filter(|all| all.iter().all(|one| one.get("const").is_none()));
-        let choice = choices.and_then(|all| all.iter().find(|one| one["type"] != "null"));
+        let listed = |member: &str| schema[member].as_array().map(Vec::as_slice).unwrap_or_default();
+        let [any, one, all] = ["anyOf", "oneOf", "allOf"].map(listed);
+        let mut choices = any.iter().chain(one).chain(all).filter(|one| one["type"] != "null");
+        let choice = choices.next().filter(|one| one.get("const").is_none() && choices.next().is_none());
         let reference = schema["$ref"].as_str().and_then(|reference| root.pointer(reference.strip_prefix('#')?));
         match reference.or(choice.filter(|_| schema["type"].is_null())) {
             Some(next) => schema = next,
@@ -215,6 +236,32 @@ pub fn resolved<'s>(mut schema: &'s Value, root: &'s Value) -> &'s Value {
     schema
 }
 
+/// The type that a schema wants, as people write it, such as `integer` or `string[]`.
+#[must_use]
+pub fn type_in_words(schema: &Value, root: &Value) -> String {
+    let schema = resolved(schema, root);
+    let of_choice = |choice: Choice| match choice.value {
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "boolean",
+        Value::Null | Value::Array(_) | Value::Object(_) => "any",
+    };
+    match type_of(schema) {
+        Some("array") => match resolved(&schema["items"], root) {
+            items if type_of(items).is_none() && choices(items).is_none() => "array".to_owned(),
+            // A list of lists is not taken apart any further.
+            items if type_of(items) == Some("array") => "array[]".to_owned(),
+            items => format!("{}[]", type_in_words(items, root)),
+        },
+        Some(name) => name.to_owned(),
+        None => {
+            let mut types = choices(schema).unwrap_or_default().into_iter().map(of_choice);
+            let first = types.next().unwrap_or("any");
+            if types.all(|other| other == first) { first } else { "any" }.to_owned()
+        }
+    }
+}
+
 /// The type that a schema wants; nothing if it does not say one.
 #[must_use]
 pub fn type_of(schema: &Value) -> Option<&str> {
@@ -222,8 +269,9 @@ pub fn type_of(schema: &Value) -> Option<&str> {
     schema["type"].as_str().or_else(listed)
 }
 
-/// A text as the value that its schema wants.
-pub fn typed(text: &str, schema: &Value) -> Result<Value, &'static str> {
+/// A text as the value that its schema wants, as far as it follows references into `root`.
+pub fn typed(text: &str, schema: &Value, root: &Value) -> Result<Value, &'static str> {
+    let schema = resolved(schema, root);
     let json = |fits: fn(&Value) -> bool| serde_json::from_str(text).ok().filter(fits);
     match type_of(schema) {
         Some("integer") => json(|value| value.is_i64() || value.is_u64()).ok_or("a whole number"),
@@ -238,7 +286,7 @@ pub fn typed(text: &str, schema: &Value) -> Result<Value, &'static str> {
 /// Whether a value has the schema's type, keeps its limits, and has its format.
 fn check_limits(schema: &Value, value: &Value) -> Result<(), String> {
     let fits = match type_of(schema) {
-        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("integer") => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|value| value.fract() == 0.0),
         Some("number") => value.is_number(),
         Some("string") => value.is_string(),
         Some("boolean") => value.is_boolean(),
@@ -300,116 +348,4 @@ fn is_moment(text: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn checked(property: Value, value: Value) -> Result<(), String> {
-        let schema = json!({"properties": {"a": property}, "required": ["a"]});
-        check(&Map::from_iter([("a".to_owned(), value)]), &schema)
-    }
-
-    #[test]
-    fn what_does_not_fit_is_named() {
-        for (property, value, expected) in [
-            (json!({"type": "string", "minLength": 2}), json!("x"), "`a`: it must be at least 2 characters"),
-            (json!({"type": "integer", "maximum": 3}), json!(4), "`a`: it must be at most 3"),
-            (json!({"type": "integer"}), json!(1.5), "`a`: it must be of the type integer"),
-            (json!({"type": "boolean"}), json!("x"), "`a`: it must be true or false"),
-            (json!({"type": "string", "enum": ["p", "q"]}), json!("r"), "`a`: it must be one of \"p\", \"q\""),
-            (json!({"oneOf": [{"const": "p", "title": "P"}]}), json!("r"), "`a`: it must be one of \"p\""),
-            (json!({"type": "array", "items": {"enum": ["p"]}}), json!(["q"]), "`a`: it must be one of \"p\""),
-        ] {
-            assert_eq!(checked(property, value), Err(expected.to_owned()));
-        }
-        assert_eq!(checked(json!({"type": "string"}), json!("x")), Ok(()));
-        assert_eq!(checked(json!({"type": ["string", "null"]}), Value::Null), Ok(()));
-        assert_eq!(checked(json!({"anyOf": [{"enum": ["p"]}, {"type": "null"}]}), Value::Null), Ok(()));
-        assert_eq!(
-            check(&Map::new(), &json!({"properties": {"a": {}}, "required": ["a"]})),
-            Err("`a` is missing".into())
-        );
-    }
-
-    #[test]
-    fn fields_have_titles_and_choices() {
-        let schema = json!({"properties": {
-            "x": {"type": "string", "enum": ["p", "q"], "enumNames": ["P", "Q"]}, "y": {"type": "boolean", "title":
-                "Y?"}
-        }});
-        let all = fields(&schema);
-        assert_eq!((all[0].title.as_str(), all[1].title.as_str(), &all[1].kind), ("x", "Y?", &Kind::Switch));
-        let Kind::One(choices) = &all[0].kind else { panic!("{all:?}") };
-        assert_eq!(choices[1], Choice { value: json!("q"), title: "Q".to_owned() });
-    }
-
-    #[test]
-    fn required_fields_come_first_in_the_order_of_their_names_in_the_schema() {
-        let schema = json!({"properties": {"a": {}, "b": {}, "y": {}, "z": {}}, "required": ["z", "b"]});
-        let names: Vec<String> = fields(&schema).into_iter().map(|field| field.name).collect();
-        assert_eq!(names, ["z", "b", "a", "y"]);
-    }
-
-    #[test]
-    fn a_choice_of_many_names_some() {
-        let all: Vec<String> = (0..10_000).map(|number| format!("v{number}")).collect();
-        let why = checked(json!({"enum": all}), json!("x")).unwrap_err();
-        assert!(why.ends_with("\"v9\" and 9990 more"), "{why}");
-    }
-
-    #[test]
-    fn what_stands_beside_a_reference_belongs_to_the_field() {
-        let schema = json!({"properties": {"a": {"$ref": "#/$defs/a", "description": "What for.", "default": 2}},
-            "$defs": {"a": {"type": "integer", "title": "A"}}});
-        let all = fields(&schema);
-        assert_eq!((all[0].title.as_str(), all[0].description.as_deref()), ("A", Some("What for.")));
-        assert_eq!((&all[0].default, type_of(&all[0].schema)), (&Some(json!(2)), Some("integer")));
-    }
-
-    #[test]
-    fn a_question_is_a_form_an_address_or_something_else() {
-        let about = |method: &str, params: Value| Question { key: "k".to_owned(), method: method.to_owned(), params };
-        let form = about("elicitation/create", json!({"requestedSchema": {"type": "object"}}));
-        assert!(matches!(form.about(), About::Form(schema) if schema["type"] == "object"));
-        let address = about("elicitation/create", json!({"mode": "url", "url": "https://example.com"}));
-        assert!(matches!(address.about(), About::Address("https://example.com")));
-        assert!(matches!(about("sampling/createMessage", json!({})).about(), About::Other));
-    }
-
-    #[test]
-    fn formats_are_checked() {
-        for (format, good, bad) in [
-            ("email", &["ada@example.com", "a@b@c"][..], &["", "ada", "@", "a@", "@b", "a b@c"][..]),
-            ("uri", &["https://example.com/?a=b#c", "urn:isbn:1"], &["", "example.com", "/a", "https://"]),
-            (
-                "date",
-                &["2026-11-23", "2024-02-29"],
-                &["", "2026-02-29", "2026-13-01", "23.11.2026", "2026-11-23T01:02:03"],
-            ),
-            (
-                "date-time",
-                &["2026-11-23T08:00:00Z", "2026-11-23T08:00:00.5+01:00"],
-                &["", "2026-11-23", "2026-11-23T08:00:00", "2026-11-23T25:00:00Z"],
-            ),
-            ("unknown", &["", "x"], &[]),
-        ] {
-            let fits = |text: &str| check_limits(&json!({"type": "string", "format": format}), &json!(text)).is_ok();
-            for text in good {
-                assert!(fits(text), "{format} {text:?}");
-            }
-            for text in bad {
-                assert!(!fits(text), "{format} {text:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn arrays_have_their_number_of_values() {
-        let schema = json!({"type": "array", "minItems": 1, "maxItems": 2});
-        assert_eq!(check_limits(&schema, &json!([])), Err("it must be at least 1 value".to_owned()));
-        assert_eq!(check_limits(&schema, &json!([1, 2])), Ok(()));
-        assert_eq!(check_limits(&schema, &json!([1, 2, 3])), Err("it must be at most 2 values".to_owned()));
-        assert_eq!(check_limits(&schema, &json!({})), Err("it must be of the type array".to_owned()));
-    }
-}
+mod tests;

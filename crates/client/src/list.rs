@@ -76,13 +76,10 @@ impl Client {
                 pages => return pages.map(|(tasks, pages)| Listed { tasks, pages }),
             }
         }
-        let other;
+        let other = || async { Self::with_handshake(self.wire.again()).await.map(Box::new) };
         let client = match &self.lifecycle {
             Lifecycle::Handshake(_) => self,
-            Lifecycle::PerRequest => {
-                other = Self::with_handshake(self.wire.again()).await?;
-                &other
-            }
+            Lifecycle::PerRequest => self.of_list.get_or_try_init(other).await?,
         };
         if client.capabilities.pointer("/tasks/list").is_none() {
             return Err(Error::Unsupported("the server has no list of tasks".to_owned()));
@@ -120,12 +117,21 @@ impl Client {
         Ok(shown)
     }
 
+    /// The same without the journal, which a server need not read then: one of an older version shows the first page of
+    /// it all the same.
+    ///
+    /// # Errors
+    /// As [`inspect`](Self::inspect).
+    pub async fn record(&self, id: &str) -> Result<Value, Error> {
+        self.inspected(id, json!({"taskId": id, "journal": false})).await
+    }
+
     /// The tool and the arguments that a task was called with.
     ///
     /// # Errors
     /// As [`inspect`](Self::inspect).
     pub async fn called(&self, id: &str) -> Result<(String, Map<String, Value>), Error> {
-        let shown = self.inspected(id, json!({"taskId": id})).await?;
+        let shown = self.record(id).await?;
         let whole = json!({"taskId": id, "whole": {"kind": "arguments"}});
         let arguments = match &shown["arguments"] {
             cut if cut["cut"] == true => self.inspected(id, whole).await?["value"].take(),

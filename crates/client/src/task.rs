@@ -69,7 +69,8 @@ impl Progress {
         let (first, rest) = message.split_once(' ').unwrap_or((message, ""));
         let (done, total) = first.split_once('/')?;
         let message = Some(rest.to_owned()).filter(|rest| !rest.is_empty());
-        Some(Self { done: done.parse().ok()?, total: Some(total.parse().ok()?), message })
+        let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
+        Some(Self { done: number(done)?, total: Some(number(total)?), message })
     }
 
     pub(crate) fn of_params(params: &Value) -> Option<Self> {
@@ -174,7 +175,7 @@ mod tests {
         let read = |message| Progress::of_message(message).map(|read| (read.done, read.total, read.message));
         assert_eq!(read("3/10"), Some((3.0, Some(10.0), None)));
         assert_eq!(read("0.5/2 adding up"), Some((0.5, Some(2.0), Some("adding up".to_owned()))));
-        for other in ["", "adding up", "3", "3 of 10", "a/b", "1/"] {
+        for other in ["", "adding up", "3", "3 of 10", "a/b", "1/", "nan/inf"] {
             assert_eq!(read(other), None, "{other}");
         }
     }

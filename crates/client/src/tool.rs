@@ -6,7 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
-use crate::form::{resolved, type_of};
+use crate::form::type_in_words;
 
 /// Whether a tool may be called as a task, in revision `2025-11-25`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Tool {
         let required = schema["required"].as_array();
         let argument = |(name, property): (&String, &Value)| {
             let mark = if required.is_some_and(|all| all.iter().any(|one| one == name)) { "" } else { "?" };
-            format!("{name}{mark}: {}", type_of(resolved(property, schema)).unwrap_or("any"))
+            format!("{name}{mark}: {}", type_in_words(property, schema))
         };
         let all: Vec<String> = schema["properties"].as_object().into_iter().flatten().map(argument).collect();
         all.join(", ")

@@ -1,9 +1,9 @@
 //! Messages to a server of any revision, and whether it takes them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER, WWW_AUTHENTICATE};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER, WWW_AUTHENTICATE};
 use reqwest::{Method, Request, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -20,6 +20,10 @@ const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// How long an idle connection is kept: many servers close theirs after five seconds, and what is sent at that moment
 /// is lost.
 const IDLE_MAX: Duration = Duration::from_secs(4);
+
+/// A server that wants to be asked again within this time is waited for, and asked so often.
+const SOON: Duration = Duration::from_secs(10);
+const TRIES_MAX: u32 = 3;
 
 /// No answer, and no event of a stream, is read beyond so many bytes, unless less is wanted.
 const BYTES_MAX: usize = 256 << 20;
@@ -78,14 +82,22 @@ impl Raw {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}), headers).await
     }
 
-    /// Sends a message, which the server must not refuse.
+    /// Sends a message, which the server must not refuse. One that has no time for it now and says when to come again
+    /// is sent it again then, if that is soon.
     pub(crate) async fn send(&self, message: &Value, headers: HeaderMap) -> Result<Reply, Error> {
-        let within = Within::of(&headers);
-        let response = self.post_text(message.to_string(), headers).await?;
-        if response.status().is_success() {
-            return Reply::of(response, self.bytes_max).await;
+        let mut tries = 1;
+        loop {
+            let response = self.post_text(message.to_string(), headers.clone()).await?;
+            if response.status().is_success() {
+                return Reply::of(response, self.bytes_max).await;
+            }
+            let error = self.refused(response, Within::of(&headers)).await.0;
+            match error.after().filter(|after| error.has_done_nothing() && *after <= SOON) {
+                Some(after) if tries < TRIES_MAX => pause(after).await,
+                _ => return Err(error),
+            }
+            tries += 1;
         }
-        Err(self.refused(response, within).await.0)
     }
 
     /// Sends a message. How long the answer may take is the caller's to say.
@@ -189,7 +201,8 @@ impl Raw {
     /// What a status and its body say, with the body.
     async fn refused(&self, response: Response, within: Within) -> (Error, Vec<u8>) {
         let status = response.status();
-        let after = header(&response, RETRY_AFTER.as_str()).and_then(|after| after.parse().ok());
+        let after = header(&response, RETRY_AFTER.as_str());
+        let after = after.and_then(|after| until(&after, header(&response, DATE.as_str()).as_deref()));
         let challenge = header(&response, WWW_AUTHENTICATE.as_str());
         let body = match is_json(&response) {
             true => read(response, self.bytes_max).await.unwrap_or_default(),
@@ -209,7 +222,7 @@ impl Raw {
                 Error::NotSignedIn(format!("status {status}{why}"))
             }
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-                Error::Busy { status: status.as_u16(), after: after.map(Duration::from_secs) }
+                Error::Busy { status: status.as_u16(), after }
             }
             status => match refusal {
                 Some(refusal) => Error::Refused(refusal),
@@ -239,6 +252,26 @@ fn header(response: &Response, name: &str) -> Option<String> {
     response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
 }
 
+#[expect(clippy::disallowed_methods, reason = "a client of servers elsewhere waits in real time")]
+pub(crate) fn instant() -> Instant {
+    Instant::now()
+}
+
+/// How long a server wants to be left alone: so many seconds, or until a moment on its own clock.
+fn until(after: &str, now: Option<&str>) -> Option<Duration> {
+    if let Ok(seconds) = after.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let second = |date: &str| jiff::fmt::rfc2822::parse(date).ok().map(|date| date.timestamp().as_second());
+    let seconds = second(after)?.saturating_sub(second(now?)?);
+    Some(Duration::from_secs(seconds.max(0).unsigned_abs()))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a client of servers elsewhere waits in real time")]
+pub(crate) async fn pause(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
 /// The result of a request that needs no work and asks nothing.
 pub(crate) async fn result(sent: impl Future<Output = Result<Reply, Error>>) -> Result<Value, Error> {
     let read = async {
@@ -257,4 +290,20 @@ pub(crate) async fn result(sent: impl Future<Output = Result<Reply, Error>>) -> 
 pub(crate) async fn in_time<T>(answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let late = |_late| Error::Lost(format!("none came within {} seconds", ANSWER_MAX.as_secs()));
     tokio::time::timeout(ANSWER_MAX, answer).await.map_err(late)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_says_in_seconds_or_by_a_date_when_to_come_again() {
+        let now = Some("Wed, 21 Oct 2026 07:28:00 GMT");
+        assert_eq!(until("7", None), Some(Duration::from_secs(7)));
+        assert_eq!(until("Wed, 21 Oct 2026 07:28:30 GMT", now), Some(Duration::from_secs(30)));
+        assert_eq!(until("Wed, 21 Oct 2026 07:00:00 GMT", now), Some(Duration::ZERO));
+        for (after, now) in [("soon", now), ("-1", now), ("Wed, 21 Oct 2026 07:28:30 GMT", None)] {
+            assert_eq!(until(after, now), None, "{after}");
+        }
+    }
 }

@@ -64,6 +64,11 @@ impl PageRequest {
         self.shared.is_read_only
     }
 
+    /// Whether people log in.
+    pub(crate) fn has_log_in(&self) -> bool {
+        self.shared.guard.log_in.is_some()
+    }
+
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }

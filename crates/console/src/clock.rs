@@ -36,8 +36,8 @@ pub(crate) fn exact_ms(ms: i64) -> String {
 pub(crate) fn in_words_ms(ms: i64) -> String {
     match ms.max(0) / 1_000 {
         seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7_200 => format!("{} min", seconds / 60),
-        seconds @ 7_200..172_800 => match seconds % 3_600 / 60 {
+        seconds @ 120..3_600 => format!("{} min", seconds / 60),
+        seconds @ 3_600..172_800 => match seconds % 3_600 / 60 {
             0 => format!("{} h", seconds / 3_600),
             minutes => format!("{} h {minutes} min", seconds / 3_600),
         },
@@ -56,6 +56,11 @@ pub(crate) fn time_of_day(ms: i64) -> String {
     Timestamp::from_millisecond(ms).unwrap_or_default().strftime("%H:%M:%S").to_string()
 }
 
+/// A moment's time of day to the minute, as `04:05`.
+pub(crate) fn minute_of_day(ms: i64) -> String {
+    Timestamp::from_millisecond(ms).unwrap_or_default().strftime("%H:%M").to_string()
+}
+
 /// A moment's day and time to the minute, as `11-23 04:05`.
 pub(crate) fn day_and_minute(ms: i64) -> String {
     Timestamp::from_millisecond(ms).unwrap_or_default().strftime("%m-%d %H:%M").to_string()
@@ -67,7 +72,14 @@ mod tests {
 
     #[test]
     fn lengths_of_time_are_said_in_words() {
-        let cases = [(5, "5 ms"), (1_250, "1.2 s"), (59_000, "59 s"), (600_000, "10 min"), (7_500_000, "2 h 5 min")];
+        let cases = [
+            (5, "5 ms"),
+            (1_250, "1.2 s"),
+            (59_000, "59 s"),
+            (600_000, "10 min"),
+            (7_080_000, "1 h 58 min"),
+            (7_500_000, "2 h 5 min"),
+        ];
         for (ms, expected) in cases {
             assert_eq!(exact_ms(ms), expected);
         }

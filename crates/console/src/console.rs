@@ -8,10 +8,12 @@ use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCA
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use longhaul_client::Error;
 use tokio::sync::{Semaphore, watch};
 
 use crate::ask::{PageRequest, link};
-use crate::guard::{Guard, LogIn};
+use crate::guard::{Guard, LOG_IN, LOG_OUT};
+use crate::log_in::LogIn;
 use crate::page::Page;
 use crate::pages::{self, Done};
 use crate::posted::Posted;
@@ -47,7 +49,7 @@ const SAFE: [(&str, &str); 7] = [
 /// Something that somebody did by the console.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act<'a> {
-    /// What: `cancel`, `again`, `call`, `answer`, `decline`, `dismiss` or `log in`.
+    /// What: `cancel`, `again`, `call`, `answer`, `decline`, `dismiss`, `log in` or `log out`.
     pub what: &'static str,
     /// The id of the task it was done to.
     pub task: Option<&'a str>,
@@ -173,9 +175,10 @@ impl Console {
         if let (Some((kind, text)), &Method::GET | &Method::HEAD) = (asset(ask.name()), &head.method) {
             return of_type(kind, text);
         }
-        let is_let_in = guard.lets_in(&head.headers);
+        let is_let_in = guard.lets_in(&head.headers, now_ms);
         match head.method {
-            Method::GET | Method::HEAD if !is_let_in => shown(&guard.log_in_page(&ask), &ask),
+            Method::GET | Method::HEAD if !is_let_in => shown(&guard.log_in_page(&ask, None), &ask),
+            Method::GET | Method::HEAD if ask.name() == LOG_IN && ask.has_log_in() => see_other(&inside(&ask)),
             Method::GET if ask.name() == "live" => live::follow(&self.shared, &ask),
             Method::GET | Method::HEAD => {
                 let page = pages::get(&ask).await;
@@ -207,26 +210,61 @@ impl Console {
     {
         let guard = &self.shared.guard;
         guard.check_origin(headers)?;
-        let is_log_in = ask.name() == "log-in";
+        let is_log_in = ask.name() == LOG_IN;
         if !is_log_in && !is_let_in {
             return Err(Problem::forbidden("Log in first."));
         }
-        if !is_log_in && self.shared.is_read_only {
+        let is_log_out = ask.name() == LOG_OUT;
+        if !is_log_in && !is_log_out && self.shared.is_read_only {
             return Err(Problem::forbidden("Nothing was done: this console only shows. It was started read-only."));
         }
         let posted = Posted::of(body).await?;
         guard.check_token(&posted)?;
-        if is_log_in {
-            let cookie = self.shared.acted("log in", None, guard.log_in(&posted))?;
-            let mut answer = see_other(&link("", &[]));
-            answer.headers_mut().extend(HeaderValue::from_str(&cookie).ok().map(|cookie| (SET_COOKIE, cookie)));
-            return Ok(answer);
+        match &guard.log_in {
+            Some(_) if is_log_in && is_let_in => return Ok(see_other(&link("", &[]))),
+            Some(log_in) if is_log_in => return self.log_in(log_in, ask, headers, &posted),
+            Some(log_in) if is_log_out => {
+                self.shared.acted("log out", None, Ok(()))?;
+                return Ok(with_cookie(see_other(&link("", &[])), &log_in.end(headers)));
+            }
+            Some(_) | None => {}
         }
         Ok(match pages::post(ask, &posted).await? {
             Done::To(path) => see_other(&path),
             Done::Page(page) => shown(&page, ask),
         })
     }
+
+    /// Begins a session, or shows the form again to those who may not.
+    fn log_in(
+        &self,
+        log_in: &LogIn,
+        ask: &PageRequest,
+        headers: &HeaderMap,
+        posted: &Posted,
+    ) -> Result<Response<Body>, Problem> {
+        let begun = log_in.begin(posted, headers, ask.now_ms).map_err(|error| Error::Unexpected(error.to_string()))?;
+        if let Some(cookie) = begun {
+            self.shared.acted("log in", None, Ok(()))?;
+            return Ok(with_cookie(see_other(&link("", &[])), &cookie));
+        }
+        let why = "This is not the token, or the link was used before: a link works once.";
+        drop(self.shared.acted::<()>("log in", None, Err(Problem::forbidden(why))));
+        let page = self.shared.guard.log_in_page(ask, Some(why));
+        Ok(shown(&page.status(StatusCode::FORBIDDEN), ask))
+    }
+}
+
+/// Where somebody is sent who opens the link that logs in, and has logged in already.
+fn inside(ask: &PageRequest) -> String {
+    let log_in = ask.shared().guard.log_in.as_ref();
+    let is_used = ask.value("once").is_some_and(|once| log_in.is_some_and(|log_in| !log_in.is_unused(once)));
+    if is_used { link("", &[("did", "used")]) } else { link("", &[]) }
+}
+
+fn with_cookie(mut answer: Response<Body>, cookie: &str) -> Response<Body> {
+    answer.headers_mut().extend(HeaderValue::from_str(cookie).ok().map(|cookie| (SET_COOKIE, cookie)));
+    answer
 }
 
 fn shown(page: &Page, ask: &PageRequest) -> Response<Body> {

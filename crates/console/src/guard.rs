@@ -1,24 +1,29 @@
 //! Which requests are let in, and which may act.
 
 use std::net::IpAddr;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 
-use http::header::{COOKIE, HOST, HeaderMap, ORIGIN};
+use http::header::{HOST, HeaderMap, ORIGIN};
 use http::{HeaderName, StatusCode};
+use longhaul_client::text::line;
+use longhaul_http::WebOrigin;
 use maud::{Markup, html};
-use subtle::ConstantTimeEq;
 
 use crate::ask::PageRequest;
+use crate::log_in::{LogIn, is_same};
 use crate::page::Page;
 use crate::posted::Posted;
 use crate::problem::Problem;
 
-/// The cookie of those who have logged in.
-const COOKIE_NAME: &str = "longhaul-console";
+/// Characters of an origin that an error repeats.
+const ORIGIN_MAX: usize = 128;
 
-/// How long they stay so, in seconds.
-const COOKIE_S: u32 = 12 * 3_600;
+/// The name of the page where people log in, and of what logs them out.
+pub(crate) const LOG_IN: &str = "log-in";
+pub(crate) const LOG_OUT: &str = "log-out";
+
+/// Why a link does not log in.
+const USED: &str = "This link was used before, or is of an earlier start: a link works once. Log in with the token, or \
+                    start the console again for another link.";
 
 /// The field of our forms that pages elsewhere cannot know.
 const TOKEN_FIELD: &str = "token";
@@ -42,41 +47,6 @@ pub(crate) struct Guard {
     pub(crate) log_in: Option<LogIn>,
 }
 
-/// What those have to know who are let in.
-pub(crate) struct LogIn {
-    secret: String,
-    /// In a link that works once.
-    once: Mutex<Option<String>>,
-    cookie: String,
-}
-
-impl LogIn {
-    pub(crate) fn new(secret: String) -> std::io::Result<Self> {
-        Ok(Self { secret, once: Mutex::new(Some(random()?)), cookie: random()? })
-    }
-
-    /// The code of the link, as long as nobody has used it.
-    pub(crate) fn once(&self) -> Option<String> {
-        self.once.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn opens(&self, posted: &Posted) -> bool {
-        if posted.value("secret").is_some_and(|secret| is_same(secret, &self.secret)) {
-            return true;
-        }
-        let mut once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = matches!((posted.value("once"), &*once), (Some(given), Some(code)) if is_same(given, code));
-        if fits {
-            *once = None;
-        }
-        fits
-    }
-}
-
-fn is_same(given: &str, known: &str) -> bool {
-    given.as_bytes().ct_eq(known.as_bytes()).into()
-}
-
 impl Guard {
     pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self { token: random()?, hosts: Vec::new(), log_in: None })
@@ -95,7 +65,8 @@ impl Guard {
         let is_ours = is_loopback(name) || self.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(name));
         if !is_ours {
             return Err(Problem::forbidden(
-                "The console is not called by this name. Use the address that it was started with.",
+                "The console is not called by this name. Use the address that it was started with, or start `longhaul \
+                 console` with --allow-host and this name.",
             ));
         }
         if self.log_in.is_none() && FORWARDED.iter().any(|name| headers.contains_key(name)) {
@@ -107,21 +78,25 @@ impl Guard {
     }
 
     /// Whether the sender has logged in, or need not.
-    pub(crate) fn lets_in(&self, headers: &HeaderMap) -> bool {
-        let Some(log_in) = &self.log_in else { return true };
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
-        let mut cookies = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|one| one.trim().split_once('='));
-        cookies.any(|(name, value)| name == COOKIE_NAME && is_same(value, &log_in.cookie))
+    pub(crate) fn lets_in(&self, headers: &HeaderMap, now_ms: i64) -> bool {
+        self.log_in.as_ref().is_none_or(|log_in| log_in.lets_in(headers, now_ms))
     }
 
     /// Refuses to act for pages that are not ours: they have another origin.
     pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Problem> {
         let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
-        let authority = text(ORIGIN).and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
-        match (authority, text(HOST)) {
-            (Some(authority), Some(host)) if authority.eq_ignore_ascii_case(host) => Ok(()),
-            _ => Err(Problem::forbidden("Only pages of this console may act, and this request comes from elsewhere.")),
+        let (origin, host) = (text(ORIGIN), text(HOST).unwrap_or_default());
+        if origin.and_then(WebOrigin::of).is_some_and(|origin| origin.is_served_as(host)) {
+            return Ok(());
         }
+        let elsewhere = origin.map_or_else(
+            || "this request does not say where it comes from (it has no header Origin that can be read)".to_owned(),
+            |origin| format!("this request comes from `{}`", line(origin, ORIGIN_MAX)),
+        );
+        Err(Problem::forbidden(&format!(
+            "Only pages of this console may act, and {elsewhere}. Open the console by one address: another name than \
+             this machine's needs `longhaul console --allow-host`, and a proxy must pass on the header Host."
+        )))
     }
 
     /// Refuses to act for forms that are not ours.
@@ -135,13 +110,19 @@ impl Guard {
         ))
     }
 
-    /// Where people log in. The link that works once leads here too: what only reads a link does not use it up.
-    pub(crate) fn log_in_page(&self, ask: &PageRequest) -> Page {
+    /// Where people log in, and why they have to again. The link that works once leads here too: what only reads a link
+    /// does not use it up.
+    pub(crate) fn log_in_page(&self, ask: &PageRequest, refused: Option<&str>) -> Page {
+        let is_unused = |once: &&str| self.log_in.as_ref().is_some_and(|log_in| log_in.is_unused(once));
+        let once = ask.value("once").filter(|_| ask.name() == LOG_IN);
+        let unused = once.filter(is_unused);
+        let refused = refused.or_else(|| once.filter(|_| unused.is_none()).map(|_| USED));
         let form = html! {
             h1 { "Log in" }
-            form method="post" action={ (crate::PATH) "/log-in" } class="card form" {
+            @if let Some(why) = refused { p class="wrong" role="alert" { (why) } }
+            form method="post" action={ (crate::PATH) "/" (LOG_IN) } class="card form" {
                 (self.field())
-                @if let Some(once) = ask.value("once") {
+                @if let Some(once) = unused {
                     input type="hidden" name="once" value=(once);
                     p { "This link opens the console once." }
                     button { "Open the console" }
@@ -152,20 +133,7 @@ impl Guard {
                 }
             }
         };
-        Page::new("Log in").status(StatusCode::UNAUTHORIZED).still("log-in", form)
-    }
-
-    /// The cookie for who knows what has to be known.
-    pub(crate) fn log_in(&self, posted: &Posted) -> Result<String, Problem> {
-        let Some(log_in) = self.log_in.as_ref().filter(|log_in| log_in.opens(posted)) else {
-            return Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "Not logged in",
-                "This is not the token, or the link was used before. A link works once.",
-            ));
-        };
-        let path = crate::PATH;
-        Ok(format!("{COOKIE_NAME}={}; HttpOnly; SameSite=Strict; Path={path}; Max-Age={COOKIE_S}", log_in.cookie))
+        Page::new("Log in").status(StatusCode::UNAUTHORIZED).for_strangers().still("log-in", form)
     }
 }
 
@@ -222,11 +190,18 @@ mod tests {
     fn pages_elsewhere_may_not_act() {
         let guard = Guard::new().unwrap();
         let check = |origin| guard.check_origin(&headers(&[(HOST, "localhost:8081"), (ORIGIN, origin)]));
-        assert!(check("http://localhost:8081").is_ok());
+        assert!(check("http://localhost:8081").is_ok() && check("HTTP://LocalHost:8081").is_ok());
         for origin in ["http://localhost:8080", "http://127.0.0.1:8081", "https://evil.example", "null", ""] {
             assert!(check(origin).is_err(), "{origin}");
         }
         assert!(guard.check_origin(&headers(&[(HOST, "localhost:8081")])).is_err(), "no origin at all");
+        for (host, origin) in [("localhost", "http://localhost:80"), ("console.example:443", "https://console.example")]
+        {
+            assert!(guard.check_origin(&headers(&[(HOST, host), (ORIGIN, origin)])).is_ok(), "{origin}");
+        }
+        let refused = check("https://evil.example/\"<b>").unwrap_err();
+        assert!(refused.sentence().contains("comes from `https://evil.example/\"<b>`"), "{}", refused.sentence());
+        assert!(refused.sentence().contains("--allow-host"), "{}", refused.sentence());
     }
 
     #[test]
@@ -237,23 +212,5 @@ mod tests {
         for body in ["", "token=", "token=x", &format!("token={}", other.token)] {
             assert!(check(body).is_err(), "{body}");
         }
-    }
-
-    #[test]
-    fn a_link_lets_in_once_and_the_secret_always() {
-        let mut guard = Guard::new().unwrap();
-        guard.log_in = Some(LogIn::new("a long secret".to_owned()).unwrap());
-        assert!(!guard.lets_in(&HeaderMap::new()));
-        let once = guard.log_in.as_ref().and_then(LogIn::once).unwrap();
-        let log_in = |body: &str| guard.log_in(&Posted::read(body.as_bytes()).unwrap());
-        assert!(log_in("once=other").is_err());
-        let cookie = log_in(&format!("once={once}")).unwrap();
-        assert!(log_in(&format!("once={once}")).is_err(), "a second time");
-        assert!(log_in("secret=a+long+secret").is_ok());
-        assert!(log_in("secret=").is_err());
-        let mut headers = HeaderMap::new();
-        headers.insert(COOKIE, format!("a=b; {}", cookie.split(';').next().unwrap()).parse().unwrap());
-        assert!(guard.lets_in(&headers));
-        assert!(cookie.contains("HttpOnly; SameSite=Strict; Path=/console"), "{cookie}");
     }
 }

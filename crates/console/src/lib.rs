@@ -15,6 +15,7 @@ mod console;
 mod form;
 mod guard;
 mod live;
+mod log_in;
 mod page;
 mod pages;
 mod posted;

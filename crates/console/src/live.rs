@@ -92,7 +92,7 @@ impl Follower {
     /// The events since the last look. There is always something, so that a lost connection is noticed.
     async fn look(&mut self) -> String {
         let ask = PageRequest::new(&self.shared, &self.path, &self.query, clock::now().as_millisecond());
-        let page = match pages::get(&ask).await {
+        let page = match pages::live(&ask).await {
             Ok(page) => page,
             Err(problem) => {
                 let sentence = problem.sentence().to_owned();

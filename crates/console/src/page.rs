@@ -5,6 +5,7 @@ use longhaul_client::text::{count, line};
 use maud::{DOCTYPE, Markup, html};
 
 use crate::ask::{PageRequest, link};
+use crate::guard::LOG_OUT;
 use crate::pages::NAV;
 
 /// When a page is loaded again that could not be shown, in seconds.
@@ -15,6 +16,7 @@ pub(crate) struct Page {
     status: StatusCode,
     is_tried_again: bool,
     is_settled: bool,
+    is_for_strangers: bool,
     parts: Vec<Part>,
 }
 
@@ -33,6 +35,7 @@ impl Page {
             status: StatusCode::OK,
             is_tried_again: false,
             is_settled: false,
+            is_for_strangers: false,
             parts: Vec::new(),
         }
     }
@@ -73,6 +76,12 @@ impl Page {
         self
     }
 
+    /// It is for those who have not logged in.
+    pub(crate) fn for_strangers(mut self) -> Self {
+        self.is_for_strangers = true;
+        self
+    }
+
     pub(crate) fn is_settled(&self) -> bool {
         self.is_settled
     }
@@ -99,7 +108,7 @@ impl Page {
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
                     @if self.is_tried_again { meta http-equiv="refresh" content=(AGAIN_S); }
-                    title { (self.title) " · Longhaul" }
+                    title { (tab(&self.title)) }
                     link rel="icon" href={ (crate::PATH) "/icon.svg" } type="image/svg+xml";
                     link rel="stylesheet" href={ (crate::PATH) "/console.css" };
                     script src={ (crate::PATH) "/console.js" } defer {}
@@ -135,15 +144,26 @@ impl Page {
                 }
                 p class="server" title="The server whose tasks these are" { (line(ask.source().url(), 200)) }
                 p id="state" role="status" aria-live="polite" {}
+                @if !self.is_for_strangers && ask.has_log_in() {
+                    form method="post" action=(link(LOG_OUT, &[])) class="inline" {
+                        (ask.token_field())
+                        button class="quiet" { "Log out" }
+                    }
+                }
             }
         }
     }
 }
 
+/// The title of a browser's tab.
+pub(crate) fn tab(title: &str) -> String {
+    format!("{title} · Longhaul")
+}
+
 fn footer(ask: &PageRequest) -> Markup {
     html! {
         p {
-            "Times are UTC. "
+            span id="zone" { "Times are UTC." } " "
             @if ask.is_read_only() { "This console only shows: it was started read-only." }
         }
     }
@@ -158,6 +178,7 @@ const NOTICES: &[(&str, &str, &str)] = &[
     ("declined", "The question was declined.", "questions were declined."),
     ("dismissed", "The question was dismissed.", "questions were dismissed."),
     ("called", "The tool was called.", "calls were made."),
+    ("used", "This link was used before. You are logged in already.", ""),
 ];
 
 fn notice(ask: &PageRequest) -> Option<String> {

@@ -37,6 +37,14 @@ pub(crate) async fn get(ask: &PageRequest) -> Result<Page, Problem> {
     }
 }
 
+/// The same for its live parts only.
+pub(crate) async fn live(ask: &PageRequest) -> Result<Page, Problem> {
+    match ask.name() {
+        "questions" => questions::live(ask).await,
+        _ => get(ask).await,
+    }
+}
+
 /// Does what a form asks for. That it comes from a page of ours was checked.
 pub(crate) async fn post(ask: &PageRequest, posted: &Posted) -> Result<Done, Problem> {
     match ask.name() {

@@ -25,6 +25,9 @@ pub trait Source: Send + Sync {
     /// All that is on record of a task, as [`Client::inspect`](longhaul_client::Client::inspect) has it.
     async fn inspect(&self, id: &str) -> Result<Value, Error>;
 
+    /// The same without the journal, as [`Client::record`](longhaul_client::Client::record) has it.
+    async fn record(&self, id: &str) -> Result<Value, Error>;
+
     /// The tool and the arguments that a task was called with.
     async fn called(&self, id: &str) -> Result<(String, Map<String, Value>), Error>;
 
@@ -116,6 +119,11 @@ pub(crate) fn created_ms(task: &Task) -> Option<i64> {
 /// When a task changed last, as its server tells.
 pub(crate) fn updated_ms(task: &Task) -> Option<i64> {
     moment_of(task, "lastUpdatedAt").or_else(|| created_ms(task))
+}
+
+/// When a task that waits goes on by itself, if its server tells.
+pub(crate) fn wakes_ms(task: &Task) -> Option<i64> {
+    moment_of(task, "wakesAt")
 }
 
 fn moment_of(task: &Task, name: &str) -> Option<i64> {

@@ -19,11 +19,13 @@ mod owner;
 mod payload;
 pub mod ports;
 mod principal;
+pub mod strict_json;
 mod task;
 mod terms;
 mod time;
 mod trace;
 mod transition;
+mod unreadable;
 
 pub use causes::with_causes;
 pub use class::ToolClass;
@@ -41,3 +43,4 @@ pub use terms::{Policy, RequestedTerms, Terms};
 pub use time::{Clock, Timestamp};
 pub use trace::{InvalidTraceParent, TraceParent};
 pub use transition::Refusal;
+pub use unreadable::NotedTasks;

@@ -13,6 +13,9 @@ pub const PART_BYTES: usize = 350 * 1024;
 /// requests of at most 6 MB, envelope and base64 included.
 pub const REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024 + 64 * 1024;
 
+/// Bytes of a request's body: the largest request, and room for the envelope around it.
+pub const BODY_BYTES_MAX: usize = REQUEST_BYTES_MAX + 256 * 1024;
+
 /// Bytes of what is known about a caller, as JSON, that are stored with a task. The headers of a request, where a token
 /// comes from, have at most 10 KB in all at API Gateway.
 pub const CALLER_BYTES_MAX: usize = 16 * 1024;
@@ -57,6 +60,9 @@ pub const CHILD_DEPTH_MAX: u8 = 8;
 /// parent was ended.
 pub const CHILD_POLL_MS_MAX: u64 = 900_000;
 
+/// How often a running task that has a parent polls whether its parent was ended, in milliseconds.
+pub const PARENT_POLL_MS: u64 = 60_000;
+
 /// How many children are cancelled at a time.
 pub const CHILDREN_CANCELLED_AT_A_TIME: usize = 32;
 
@@ -66,6 +72,10 @@ pub const SIGNAL_POLL_MS_FIRST: u64 = 60_000;
 
 /// The longest of these waits: the longest delay of a message in SQS.
 pub const SIGNAL_POLL_MS_MAX: u64 = 900_000;
+
+/// How long before its expiry a task that has missed its deadline ends although a worker may still take its message, in
+/// milliseconds. Longer than the pauses between two readings of all unfinished tasks.
+pub const EXPIRES_SOON_MS: u64 = 900_000;
 
 /// The longest time that a task with many attempts lets pass after it was woken, in milliseconds.
 pub const WAKE_DELAY_MS_MAX: u64 = 5_000;

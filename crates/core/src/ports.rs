@@ -11,15 +11,34 @@ use crate::{
     TaskKey, Timestamp, TraceParent, limits,
 };
 
-/// A store that could not answer.
+/// Why a store did not do what it was asked to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The store did not answer, or not reliably: a retry may succeed. The write may have been applied.
     #[error("the store is not available")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
-    /// What is stored cannot be read.
+    /// What the store writes to is gone: a retry fails until an operator has acted.
+    #[error("the store is gone")]
+    Lost(#[source] Box<dyn Error + Send + Sync>),
+    /// What is stored cannot be read, and will not be later: a retry fails in the same way. A store does not answer so
+    /// for the record of a task, in whose place it returns [`Task::unreadable`].
     #[error("a stored record cannot be read")]
     Corrupt(#[source] Box<dyn Error + Send + Sync>),
+    /// A newer version of Longhaul wrote what is stored. This one leaves it as it is; an instance of the newer version
+    /// can answer.
+    #[error("a newer version of Longhaul wrote this record")]
+    NewerVersion(#[source] Box<dyn Error + Send + Sync>),
+}
+
+impl StoreError {
+    /// Whether the same call may succeed later, or on another instance.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        match self {
+            Self::Unavailable(_) | Self::NewerVersion(_) => true,
+            Self::Corrupt(_) | Self::Lost(_) => false,
+        }
+    }
 }
 
 /// Why an event was not applied.
@@ -170,7 +189,12 @@ pub trait TaskStore: Send + Sync {
     /// or the same task id. Keys and tasks past their time to live count as absent.
     async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError>;
 
-    /// The task as the latest finished write left it; `None` if there is none, or if it is past its time to live.
+    /// The task as the latest finished write left it; `None` if there is none, or if it is past its time to live. If
+    /// its record cannot be read, returns [`Task::unreadable`]. Such a task takes no event but those of tasks that have
+    /// ended, which a store may refuse, too.
+    ///
+    /// # Errors
+    /// [`StoreError::NewerVersion`] if a newer version wrote the record, which is then left as it is.
     async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError>;
 
     /// Does what [`Task::apply`] does, in one conditional write. Once it returns a task, that is what is on record.
@@ -180,8 +204,9 @@ pub trait TaskStore: Send + Sync {
     /// would undo newer progress and shorten the lease.
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError>;
 
-    /// The tasks of `owner` older than `before`, newest first, at most `limit`; expired ones are passed over and do
-    /// not shorten the page.
+    /// The tasks of `owner` older than `before`, newest first, at most `limit`; expired ones, and those that a newer
+    /// version wrote, are passed over and do not shorten the page. [`Task::unreadable`] stands for each task whose
+    /// record cannot be read.
     async fn list(
         &self,
         owner: &OwnerId,
@@ -193,7 +218,8 @@ pub trait TaskStore: Send + Sync {
     /// Those of the tasks that [`list`](Self::list) shows that `filter` takes. A store may stop once it has read
     /// [`CHOSEN_FROM_MAX`](limits::CHOSEN_FROM_MAX) tasks, whatever it has found: then the page may be short or empty,
     /// and `next` says where to go on. A task that does not change in the meantime is on exactly one of the pages that
-    /// follow each other, or on none if the filter does not take it.
+    /// follow each other, or on none if the filter does not take it. A task whose record cannot be read is on the
+    /// pages of failed tasks once any other verb has come across it.
     ///
     /// What is written here does that for every store; one that can do with fewer reads has its own.
     async fn list_filtered(
@@ -402,7 +428,8 @@ pub trait AttemptPermits: Send + Sync {
 #[async_trait]
 pub trait Outbox: Send + Sync {
     /// Up to `max` notifications, those first that were left first; waits up to `wait_ms` for the first one. Sees every
-    /// notification of an event that is on record, until it is [removed](Self::remove).
+    /// notification of an event that is on record, until it is [removed](Self::remove). One that cannot be read is
+    /// set aside, and keeps no other one waiting.
     async fn notifications(&self, max: usize, wait_ms: u64) -> Result<Vec<Notification>, StoreError>;
 
     /// Removes notifications. Once it returns, they are not returned again. One that is not there counts as removed.
@@ -418,6 +445,8 @@ pub trait Outbox: Send + Sync {
 pub trait UnfinishedTasks: Send + Sync {
     /// Up to `max` unfinished tasks after `after`, in the order of their keys, without those past their time to live. A
     /// task that stays unfinished is on one of the pages that follow each other. A store that is a queue, too, leaves
-    /// out those that have a message.
+    /// out those that have a message, unless they are past their deadline and expire within
+    /// [`limits::EXPIRES_SOON_MS`]: no worker may take that message in time. A task whose record this version cannot
+    /// read is left out.
     async fn unfinished(&self, after: Option<TaskKey>, max: usize, now: Timestamp) -> Result<Vec<Task>, StoreError>;
 }

@@ -78,6 +78,13 @@ pub struct TaskRecord {
     /// The task whose tool made this one by calling a tool; `None` if a client's call or a schedule did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
+    /// The questions that were open when a worker last claimed the task: the client may answer them while the task
+    /// works. None while the task waits for answers, and after its end. Records of older versions do not have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<Ask>,
+    /// The keys of those that were answered since then. An attempt that began before does not know that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answered: Vec<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
@@ -254,6 +261,13 @@ impl Task {
         self.0.state.status()
     }
 
+    /// The questions that the client may answer: the open ones, or, while the task works, those that were open before
+    /// and have no answer yet.
+    pub fn answerable(&self) -> impl Iterator<Item = &Ask> {
+        let asked = self.0.asked.iter().filter(|ask| !self.0.answered.contains(&ask.key));
+        self.0.state.asks().iter().chain(asked)
+    }
+
     /// Whether the task has ended. Its outcome no longer changes; how long it is retained still can
     /// ([`TaskEvent::ExtendRetention`](crate::TaskEvent::ExtendRetention),
     /// [`TaskEvent::Forget`](crate::TaskEvent::Forget)).
@@ -289,6 +303,20 @@ impl Task {
             | State::Queued
             | State::Running { .. }
             | State::InputRequired { .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Cancelled => None,
+        }
+    }
+
+    /// When the task goes on by itself, if it sleeps, or waits for answers for some time only.
+    #[must_use]
+    pub const fn wakes_at(&self) -> Option<Timestamp> {
+        match self.0.state {
+            State::Sleeping { until } | State::InputRequired { until: Some(until), .. } => Some(until),
+            State::InputRequired { until: None, .. }
+            | State::Queued
+            | State::Running { .. }
             | State::Completed { .. }
             | State::Failed { .. }
             | State::Cancelled => None,

@@ -168,7 +168,7 @@ impl Task {
             }
             TaskEvent::Suspend { attempt, suspension, progress } => {
                 self.held_by(*attempt)?;
-                next.state = suspension.state()?;
+                self.suspend(&mut next, suspension)?;
                 next.attempts.end(*attempt, now, suspension.attempt_outcome());
                 note_progress(&mut next, progress.as_ref(), now);
                 reset_failures(&mut next);
@@ -185,7 +185,7 @@ impl Task {
                 note_progress(&mut next, progress.as_ref(), now);
                 end(&mut next, outcome.state(), now);
             }
-            TaskEvent::Answer { keys } => go_on(&mut next, self.answered(keys)?, now),
+            TaskEvent::Answer { keys } => self.answer(&mut next, keys, now)?,
             TaskEvent::Wake { at } => go_on(&mut next, self.woken(*at)?, now),
             TaskEvent::Cancel => {
                 self.must_not_have_ended()?;
@@ -225,7 +225,7 @@ impl Task {
         match event {
             TaskEvent::Claim { token, .. } => matches!(&self.state, State::Running { lease } if lease.token == *token),
             TaskEvent::Suspend { attempt, suspension, .. } => {
-                self.attempt == *attempt && suspension.state().is_ok_and(|state| state == self.state)
+                self.attempt == *attempt && self.is_suspended_by(suspension)
             }
             TaskEvent::Retry { attempt, not_before, .. } => {
                 self.attempt == *attempt && self.state == State::Sleeping { until: *not_before }
@@ -249,6 +249,31 @@ impl Task {
         }
     }
 
+    /// Whether the task has ended with the status that `event` gives, whoever wrote that. For a writer that wrote it
+    /// perhaps, and was not told.
+    #[must_use]
+    pub fn has_ended_as(&self, event: &TaskEvent) -> bool {
+        let failed_by = |kind| matches!(&self.state, State::Failed { failure } if failure.kind == kind);
+        match event {
+            TaskEvent::Cancel => self.state == State::Cancelled,
+            TaskEvent::RetriesExhausted => failed_by(FailureKind::RetriesExhausted),
+            TaskEvent::TimeOut => failed_by(FailureKind::TimedOut),
+            TaskEvent::Finish { .. } => self.already_applied(event),
+            TaskEvent::Claim { .. }
+            | TaskEvent::Heartbeat { .. }
+            | TaskEvent::SetVariables { .. }
+            | TaskEvent::Suspend { .. }
+            | TaskEvent::Retry { .. }
+            | TaskEvent::Answer { .. }
+            | TaskEvent::Wake { .. }
+            | TaskEvent::Resend { .. }
+            | TaskEvent::ExtendRetention { .. }
+            | TaskEvent::Forget
+            | TaskEvent::BeginCleanup { .. }
+            | TaskEvent::EndCleanup { .. } => false,
+        }
+    }
+
     /// Whether the attempt before the one that just claimed the task died without reporting anything. For statistics.
     #[must_use]
     pub fn follows_a_dead_attempt(&self) -> bool {
@@ -263,9 +288,9 @@ impl Task {
         match &self.state {
             // The attempt before this one died.
             State::Running { lease } => self.fail_attempt(next, ATTEMPT_DIED, AttemptOutcome::Died, lease.until)?,
+            State::InputRequired { asks, .. } => next.asked.clone_from(asks),
             State::Queued
             | State::Sleeping { .. }
-            | State::InputRequired { .. }
             | State::Completed { .. }
             | State::Failed { .. }
             | State::Cancelled => {}
@@ -344,19 +369,60 @@ impl Task {
         if self.has_ended() { Err(Refusal::Ended) } else { Ok(()) }
     }
 
-    fn answered(&self, keys: &[String]) -> Result<State, Refusal> {
+    /// Suspends the task. It does not wait for what was answered while the attempt ran.
+    fn suspend(&self, next: &mut TaskRecord, suspension: &Suspension) -> Result<(), Refusal> {
+        next.state = suspension.state()?;
+        match suspension {
+            Suspension::Input { asks, until } => {
+                next.state = waiting_for(unanswered(asks, &self.answered), *until);
+                forget_questions(next);
+            }
+            // The tool may come back to its questions: it need not have polled every branch in this attempt.
+            Suspension::Timer(_) | Suspension::Yield => {}
+        }
+        Ok(())
+    }
+
+    /// Whether the task is in a state that this suspension leads to. Its questions may have been answered before it, or
+    /// since.
+    fn is_suspended_by(&self, suspension: &Suspension) -> bool {
+        let Suspension::Input { asks, until } = suspension else {
+            return suspension.state().is_ok_and(|state| state == self.state);
+        };
+        match &self.state {
+            State::Queued => !asks.is_empty(),
+            State::InputRequired { asks: open, until: waits_until } => {
+                until == waits_until && open.iter().all(|ask| asks.contains(ask))
+            }
+            State::Running { .. }
+            | State::Sleeping { .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Cancelled => false,
+        }
+    }
+
+    /// Closes questions. Where none is open, because an attempt works beside them or is about to, their answers are
+    /// noted: an attempt that has read the journal before may still suspend the task on them.
+    fn answer(&self, next: &mut TaskRecord, keys: &[String], now: Timestamp) -> Result<(), Refusal> {
+        self.must_not_have_ended()?;
+        let now_answered: Vec<String> =
+            self.answerable().filter(|ask| keys.contains(&ask.key)).map(|ask| ask.key.clone()).collect();
+        if now_answered.is_empty() {
+            return Err(Refusal::NotAsked);
+        }
         match &self.state {
             State::InputRequired { asks, until } => {
-                let open: Vec<Ask> = asks.iter().filter(|ask| !keys.contains(&ask.key)).cloned().collect();
-                match open.len() {
-                    0 => Ok(State::Queued),
-                    left if left == asks.len() => Err(Refusal::NotAsked),
-                    _ => Ok(State::InputRequired { asks: open, until: *until }),
-                }
+                go_on(next, waiting_for(unanswered(asks, &now_answered), *until), now);
             }
-            State::Queued | State::Running { .. } | State::Sleeping { .. } => Err(Refusal::NotAsked),
-            State::Completed { .. } | State::Failed { .. } | State::Cancelled => Err(Refusal::Ended),
+            State::Queued
+            | State::Running { .. }
+            | State::Sleeping { .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Cancelled => next.answered.extend(now_answered),
         }
+        Ok(())
     }
 
     /// The moment that the task waits for, unless it is the end of a delay before a retry, or a later start.
@@ -434,7 +500,22 @@ impl Task {
     }
 }
 
+fn unanswered(asks: &[Ask], answered: &[String]) -> Vec<Ask> {
+    asks.iter().filter(|ask| !answered.contains(&ask.key)).cloned().collect()
+}
+
+/// The state of a task that waits for the answers to these, if there are any.
+fn waiting_for(asks: Vec<Ask>, until: Option<Timestamp>) -> State {
+    if asks.is_empty() { State::Queued } else { State::InputRequired { asks, until } }
+}
+
+fn forget_questions(next: &mut TaskRecord) {
+    next.asked.clear();
+    next.answered.clear();
+}
+
 fn end(next: &mut TaskRecord, state: State, now: Timestamp) {
+    forget_questions(next);
     next.state = state;
     next.ended_at = Some(now);
     next.updated_at = now;

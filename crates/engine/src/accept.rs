@@ -217,6 +217,8 @@ fn new_task(call: Call, id: TaskId, parent: Option<Parent>, now: Timestamp) -> (
         variables: None,
         cleanup: call.cleanup,
         held_until: None,
+        asked: Vec::new(),
+        answered: Vec::new(),
         attempts: Attempts::default(),
         parent,
     });

@@ -20,8 +20,13 @@ impl Engine {
     /// the record changes, and once no question is open, the next attempt is queued. Keys that are not open, and tasks
     /// that have ended, are ignored without an error (Tasks extension, "Task Update Requests").
     ///
+    /// A question that a tool asks beside other work counts as open while an attempt does that work. So whoever is
+    /// second sees the other: an attempt that reads the journal later finds the answer there, and one that has read it
+    /// before finds in the record that it need not suspend the task on that question.
+    ///
     /// # Errors
-    /// [`AnswerError`]; after an error the same answers may be sent again.
+    /// [`AnswerError`]. If an answer is too large, none of them is recorded. After another error the same answers may
+    /// be sent again.
     pub async fn answer(&self, key: &TaskKey, answers: &BTreeMap<String, String>) -> Result<(), AnswerError> {
         let taken = self.take(key, answers).await;
         audit(key, &taken);
@@ -34,16 +39,18 @@ impl Engine {
             .await
             .map_err(self.unavailable(AnswerError::Unavailable))?;
         let task = found.ok_or(AnswerError::NotFound)?;
-        let State::InputRequired { asks, .. } = &task.state else {
-            return Ok(Taken::Ignored(self.recover(task).await));
-        };
         let open: BTreeMap<&String, &String> =
-            answers.iter().filter(|(key, _)| asks.iter().any(|ask| ask.key == **key)).collect();
+            answers.iter().filter(|(key, _)| task.answerable().any(|ask| ask.key == **key)).collect();
         if open.is_empty() {
-            return Ok(Taken::Ignored(task));
+            return Ok(Taken::Ignored(self.recover(task).await));
+        }
+        if let Some((name, answer)) = open.iter().find(|(_, answer)| answer.len() > limits::ENTRY_BYTES_MAX) {
+            return Err(AnswerError::TooLarge { key: (*name).clone(), bytes: answer.len() });
         }
         for (name, answer) in &open {
-            self.record_answer(key, name, answer).await?;
+            self.record_from_outside(key, EntryKind::Answer, name, answer)
+                .await
+                .map_err(self.unavailable(AnswerError::Unavailable))?;
         }
         let event = TaskEvent::Answer { keys: open.into_keys().cloned().collect() };
         match self.apply_with_retry(key, &event).await {
@@ -55,19 +62,10 @@ impl Engine {
         }
     }
 
-    async fn record_answer(&self, key: &TaskKey, name: &str, answer: &str) -> Result<(), AnswerError> {
-        if answer.len() > limits::ENTRY_BYTES_MAX {
-            return Err(AnswerError::TooLarge { key: name.to_owned(), bytes: answer.len() });
-        }
-        self.record_from_outside(key, EntryKind::Answer, name, answer)
-            .await
-            .map_err(self.unavailable(AnswerError::Unavailable))?;
-        Ok(())
-    }
-
-    /// The answer is on record even if the message could not be sent: a poll sends it again.
+    /// The answer is on record even if the message could not be sent: a poll sends it again. A task that was queued
+    /// before has its message.
     async fn resume(&self, task: Task) -> Taken {
-        if task.state == State::Queued {
+        if task.state == State::Queued && task.asked.is_empty() {
             let _logged = self.send(&task, 0).await;
         }
         Taken::Recorded(task)

@@ -6,21 +6,22 @@
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use longhaul_core::ports::Recorded;
+use longhaul_core::ports::{Recorded, StoreError};
 use longhaul_core::{
     Ask, Entry, EntryKind, FailureKind, IdSource, PartsName, Payload, Progress, Recording, Task, TaskId, Timestamp,
     TraceParent, limits,
 };
 use serde_json::{Map, Value};
 use tokio::sync::RwLock;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument;
 
 use crate::suspension::{Driven, Reason, StepRunning, SuspendState, Wait};
 use crate::{Engine, IsRecorded, LoadError};
 
+mod calling;
 mod pending;
 mod polling;
 mod round;
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     timers: AtomicU32,
     stopping: CancellationToken,
     cancelled: CancellationToken,
+    /// Fires when a tool that runs elsewhere has been dropped.
+    gone: OnceLock<CancellationToken>,
 }
 
 pub(crate) struct Start {
@@ -112,6 +115,7 @@ impl Attempt {
             timers: AtomicU32::new(0),
             stopping: CancellationToken::new(),
             cancelled: CancellationToken::new(),
+            gone: OnceLock::new(),
         }))
     }
 
@@ -143,6 +147,21 @@ impl Attempt {
     #[must_use]
     pub fn cancelled(&self) -> &CancellationToken {
         &self.0.cancelled
+    }
+
+    /// A guard for a tool that does not run inside [`ToolRunner::run`](crate::ToolRunner::run), but elsewhere, and may
+    /// outlive the drop of its future: the tool counts as running until the guard is dropped. Whoever runs it drops the
+    /// guard after the tool's future. An attempt has one.
+    #[must_use]
+    pub fn runs_elsewhere(&self) -> DropGuard {
+        self.0.gone.get_or_init(CancellationToken::new).clone().drop_guard()
+    }
+
+    /// Waits until a tool that runs elsewhere has been dropped.
+    pub(crate) async fn gone(&self) {
+        if let Some(gone) = self.0.gone.get() {
+            gone.cancelled().await;
+        }
     }
 
     /// When this attempt ends at the latest.
@@ -273,7 +292,9 @@ impl Attempt {
     pub(crate) async fn load_or_abort(&self, payload: &Payload) -> String {
         match self.0.engine.load(&self.0.task.key(), payload).await {
             Ok(text) => text,
-            Err(error @ LoadError::Missing) => self.abort(Reason::corrupt(error.to_string())).await,
+            Err(error @ (LoadError::Missing | LoadError::Unreadable(_))) => {
+                self.abort(Reason::corrupt(error.to_string())).await
+            }
             Err(error @ LoadError::Unavailable(_)) => self.abort(Reason::Retry(error.to_string())).await,
         }
     }
@@ -316,6 +337,9 @@ impl Attempt {
                 let earlier = self.load_or_abort(&entry.value).await;
                 self.remember(kind, name, entry.value);
                 earlier
+            }
+            Err(error @ StoreError::Corrupt(_)) => {
+                self.abort(Reason::corrupt(format!("what is recorded as `{name}` cannot be read: {error}"))).await
             }
             Err(error) => self.abort(Reason::Retry(format!("`{name}` could not be recorded: {error}"))).await,
         }

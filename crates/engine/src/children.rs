@@ -3,22 +3,22 @@
 //! Whoever ends a child records how as a signal of the parent, which is woken by that. If that one dies in between, the
 //! parent polls the child's record itself when nothing has woken it for a minute or more.
 //!
-//! Whoever ends a parent in another way than by a result cancels the children that its journal names. If that one dies
-//! in between, or cannot see the journal, each child polls its parent at the beginning of each of its attempts; and
-//! it does not sleep for longer than a quarter of an hour at a time.
+//! Whoever ends a parent in another way than by a result cancels the children that its journal names, and the attempt
+//! that ran meanwhile those that it knows. If they die in between, or cannot see the journal, each child polls its
+//! parent at the beginning of each of its attempts, and once a minute while one runs; and it does not sleep for longer
+//! than a quarter of an hour at a time.
 
 use std::collections::BTreeSet;
-use std::future::Future;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use longhaul_core::ports::StoreError;
 use longhaul_core::{
     Entry, EntryKind, FailureKind, Parent, Payload, State, Status, Task, TaskEvent, TaskId, TaskKey, Timestamp, limits,
+    strict_json,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::suspension::Wait;
 use crate::{AcceptError, Attempt, Call, Disposition, Engine, LoadError, PollError, SignalError};
 
 /// How a child ended, as its parent's journal has it.
@@ -62,10 +62,10 @@ pub enum CallError {
 /// What the parent's journal says of a child, as the value of a step.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Called {
-    child: TaskId,
+pub(crate) struct Called {
+    pub(crate) child: TaskId,
     /// When it was made.
-    at: Timestamp,
+    pub(crate) at: Timestamp,
 }
 
 /// The task that a tool called, if this is the value of the step in which it did; for showing, since a tool may record
@@ -76,7 +76,8 @@ pub fn child_of(step: &serde_json::Value) -> Option<TaskId> {
 }
 
 impl Engine {
-    async fn make_child(&self, parent: &Task, id: TaskId, mut call: Call) -> Result<Called, CallError> {
+    /// Makes the child `id` of `parent`.
+    pub(crate) async fn make_child(&self, parent: &Task, id: TaskId, mut call: Call) -> Result<Called, CallError> {
         let depth = parent.depth().saturating_add(1);
         if depth > limits::CHILD_DEPTH_MAX {
             return Err(CallError::TooDeep { depth_max: limits::CHILD_DEPTH_MAX });
@@ -92,9 +93,27 @@ impl Engine {
         if let Some(parent) = ended.parent {
             self.tell_parent(ended, parent).await;
         }
+        // The first attempt of a task knows its children itself, unless it has died.
+        let first_died = ended.held_until.is_some_and(|until| until <= self.now());
         let has_earlier_attempts = !ended.attempts.past.is_empty();
-        if has_earlier_attempts && ended.status() != Status::Completed {
+        if (has_earlier_attempts || first_died) && ended.status() != Status::Completed {
             self.cancel_children(ended).await;
+        }
+    }
+
+    /// Cancels the children that an attempt knows, if its task has ended otherwise than by a result. That of an attempt
+    /// which returned none (`has_result`) did so if its record is gone, because somebody cancelled and forgot it.
+    pub(crate) async fn cancel_open_children(&self, attempt: &Attempt, has_result: bool) {
+        let open: Vec<TaskId> = attempt.shared().children.lock().open.iter().copied().collect();
+        if open.is_empty() {
+            return;
+        }
+        let key = attempt.task().key();
+        match self.with_retry(|| self.store().get(&key, self.now())).await {
+            Ok(Some(parent)) if was_ended(&parent) => self.cancel_each(&parent, open).await,
+            Ok(None) if !has_result => self.cancel_each(attempt.task(), open).await,
+            Ok(_) => {}
+            Err(error) => log_not_cancelled(&key, &error),
         }
     }
 
@@ -126,7 +145,8 @@ impl Engine {
         let loaded = match ended.state.outcome() {
             Some(outcome) => match self.load(&ended.key(), outcome).await {
                 Ok(text) => Some(text),
-                Err(LoadError::Missing) => return Ok(ChildEnd::Gone),
+                // Its parent must not wait for what will not come.
+                Err(LoadError::Missing | LoadError::Unreadable(_)) => return Ok(ChildEnd::Gone),
                 Err(LoadError::Unavailable(error)) => return Err(error),
             },
             None => None,
@@ -144,7 +164,7 @@ impl Engine {
 
     /// Polls whether a child of `parent` has ended although nobody said so, and says so then. What cannot be read is
     /// read at the next poll.
-    async fn poll_at_child(&self, parent: &TaskKey, child: TaskId) {
+    pub(crate) async fn poll_at_child(&self, parent: &TaskKey, child: TaskId) {
         let end = match self.poll(&TaskKey::new(parent.owner, child)).await {
             Ok(task) if !task.has_ended() => return,
             Ok(task) => self.child_end(&task).await,
@@ -165,19 +185,17 @@ impl Engine {
         let cancelling = async move {
             let key = ended.key();
             match self.with_retry(|| self.store().journal(&key)).await {
-                Ok(journal) => {
-                    let at_a_time = limits::CHILDREN_CANCELLED_AT_A_TIME;
-                    let children = futures::stream::iter(unfinished(&journal));
-                    children.for_each_concurrent(at_a_time, |child| self.cancel_child(ended, child)).await;
-                }
-                Err(error) => {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(task_id = %ended.id, error, "children, if there are any, poll their parent \
-                        themselves");
-                }
+                Ok(journal) => self.cancel_each(ended, unfinished(&journal)).await,
+                Err(error) => log_not_cancelled(&key, &error),
             }
         };
         cancelling.boxed()
+    }
+
+    async fn cancel_each(&self, parent: &Task, children: Vec<TaskId>) {
+        let children = futures::stream::iter(children);
+        let at_a_time = limits::CHILDREN_CANCELLED_AT_A_TIME;
+        children.for_each_concurrent(at_a_time, |child| self.cancel_child(parent, child)).await;
     }
 
     async fn cancel_child(&self, parent: &Task, child: TaskId) {
@@ -199,17 +217,34 @@ impl Engine {
     /// Cancels a claimed task whose parent has ended otherwise than by a result. Returns what to do with its message
     /// then.
     pub(crate) async fn cancel_if_parent_ended(&self, claimed: &Task) -> Option<Disposition> {
-        let parent = claimed.parent?;
-        let key = TaskKey::new(claimed.owner, parent.id);
-        // What cannot be read is read at the next attempt.
-        let found = self.with_retry(|| self.store().get(&key, self.now())).await.ok()??;
-        let goes_on = !found.has_ended() || found.status() == Status::Completed;
-        if goes_on {
+        if !self.has_parent_ended(claimed).await {
             return None;
         }
-        tracing::info!(task_id = %claimed.id, parent = %parent.id, "the parent was ended, and so is its child");
         Some(self.end_for_good(claimed, TaskEvent::Cancel).await)
     }
+
+    /// Whether the parent of `child` has ended otherwise than by a result.
+    pub(crate) async fn has_parent_ended(&self, child: &Task) -> bool {
+        let Some(parent) = child.parent else { return false };
+        let key = TaskKey::new(child.owner, parent.id);
+        // What cannot be read is read at the next poll.
+        let found = self.with_retry(|| self.store().get(&key, self.now())).await;
+        let has_ended = matches!(found, Ok(Some(parent)) if was_ended(&parent));
+        if has_ended {
+            tracing::info!(task_id = %child.id, parent = %parent.id, "the parent was ended, and so is its child");
+        }
+        has_ended
+    }
+}
+
+/// Whether a parent has ended otherwise than by a result.
+fn was_ended(parent: &Task) -> bool {
+    parent.has_ended() && parent.status() != Status::Completed
+}
+
+fn log_not_cancelled(parent: &TaskKey, error: &StoreError) {
+    let error = error as &dyn std::error::Error;
+    tracing::warn!(task_id = %parent.id, error, "children, if there are any, poll their parent themselves");
 }
 
 fn signal_of(end: &ChildEnd) -> String {
@@ -220,13 +255,18 @@ fn signal_of(end: &ChildEnd) -> String {
     serde_json::to_string(&ChildEnd::TooLarge { bytes: text.len() }).unwrap_or_default()
 }
 
+/// The value of the step in which a child was made. An id and a number can always be written as JSON.
+pub(crate) fn step_of(called: Called) -> String {
+    serde_json::to_string(&called).unwrap_or_default()
+}
+
 /// The children that a journal names, without those whose end it has.
 fn unfinished(journal: &[Entry]) -> Vec<TaskId> {
     let signals = journal.iter().filter(|entry| entry.kind == EntryKind::Signal);
     let ended: BTreeSet<&str> = signals.map(|entry| entry.name.as_str()).collect();
     let calls = journal.iter().filter(|entry| entry.kind == EntryKind::Step);
     let called = calls.filter_map(|entry| match &entry.value {
-        Payload::Inline(text) => serde_json::from_str::<Called>(text).ok(),
+        Payload::Inline(text) => strict_json::from_str::<Called>(text).ok(),
         Payload::Parts { .. } => None,
     });
     called.map(|called| called.child).filter(|child| !ended.contains(child.to_string().as_str())).collect()
@@ -234,133 +274,7 @@ fn unfinished(journal: &[Entry]) -> Vec<TaskId> {
 
 impl ChildEnd {
     pub(crate) fn read(text: &str) -> Result<Self, (FailureKind, String)> {
-        serde_json::from_str(text)
+        strict_json::from_str(text)
             .map_err(|error| (FailureKind::Corrupt, format!("the end of a child cannot be read: {error}")))
-    }
-}
-
-/// Why a child was not made.
-enum Unmade<E> {
-    /// There is room for it when another child has ended.
-    NoRoomYet,
-    /// There is none, or something else is wrong.
-    Refused(E),
-}
-
-impl Attempt {
-    /// Makes the task `id` of the call that `prepare` returns, once, and returns how it ended. Nothing runs while it
-    /// has not: its end starts the next attempt. The call takes two entries of the journal: the step `name`, and the
-    /// end.
-    ///
-    /// If the owner may have no more unfinished tasks, it is made when another call of this task has ended.
-    ///
-    /// # Errors
-    /// Those of `prepare`, and [`CallError`]. They are not recorded.
-    pub async fn call<E, F, Fut>(&self, name: &str, id: TaskId, prepare: F) -> Result<ChildEnd, E>
-    where
-        E: From<CallError>,
-        F: FnOnce() -> Fut,
-        Fut: Future<Output = Result<Call, E>>,
-    {
-        let text = match self.step(name, async || self.make_child(id, prepare).await).await {
-            Ok(text) => text,
-            Err(Unmade::Refused(error)) => return Err(error),
-            Err(Unmade::NoRoomYet) => return self.wait_for_room().await,
-        };
-        let called: Called = match serde_json::from_str(&text) {
-            Ok(called) => called,
-            Err(error) => {
-                let message = format!("step `{name}` is on record, and is not the call that the tool expects: {error}");
-                return self.fail(FailureKind::Corrupt, message).await;
-            }
-        };
-        self.note_open(called.child);
-        Ok(self.child_end(called).await)
-    }
-
-    async fn make_child<E, F, Fut>(&self, id: TaskId, prepare: F) -> Result<String, Unmade<E>>
-    where
-        E: From<CallError>,
-        F: FnOnce() -> Fut,
-        Fut: Future<Output = Result<Call, E>>,
-    {
-        let call = prepare().await.map_err(Unmade::Refused)?;
-        let children = &self.shared().children;
-        let making = children.making.read().await;
-        if children.awaited().is_some() {
-            return Err(Unmade::NoRoomYet);
-        }
-        match self.shared().engine.make_child(self.task(), id, call).await {
-            Ok(called) => {
-                self.note_open(id);
-                // An id and a number can always be written as JSON.
-                Ok(serde_json::to_string(&called).unwrap_or_default())
-            }
-            Err(error @ CallError::NotAccepted(AcceptError::TooManyOpen { .. })) => {
-                drop(making);
-                let _decided = children.making.write().await;
-                children.lock().is_full = true;
-                Err(children.awaited().map_or_else(|| Unmade::Refused(error.into()), |_| Unmade::NoRoomYet))
-            }
-            Err(error) => Err(Unmade::Refused(error.into())),
-        }
-    }
-
-    /// Notes a child whose end this attempt does not know.
-    fn note_open(&self, child: TaskId) {
-        if !self.lock_journal().contains_key(&(EntryKind::Signal, child.to_string())) {
-            self.shared().children.lock().open.insert(child);
-        }
-    }
-
-    /// Ends the attempt, until a child ends.
-    async fn wait_for_room<T>(&self) -> T {
-        let now = self.now();
-        let _waiting = self.shared().children.awaited().map(|child| {
-            let poll_at = now.plus_ms(limits::SIGNAL_POLL_MS_FIRST);
-            self.shared().suspend.wait(Wait::Signal { name: child.to_string(), poll_at })
-        });
-        std::future::pending().await
-    }
-
-    /// Makes the task `id` of the call that `prepare` returns, once, and does not wait for it: it is no child, and goes
-    /// on whatever becomes of this task. The call takes one entry of the journal: the step `name`.
-    ///
-    /// # Errors
-    /// Those of `prepare`, and [`CallError::NotAccepted`]. They are not recorded.
-    pub async fn begin<E, F, Fut>(&self, name: &str, id: TaskId, prepare: F) -> Result<(), E>
-    where
-        E: From<CallError>,
-        F: FnOnce() -> Fut,
-        Fut: Future<Output = Result<Call, E>>,
-    {
-        let make = async || {
-            let call = prepare().await?;
-            self.shared().engine.accept_as(id, call).await.map_err(CallError::from)?;
-            // An id can always be written as JSON.
-            Ok::<_, E>(serde_json::to_string(&id).unwrap_or_default())
-        };
-        self.step(name, make).await.map(drop)
-    }
-
-    async fn child_end(&self, called: Called) -> ChildEnd {
-        let name = called.child.to_string();
-        if self.was_quiet() && !self.lock_journal().contains_key(&(EntryKind::Signal, name.clone())) {
-            let _polling = self.shared().suspend.step_running();
-            self.shared().engine.poll_at_child(&self.task().key(), called.child).await;
-        }
-        // Without a moment at which it stops to wait there is always one.
-        let text = self.signal(&name, called.at, None).await.unwrap_or_default();
-        match ChildEnd::read(&text) {
-            Ok(end) => end,
-            Err((kind, message)) => self.fail(kind, message).await,
-        }
-    }
-
-    /// Whether nobody has woken the task since its last attempt, as if whoever should have done so had died.
-    fn was_quiet(&self) -> bool {
-        let attempts = &self.task().attempts;
-        let (Some(last), Some(since)) = (attempts.past.last(), attempts.since) else { return false };
-        since.since_ms(last.to) >= limits::SIGNAL_POLL_MS_FIRST
     }
 }

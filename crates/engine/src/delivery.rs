@@ -1,13 +1,13 @@
 //! Running one delivery: claim the task, run an attempt, write how the attempt ended.
 
-use longhaul_core::ports::{ApplyError, Delivery, Purpose};
+use longhaul_core::ports::{ApplyError, Delivery, Message, Purpose, StoreError};
 use longhaul_core::{LeaseToken, Refusal, State, Task, TaskEvent, Timestamp, TraceParent};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use tracing::field::Empty;
 
 use crate::attempt::Start;
-use crate::{Attempt, Engine, LoadError, ToolRunner, Woken};
+use crate::{Attempt, Engine, ToolRunner, Woken};
 
 mod clean;
 mod conclude;
@@ -148,8 +148,22 @@ impl Engine {
         match self.apply_with_retry(key, &self.claim_of(work)).await {
             Ok(task) => Ok(task),
             Err(ApplyError::Refused { current, why }) => Err(self.refused_claim(&current, why, work).await),
+            Err(ApplyError::Store(error @ StoreError::NewerVersion(_))) => {
+                Err(self.leave_to_a_newer_version(&work.delivery.message, &error).await)
+            }
             Err(error) => Err(self.not_applied(key, error, self.settings.retry_ms)),
         }
+    }
+
+    /// Leaves a message to a worker of the version that wrote the task's record. Its delivery does not count. What is
+    /// sent does not say which attempts its sender knew of: nobody may take it for one of an earlier wait.
+    async fn leave_to_a_newer_version(&self, message: &Message, error: &StoreError) -> Disposition {
+        let after_ms = self.settings.lease_ms;
+        tracing::warn!(
+            task_id = %message.task.id, error = error as &dyn std::error::Error, after_ms,
+            "the task is left for a worker of the version that wrote it"
+        );
+        self.send_later(&Message { attempt: None, ..message.clone() }, after_ms).await
     }
 
     fn claim_of(&self, work: Work<'_>) -> TaskEvent {
@@ -170,10 +184,10 @@ impl Engine {
         let now = self.now();
         let is_superseded = is_superseded(delivery, current);
         let why = match current.state {
-            // The message for the timer alongside a question. The answer may never come, so this message must not be
-            // lost.
-            State::InputRequired { until: Some(until), .. } if why == Refusal::WaitsForInput => {
-                Refusal::NotDue { until }
+            // The message for the timer alongside a question, or for the deadline. The answer may never come, so this
+            // message must not be lost.
+            State::InputRequired { until, .. } if why == Refusal::WaitsForInput => {
+                Refusal::NotDue { until: until.unwrap_or(current.deadline()) }
             }
             State::Queued
             | State::Running { .. }
@@ -184,6 +198,8 @@ impl Engine {
             | State::Cancelled => why,
         };
         match why {
+            // A question has no time of its own, and records of older versions may sleep past their deadline.
+            Refusal::NotDue { .. } if now >= current.deadline() => self.end_for_good(current, TaskEvent::TimeOut).await,
             // It stays what it is: a new message of its own would be one that the task needs.
             Refusal::Leased { until } if is_superseded => {
                 self.send_later(&delivery.message, until.since_ms(now).max(1)).await
@@ -200,7 +216,7 @@ impl Engine {
             Refusal::NotDue { until } => self.replace_message(current, until.since_ms(now).max(1)).await,
             Refusal::RetriesExhausted => self.end_for_good(current, TaskEvent::RetriesExhausted).await,
             Refusal::PastDeadline => self.end_for_good(current, TaskEvent::TimeOut).await,
-            // The answers, a poll or a timer send a message of their own.
+            // Whoever made the task what it is has sent a message for it.
             Refusal::WaitsForInput
             | Refusal::Ended
             | Refusal::Expired
@@ -226,7 +242,7 @@ impl Engine {
         let journal = if task.attempt > 1 {
             match self.with_retry(|| self.store().journal(&key)).await {
                 Ok(journal) => journal,
-                Err(error) => return Err(self.cannot_start(&task, LoadError::Unavailable(error)).await),
+                Err(error) => return Err(self.cannot_start(&task, self.not_loaded(error)).await),
             }
         } else {
             Vec::new()

@@ -52,6 +52,18 @@ pub enum AcceptError {
     Unavailable(#[source] StoreError),
 }
 
+impl AcceptError {
+    /// Whether the same call may be accepted later.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        match self {
+            Self::TooManyOpen { .. } | Self::TooMuchStored { .. } | Self::TooManyNew { .. } => true,
+            Self::Unavailable(error) => error.may_pass(),
+            Self::TooLarge(_) | Self::InvalidKey | Self::KeyReused | Self::TooFarAhead => false,
+        }
+    }
+}
+
 /// Why a poll or a cancel request could not be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum PollError {
@@ -111,6 +123,9 @@ pub enum LoadError {
     /// A part is missing.
     #[error("a part of the stored text is missing")]
     Missing,
+    /// It is damaged.
+    #[error("the stored text cannot be read")]
+    Unreadable(#[source] StoreError),
     /// The store failed.
     #[error("the stored text could not be read")]
     Unavailable(#[source] StoreError),

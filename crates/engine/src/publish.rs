@@ -8,13 +8,16 @@ use crate::{AcceptError, Engine, WebhookDelivery};
 /// How many notifications are passed on at a time.
 const NOTIFICATIONS_MAX: usize = 32;
 
+/// After so many failures the store is taken for one that does not answer.
+const FAILURES_MAX: usize = 4;
+
 /// Who is told of what.
 pub trait WebhookDeliveries: Send + Sync {
     /// What is told to whom of this notification: one webhook delivery for each endpoint.
     fn of(&self, notification: &Notification) -> Vec<WebhookDelivery>;
 }
 
-/// Why notifications were not passed on. They stay in the outbox.
+/// Why some notifications were not passed on. They stay in the outbox.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     /// A task for an endpoint could not be created.
@@ -28,6 +31,9 @@ pub enum PublishError {
 impl Engine {
     /// Passes on what is in the outbox; waits up to `wait_ms` for the first notification. Returns how many it passed
     /// on. Whoever dies in the middle leaves the notification for the next call, which finds the tasks that exist.
+    ///
+    /// A notification that can never be passed on is given up, and one that cannot be passed on now keeps no other one
+    /// waiting.
     pub async fn publish(
         &self,
         outbox: &dyn Outbox,
@@ -35,11 +41,23 @@ impl Engine {
         wait_ms: u64,
     ) -> Result<usize, PublishError> {
         let notifications = outbox.notifications(NOTIFICATIONS_MAX, wait_ms).await?;
-        for notification in &notifications {
-            self.tell(notification, webhook_deliveries).await?;
+        let (mut done, mut failed) = (Vec::new(), Vec::new());
+        for notification in notifications {
+            match self.tell(&notification, webhook_deliveries).await {
+                Err(error) if error.may_pass() => failed.push(error),
+                told => {
+                    log_if_given_up(&notification, told);
+                    done.push(notification);
+                }
+            }
+            if failed.len() >= FAILURES_MAX {
+                break;
+            }
         }
-        self.with_retry(|| outbox.remove(&notifications)).await?;
-        Ok(notifications.len())
+        if !done.is_empty() {
+            self.with_retry(|| outbox.remove(&done)).await?;
+        }
+        failed.pop().map_or(Ok(done.len()), |error| Err(error.into()))
     }
 
     /// Creates the tasks that tell the endpoints of `notification`, those that exist already excepted.
@@ -52,5 +70,12 @@ impl Engine {
             self.accept_webhook_delivery(notification, webhook_delivery).await?;
         }
         Ok(())
+    }
+}
+
+fn log_if_given_up(notification: &Notification, told: Result<(), AcceptError>) {
+    if let Err(error) = told {
+        let (event, error) = (notification.id(), &error as &dyn std::error::Error);
+        tracing::error!(event, error, "a notification cannot be passed on, and is given up");
     }
 }

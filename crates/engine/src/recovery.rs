@@ -13,13 +13,16 @@ impl Engine {
         self.note_on_span(&task);
         let now = self.now();
         let Some(event) = self.recovery_event(&task, now) else { return task };
-        match self.apply_once(&task.key(), &event).await {
+        let applied = if event.ends_task() {
+            self.apply_with_retry(&task.key(), &event).await
+        } else {
+            self.apply_once(&task.key(), &event).await
+        };
+        match applied {
             Ok(recovered) => {
                 tracing::info!(task_id = %task.id, attempt = task.attempt, ?event, "a poll recovered the task");
                 self.observer().recovered(&recovered);
                 if event.ends_task() {
-                    self.observer().ended(&recovered);
-                    self.notify_parent_and_children(&recovered).await;
                     self.send_for_cleanup(&recovered).await;
                 } else {
                     // A failure is logged; the record remembers this sending, and the next poll after the bound repeats
@@ -202,11 +205,9 @@ impl Engine {
             }
             State::Running { lease } => Need::Message(lease.until),
             State::Sleeping { until } | State::InputRequired { until: Some(until), .. } => Need::Message(*until),
+            State::InputRequired { until: None, .. } => Need::Message(task.deadline()),
             State::Queued => Need::Message(now.plus_ms(self.settings.retry_ms)),
-            State::InputRequired { until: None, .. }
-            | State::Completed { .. }
-            | State::Failed { .. }
-            | State::Cancelled => Need::Nothing,
+            State::Completed { .. } | State::Failed { .. } | State::Cancelled => Need::Nothing,
         }
     }
 }
@@ -257,7 +258,7 @@ pub enum EnsureError {
 
 /// What the task of a dead letter needs.
 enum Need {
-    /// Nothing: it has ended, or waits for its client.
+    /// Nothing: it has ended.
     Nothing,
     /// The end that this event is.
     End(TaskEvent),

@@ -7,7 +7,9 @@
 use std::time::Duration;
 
 use longhaul_core::ports::{ApplyError, Recorded, StoreError};
-use longhaul_core::{Entry, EntryKind, PartsName, Payload, Recording, Task, TaskEvent, TaskKey, Timestamp, limits};
+use longhaul_core::{
+    Entry, EntryKind, PartsName, Payload, Recording, Task, TaskEvent, TaskKey, Timestamp, limits, strict_json,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::suspension::{Reason, Wait};
@@ -69,6 +71,7 @@ impl Engine {
                 Ok(earlier) if earlier == NOTHING => Ok(SignalRecorded::TooLate),
                 Ok(earlier) => Ok(SignalRecorded::Earlier(earlier)),
                 Err(LoadError::Missing) => Err(SignalError::NotFound),
+                Err(LoadError::Unreadable(error)) => Err(SignalError::Unavailable(error)),
                 Err(LoadError::Unavailable(error)) => Err(self.unavailable(SignalError::Unavailable)(error)),
             },
         }
@@ -89,10 +92,14 @@ impl Engine {
         let journal = journal.map_err(self.unavailable(SignalError::Unavailable))?;
         let admitted = journal.iter().find(|entry| entry.kind == EntryKind::Token && entry.name == hash);
         let Some(Entry { value: Payload::Inline(token), .. }) = admitted else { return Err(SignalError::NotFound) };
-        match serde_json::from_str::<Token>(token) {
-            Ok(token) if self.now() < token.until => self.record_signal(key, &token.signal, text).await,
-            Ok(_) | Err(_) => Err(SignalError::NotFound),
+        let token: Token = match strict_json::from_str(token) {
+            Ok(token) => token,
+            Err(_unreadable) => return Err(SignalError::NotFound),
+        };
+        if self.now() >= token.until {
+            return Err(SignalError::NotFound);
         }
+        self.record_signal(key, &token.signal, text).await
     }
 
     /// Has the next attempt of a task start now, or within seconds if it has had many, if it waits for something that
@@ -133,7 +140,8 @@ impl Engine {
         })
     }
 
-    /// Records an entry of somebody else than the tool, unless there is one.
+    /// Records an entry of somebody else than the tool, unless there is one. What has to be stored in parts is looked
+    /// up first: the parts of an entry that is refused would stay until the task expires.
     pub(crate) async fn record_from_outside(
         &self,
         key: &TaskKey,
@@ -141,6 +149,12 @@ impl Engine {
         name: &str,
         text: &str,
     ) -> Result<Recorded, StoreError> {
+        if text.len() > limits::ENTRY_INLINE_BYTES_MAX {
+            let journal = self.with_retry(|| self.store().journal(key)).await?;
+            if let Some(entry) = journal.into_iter().find(|entry| entry.kind == kind && entry.name == name) {
+                return Ok(Recorded::Earlier(entry));
+            }
+        }
         // Two may record at once, and parts of the same name are replaced: each writer uses its own name.
         let entry = format!("{}#{name}#{}", kind.as_str(), self.ports.ids.lease_token());
         let parts = PartsName::Entry { attempt: 0, entry };

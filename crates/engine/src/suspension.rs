@@ -32,6 +32,8 @@ pub enum AttemptEnd {
     },
     /// This worker does not have the tool: nothing was run, and another worker may have it.
     NoSuchTool,
+    /// This worker has no memory for what the tool is called with: nothing was run, and it may have some in a moment.
+    NoMemory,
     /// The tool waits: what [`Attempt::drive`](crate::Attempt::drive) or
     /// [`Attempt::ask_round`](crate::Attempt::ask_round) returned.
     Suspended(Suspended),

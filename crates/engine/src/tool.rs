@@ -44,6 +44,8 @@ pub enum Cleaned {
     },
     /// This worker does not have the tool, or no cleanup for it: nothing was run, and another worker may have it.
     NoSuchTool,
+    /// This worker has no memory for what the tool was called with: nothing was run, and it may have some in a moment.
+    NoMemory,
 }
 
 impl Ended {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU32;
 
-use longhaul_core::{PartsName, TaskEvent, limits};
+use longhaul_core::{PartsName, TaskEvent, limits, strict_json};
 use serde_json::{Map, Value};
 
 use crate::Attempt;
@@ -148,7 +148,7 @@ impl Attempt {
     async fn stored_values(&self) -> Map<String, Value> {
         let Some(payload) = &self.shared().task.variables else { return Map::new() };
         let text = self.load_or_abort(payload).await;
-        match serde_json::from_str(&text) {
+        match strict_json::from_str(&text) {
             Ok(values) => values,
             Err(error) => self.abort(Reason::corrupt(format!("the variables cannot be read: {error}"))).await,
         }

@@ -52,6 +52,7 @@ impl Engine {
         event: &TaskEvent,
         tries: &AtomicU32,
     ) -> Result<Task, ApplyError> {
+        let tried_before = tries.load(Ordering::Relaxed);
         let written = self
             .retried(tries_max, async || {
                 tries.fetch_add(1, Ordering::Relaxed);
@@ -61,21 +62,29 @@ impl Engine {
                 }
             })
             .await?;
+        let lost_an_answer = tries.load(Ordering::Relaxed) > tried_before.saturating_add(1);
         match written {
+            Err(ApplyError::Refused { current, .. }) if lost_an_answer && current.has_ended_as(event) => {
+                self.changes.tell_end(&current);
+                self.follow_end(&current).await;
+                Ok(*current)
+            }
             Err(ApplyError::Refused { current, .. }) if current.already_applied(event) => {
                 self.changes.tell(Subject::Task(*key));
-                if current.has_ended() {
-                    self.notify_parent_and_children(&current).await;
-                }
                 Ok(*current)
             }
             Ok(task) if event.ends_task() => {
-                self.observer().ended(&task);
-                self.notify_parent_and_children(&task).await;
+                self.follow_end(&task).await;
                 Ok(task)
             }
             other => other,
         }
+    }
+
+    /// What follows each end that this process has written.
+    async fn follow_end(&self, ended: &Task) {
+        self.observer().ended(ended);
+        self.notify_parent_and_children(ended).await;
     }
 
     /// Runs `attempt` until it returns anything but "unavailable", up to the usual limit of tries.
@@ -119,11 +128,18 @@ impl Engine {
         }
     }
 
-    /// Sends "work on this task". A failure is logged and not fatal: the task is on record, and a poll sends again.
+    /// Sends "work on this task", which comes at the deadline of an unfinished task at the latest, and ends it then. A
+    /// failure is logged and not fatal: the task is on record, and a poll sends again.
     pub(crate) async fn send(&self, task: &Task, delay_ms: u64) -> Result<(), QueueError> {
+        let delay_ms = if task.has_ended() { delay_ms } else { self.until_deadline_ms(task, delay_ms) };
         self.queue_of(&task.tool).send(&Message::about(task), delay_ms).await.inspect_err(|error| {
             tracing::warn!(task_id = %task.id, error = error as &dyn std::error::Error, "the message was not sent");
         })
+    }
+
+    /// This delay, or the time that is left until the task's deadline.
+    pub(crate) fn until_deadline_ms(&self, task: &Task, delay_ms: u64) -> u64 {
+        delay_ms.min(task.deadline().since_ms(self.now()))
     }
 
     /// Stores `text`: inline if it has at most `inline_max` bytes, otherwise in parts that are written now, before any
@@ -149,8 +165,20 @@ impl Engine {
             Payload::Inline(text) => Ok(text.clone()),
             Payload::Parts { name, count, bytes } => {
                 let text = self.with_retry(|| self.store().parts(key, name, *count)).await;
-                let text = text.map_err(self.unavailable(LoadError::Unavailable))?;
+                let text = text.map_err(|error| self.not_loaded(error))?;
                 text.filter(|text| text.len() as u64 == *bytes).ok_or(LoadError::Missing)
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Why something stored with a task could not be read.
+    pub(crate) fn not_loaded(&self, error: StoreError) -> LoadError {
+        match error {
+            StoreError::Corrupt(_) => LoadError::Unreadable(error),
+            StoreError::Unavailable(_) | StoreError::Lost(_) | StoreError::NewerVersion(_) => {
+                self.unavailable(LoadError::Unavailable)(error)
             }
         }
     }

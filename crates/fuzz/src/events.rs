@@ -9,6 +9,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use lambda_http::{Adapter, Context, LambdaEvent, Service, service_fn};
+use longhaul_http::WebOrigin;
 use longhaul_lambda::{Api, ApiConfig, Auth, HttpEvent};
 use serde_json::Value;
 
@@ -37,7 +38,7 @@ pub(crate) fn run(input: &[u8]) {
         let api = Api::new(
             world.mcp.clone(),
             auth.clone(),
-            vec!["https://app.example.com".to_owned()],
+            WebOrigin::of("https://app.example.com").into_iter().collect(),
             Arc::clone(&clock) as _,
         );
         let handler = service_fn(|request| {

@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Full};
 use longhaul_core::ports::{TaskStore, WorkQueue};
 use longhaul_core::{Clock, Identity, OwnerId, Task};
 use longhaul_engine::{Disposition, Engine, Ports, Settings, WorkerSignals};
-use longhaul_http::{Challenge, HttpFrontend, Identified, Identify, OriginPolicy, Rejection, Sender};
+use longhaul_http::{Challenge, HttpFrontend, Identified, Identify, OriginPolicy, Rejection, Sender, WebOrigin};
 use longhaul_mcp::{Body, McpServer, McpSettings};
 use longhaul_testkit::{ManualClock, SeededIds};
 
@@ -97,7 +97,7 @@ impl World {
         };
         let engine = Engine::new(ports, Settings { inline_sleep_ms_max: 0, ..Settings::default() });
         let mcp = McpServer::new(|| Tools, policies(), engine.clone(), McpSettings::new([7; 32]));
-        let origins = origins.iter().map(|origin| (*origin).to_owned()).collect();
+        let origins = origins.iter().filter_map(|origin| WebOrigin::of(origin)).collect();
         let frontend = HttpFrontend::new(OriginPolicy::new(Vec::new(), origins)).identified_by(Arc::new(Tokens));
         Self { clock, mcp, engine, store, queue, frontend }
     }

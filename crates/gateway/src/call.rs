@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use longhaul::ports::Clock;
 use longhaul::{SystemClock, TaskContext};
+use longhaul_core::strict_json;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ClientCapabilities, ErrorCode};
 use rmcp::service::{Peer, RequestContext, RoleServer, ServiceError};
@@ -80,7 +81,7 @@ impl<'g> Call<'g> {
         let task = task.ok_or_else(|| ErrorData::internal_error("the gateway needs Longhaul around it", None))?;
         let kept: Kept = match &request.request_state {
             None => Kept::default(),
-            Some(text) => serde_json::from_str(text)
+            Some(text) => strict_json::from_str(text)
                 .map_err(|_foreign| ErrorData::invalid_params("the request state is not one of this tool", None))?,
         };
         let mut params = CallToolRequestParams::new(route.route.name.clone());

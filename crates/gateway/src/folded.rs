@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use longhaul::TaskContext;
+use longhaul_core::strict_json;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResponse, CallToolResult, JsonObject};
 use serde_json::Value;
@@ -121,7 +122,7 @@ fn find(result: &CallToolResult, pointer: &Pointer) -> Option<Value> {
     let structured = result.structured_content.as_ref().and_then(|content| pointer.find(content));
     structured.cloned().or_else(|| {
         let texts = result.content.iter().filter_map(|content| content.as_text());
-        let mut parsed = texts.filter_map(|text| serde_json::from_str::<Value>(&text.text).ok());
+        let mut parsed = texts.filter_map(|text| strict_json::from_str::<Value>(&text.text).ok());
         parsed.find_map(|value| pointer.find(&value).cloned())
     })
 }

@@ -55,8 +55,12 @@ fn gateway(values: &Values, env: ToolEnv, role: Role) -> anyhow::Result<Gateway>
     Ok(runtime.block_on(Gateway::locked(config, lock))?)
 }
 
+/// More is not read from a configuration or a lock file.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
 fn read(file: &Path, otherwise: &str) -> anyhow::Result<String> {
-    std::fs::read_to_string(file).with_context(|| format!("{} cannot be read: {otherwise}", file.display()))
+    longhaul_settings::read_text(file, FILE_BYTES_MAX)
+        .with_context(|| format!("{} cannot be read: {otherwise}", file.display()))
 }
 
 /// What `${…}` stands for, and what children see: what the operator named, and of the function's own environment only

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use longhaul_core::strict_json;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Listed;
@@ -62,11 +63,11 @@ impl Lock {
         struct Head {
             version: u32,
         }
-        let head: Head = serde_json::from_str(text).map_err(LockError::Json)?;
+        let head: Head = strict_json::from_str(text).map_err(LockError::Json)?;
         if head.version != VERSION {
             return Err(LockError::Version(head.version));
         }
-        serde_json::from_str(text).map_err(LockError::Json)
+        strict_json::from_str(text).map_err(LockError::Json)
     }
 
     /// That of a configuration without servers.

@@ -148,3 +148,20 @@ pub fn structured(result: &Value) -> Value {
     let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"));
     serde_json::from_str(text).unwrap_or_else(|_| json!(text))
 }
+
+/// Polls until a task has ended.
+pub async fn ended(caller: &Caller, id: &str) -> Value {
+    let ends = |task: &Value| ["completed", "failed", "cancelled"].iter().any(|end| task["status"] == *end);
+    caller.until_it(id, "the end", ends).await
+}
+
+/// The words of a result.
+pub fn words(task: &Value) -> String {
+    task["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {task}")).to_owned()
+}
+
+/// Why a task failed.
+pub fn why(task: &Value) -> String {
+    assert_eq!(task["status"], "failed", "{task}");
+    task["error"]["message"].as_str().unwrap_or_else(|| panic!("no error: {task}")).to_owned()
+}

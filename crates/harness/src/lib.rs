@@ -49,6 +49,15 @@ pub fn file(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// Compares a file of the checkout with what it has to be; or writes it, with the variable `UPDATE_GOLDEN`.
+pub fn is_up_to_date(path: &str, real: &str) {
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(root().join(path), real).unwrap();
+    } else {
+        assert_eq!(file(path), real, "{path} is out of date: run with UPDATE_GOLDEN=1 and read the difference");
+    }
+}
+
 /// A program of the workspace: next to the folder of the running test. Cargo builds programs only for tests of their
 /// own package, so this one may be missing.
 pub fn program(name: &str) -> PathBuf {

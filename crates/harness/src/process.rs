@@ -145,3 +145,19 @@ impl Drop for Server {
         }
     }
 }
+
+/// Whether a process has not ended.
+pub fn is_alive(id: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    // A process that nobody has waited for yet has ended all the same.
+    !status.is_empty() && !status.contains(") Z ")
+}
+
+/// Waits until something has happened.
+pub async fn until(what: &str, mut seen: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !seen() {
+        assert!(begun.elapsed() < PATIENCE, "waited for {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -16,11 +16,6 @@ impl Host {
         Self(name.trim_matches(['[', ']']).to_ascii_lowercase())
     }
 
-    pub(crate) fn of_authority(authority: &str) -> Option<Self> {
-        let authority: http::uri::Authority = authority.parse().ok()?;
-        Some(Self::new(authority.host()))
-    }
-
     pub(crate) fn is_loopback(&self) -> bool {
         self.0 == "localhost" || self.0.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
@@ -80,7 +75,7 @@ fn default_port(uri: &Uri) -> Option<u16> {
 }
 
 /// The host and the port, if `text` is nothing else. A colon without a port is allowed.
-fn parts(text: &str) -> Option<(Host, Option<u16>)> {
+pub(crate) fn parts(text: &str) -> Option<(Host, Option<u16>)> {
     let authority: http::uri::Authority = text.parse().ok()?;
     let host = authority.host();
     // A user name stands before the host. A comma joins the values of two headers.

@@ -19,17 +19,35 @@ const SHORT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// All further bytes of long bodies.
 const LONG_BYTES_MAX: usize = 32 * 1024 * 1024;
 
+/// All further bytes of the bodies of callbacks: two of the largest values.
+const LONG_CALLBACKS_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// The bytes that bodies may have together. Clones are the same budget.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<Counters>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counters {
     short: AtomicUsize,
     long: AtomicUsize,
+    long_max: usize,
 }
 
 impl Budget {
+    /// For what callers send.
+    pub(crate) fn of_callers() -> Self {
+        Self::new(LONG_BYTES_MAX)
+    }
+
+    /// For callbacks, whose senders nobody has identified before their bodies are read.
+    pub(crate) fn of_callbacks() -> Self {
+        Self::new(LONG_CALLBACKS_BYTES_MAX)
+    }
+
+    fn new(long_max: usize) -> Self {
+        Self(Arc::new(Counters { short: AtomicUsize::new(0), long: AtomicUsize::new(0), long_max }))
+    }
+
     /// A body of which nothing has arrived yet.
     pub(crate) fn intake(&self) -> Intake {
         Intake { bytes: Vec::new(), held: Held { budget: self.clone(), short: 0, long: 0 } }
@@ -49,7 +67,7 @@ impl Held {
         let counters = &self.budget.0;
         take(&counters.short, short, SHORT_BYTES_MAX)?;
         self.short += short;
-        take(&counters.long, bytes - short, LONG_BYTES_MAX)?;
+        take(&counters.long, bytes - short, counters.long_max)?;
         self.long += bytes - short;
         Ok(())
     }
@@ -107,7 +125,7 @@ mod tests {
 
     #[test]
     fn bodies_over_the_budget_are_refused_until_others_are_gone_and_short_ones_never() {
-        let budget = Budget::default();
+        let budget = Budget::of_callers();
         let mut held: Vec<_> = (0..8).map(|_| filled(&budget, 4).unwrap()).collect();
         assert!(matches!(filled(&budget, 4), Err(Rejection::Busy)));
         for _ in 0..100 {
@@ -123,7 +141,7 @@ mod tests {
 
     #[test]
     fn short_bodies_have_a_limit_too() {
-        let budget = Budget::default();
+        let budget = Budget::of_callers();
         let mut held = Vec::new();
         let frame = Bytes::from_static(&[b' '; SHORT_BYTES]);
         let refused = (0..1_000).find_map(|_| {
@@ -137,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_body_is_what_arrived() {
-        let mut intake = Budget::default().intake();
+        let mut intake = Budget::of_callers().intake();
         for frame in ["ab", "", "c"] {
             intake.take(&Bytes::from_static(frame.as_bytes())).unwrap();
         }

@@ -55,13 +55,15 @@ pub struct HttpFrontend {
     origin_policy: OriginPolicy,
     identify: Arc<dyn Identify>,
     budget: Budget,
+    callbacks: Budget,
 }
 
 impl HttpFrontend {
     /// A frontend with this origin policy, which treats every caller as the anonymous owner.
     #[must_use]
     pub fn new(origin_policy: OriginPolicy) -> Self {
-        Self { origin_policy, identify: Arc::new(Anyone), budget: Budget::default() }
+        let (budget, callbacks) = (Budget::of_callers(), Budget::of_callbacks());
+        Self { origin_policy, identify: Arc::new(Anyone), budget, callbacks }
     }
 
     /// The same frontend, with another way to identify callers.
@@ -124,7 +126,7 @@ impl HttpFrontend {
                 if let Some(caller) = parts.extensions.get::<CallerSpan>() {
                     caller.identified(&identified.principal);
                 }
-                let (body, held) = self.read_json(&parts, body).await?;
+                let (body, held) = read_json(&parts, body, &self.budget).await?;
                 let request = Request::from_parts(without_credentials(parts, MCP_PATH), body);
                 Ok(Admitted::Mcp(Box::new(request), Box::new(identified), held))
             }
@@ -133,7 +135,7 @@ impl HttpFrontend {
                     return Err(Rejection::OnlyPost);
                 }
                 let token = path.strip_prefix(CALLBACKS_PATH).unwrap_or_default().to_owned();
-                let (body, held) = self.read_json(&parts, body).await?;
+                let (body, held) = read_json(&parts, body, &self.callbacks).await?;
                 let request = Request::from_parts(without_credentials(parts, CALLBACKS_PATH), body);
                 Ok(Admitted::Callback(Box::new(request), token, held))
             }
@@ -145,19 +147,6 @@ impl HttpFrontend {
                 None => Err(Rejection::NoSuchPath),
             },
         }
-    }
-
-    /// The whole body, which has to be JSON if it is posted.
-    async fn read_json<B>(&self, parts: &Parts, body: B) -> Result<(Bytes, Held), Rejection>
-    where
-        B: http_body::Body<Data = Bytes> + Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        if parts.method == Method::POST && !body.is_end_stream() && !is_json(&parts.headers) {
-            discard(Box::pin(body)).await;
-            return Err(Rejection::ContentType);
-        }
-        read(body, &self.budget).await
     }
 }
 
@@ -211,6 +200,19 @@ fn is_json(headers: &HeaderMap) -> bool {
     let (Some(only), None) = (types.next(), types.next()) else { return false };
     let essence = only.to_str().ok().and_then(|text| text.split(';').next());
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// The whole body, which has to be JSON if it is posted.
+async fn read_json<B>(parts: &Parts, body: B, budget: &Budget) -> Result<(Bytes, Held), Rejection>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if parts.method == Method::POST && !body.is_end_stream() && !is_json(&parts.headers) {
+        discard(Box::pin(body)).await;
+        return Err(Rejection::ContentType);
+    }
+    read(body, budget).await
 }
 
 /// The whole body. It stays counted in `budget` for as long as it is held.
@@ -280,14 +282,14 @@ fn challenged(mut answer: Response<Body>, challenge: &Challenge) -> Response<Bod
 mod tests {
     use std::convert::Infallible;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Context, Poll};
+    use std::task::{Context, Poll, Waker};
 
     use http::StatusCode;
     use http_body::Frame;
     use http_body_util::Full;
 
     use super::*;
-    use crate::BODY_BYTES_MAX;
+    use crate::{BODY_BYTES_MAX, WebOrigin};
 
     async fn status(method: Method, path: &str, body: Bytes) -> StatusCode {
         let request = Request::builder().method(method).uri(path).header("host", "localhost");
@@ -427,6 +429,28 @@ mod tests {
         assert_eq!(answer("application/json", None, over).await, StatusCode::PAYLOAD_TOO_LARGE);
     }
 
+    /// Nobody knows who sends them.
+    #[tokio::test]
+    async fn bodies_of_callbacks_take_nothing_from_those_of_callers() {
+        let frontend = HttpFrontend::new(OriginPolicy::default());
+        let large = |path| {
+            let request = Request::post(path).header("host", "localhost").header("content-type", "application/json");
+            request.body(Full::new(Bytes::from(vec![b' '; BODY_BYTES_MAX]))).unwrap()
+        };
+        let (mut held, mut refused) = (Vec::new(), 0);
+        for _ in 0..10 {
+            let answer = frontend.answer(large("/callbacks/token"), async |_, _| std::future::pending().await);
+            let mut answer = Box::pin(answer);
+            match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(answer) => refused += u32::from(answer.status() == StatusCode::SERVICE_UNAVAILABLE),
+                Poll::Pending => held.push(answer),
+            }
+        }
+        assert_eq!((held.len(), refused), (1, 9));
+        let of_caller = frontend.answer(large("/mcp"), async |_, _| Response::new(full(Bytes::new())));
+        assert_eq!(of_caller.await.status(), StatusCode::OK);
+    }
+
     fn of_a_holder(sender: &Sender) -> Response<Body> {
         assert_eq!(sender, &Sender::Holder { token: "token".to_owned() });
         Response::new(full(Bytes::new()))
@@ -482,7 +506,7 @@ mod tests {
 
     /// The answer to a request of a page, by a server that knows nobody and has one public document.
     async fn answer_to(method: Method, path: &str, origin: &str) -> Response<Body> {
-        let origin_policy = OriginPolicy::behind_router(vec![PAGE.to_owned()]);
+        let origin_policy = OriginPolicy::behind_router(WebOrigin::listed(&[PAGE.to_owned()]).unwrap());
         let frontend = HttpFrontend::new(origin_policy).identified_by(Arc::new(Nobody));
         let request = Request::builder().method(method).uri(path).header("origin", origin);
         let request = request.header("access-control-request-method", "POST").body(Full::new(Bytes::new()));

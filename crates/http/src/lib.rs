@@ -12,6 +12,7 @@ mod identify;
 mod origin_policy;
 pub mod public;
 mod rejection;
+mod web_origin;
 
 pub use audited::audited;
 pub use authority::Host;
@@ -19,6 +20,7 @@ pub use frontend::{DeniedLogIn, HttpFrontend, Sender};
 pub use identify::{Anyone, Challenge, Identified, Identify, InvalidToken};
 pub use origin_policy::OriginPolicy;
 pub use rejection::{Body, Rejection, SlowBody};
+pub use web_origin::{OriginError, WebOrigin};
 
 /// The path of the MCP endpoint.
 pub const MCP_PATH: &str = "/mcp";
@@ -29,5 +31,4 @@ pub const CALLBACKS_PATH: &str = "/callbacks/";
 /// The path of the health check.
 pub const HEALTH_PATH: &str = "/healthz";
 
-/// Bytes of a request's body: the largest arguments, and room for the envelope around them. Lambda takes 6 MB.
-pub const BODY_BYTES_MAX: usize = longhaul_core::limits::REQUEST_BYTES_MAX + 256 * 1024;
+pub use longhaul_core::limits::BODY_BYTES_MAX;

@@ -4,14 +4,17 @@
 use http::header::ORIGIN;
 use http::{HeaderMap, HeaderValue, Uri};
 
-use crate::Rejection;
 use crate::authority::{Authority, Host};
+use crate::{Rejection, WebOrigin};
+
+/// Characters of an origin that an error repeats.
+const SHOWN_MAX: usize = 128;
 
 /// Which hosts and origins are allowed.
 #[derive(Clone, Debug)]
 pub struct OriginPolicy {
     hosts: Hosts,
-    origins: Vec<String>,
+    origins: Vec<WebOrigin>,
     loopback_pages: LoopbackPages,
 }
 
@@ -42,15 +45,15 @@ impl OriginPolicy {
     /// is always allowed, so that a local server works without configuration, and a page from elsewhere cannot reach
     /// it.
     #[must_use]
-    pub fn new(hosts: Vec<Host>, origins: Vec<String>) -> Self {
-        Self { hosts: Hosts::Named(hosts), origins: normalized(origins), loopback_pages: LoopbackPages::Allowed }
+    pub fn new(hosts: Vec<Host>, origins: Vec<WebOrigin>) -> Self {
+        Self { hosts: Hosts::Named(hosts), origins, loopback_pages: LoopbackPages::Allowed }
     }
 
     /// A policy for a server behind a platform that routes requests by host, so that no other host can arrive. Pages
     /// are allowed from `origins` only.
     #[must_use]
-    pub fn behind_router(origins: Vec<String>) -> Self {
-        Self { hosts: Hosts::Routed, origins: normalized(origins), loopback_pages: LoopbackPages::Listed }
+    pub fn behind_router(origins: Vec<WebOrigin>) -> Self {
+        Self { hosts: Hosts::Routed, origins, loopback_pages: LoopbackPages::Listed }
     }
 
     /// Checks the `Host` of a request.
@@ -63,26 +66,36 @@ impl OriginPolicy {
     }
 
     /// Checks the `Origin` of a request, if there is one.
+    ///
+    /// # Errors
+    /// [`Rejection::Origin`], with what the request says.
     pub fn check_origin(&self, headers: &HeaderMap) -> Result<(), Rejection> {
-        if headers.contains_key(ORIGIN) && self.page(headers).is_none() { Err(Rejection::Origin) } else { Ok(()) }
+        match headers.get(ORIGIN) {
+            Some(origin) if self.page(headers).is_none() => Err(Rejection::Origin { origin: shown(origin) }),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// The origin of the page that sent a request, if there is one and it is allowed.
     pub(crate) fn page(&self, headers: &HeaderMap) -> Option<HeaderValue> {
-        let origin = headers.get(ORIGIN)?;
-        origin.to_str().is_ok_and(|text| self.allows_origin(text)).then(|| origin.clone())
+        let mut origins = headers.get_all(ORIGIN).iter();
+        let origin = origins.next().filter(|_| origins.next().is_none())?;
+        let page = WebOrigin::of(origin.to_str().ok()?)?;
+        self.allows(&page).then(|| origin.clone())
     }
 
-    fn allows_origin(&self, origin: &str) -> bool {
-        let origin = origin.to_ascii_lowercase();
-        if self.origins.contains(&origin) {
-            return true;
-        }
-        if self.loopback_pages == LoopbackPages::Listed {
-            return false;
-        }
-        let host = origin.split_once("://").and_then(|(_, authority)| Host::of_authority(authority));
-        host.is_some_and(|host| host.is_loopback())
+    fn allows(&self, page: &WebOrigin) -> bool {
+        let is_local = self.loopback_pages == LoopbackPages::Allowed && page.is_loopback();
+        is_local || self.origins.contains(page)
+    }
+}
+
+/// An `Origin` for an error: escaped, and its beginning only.
+fn shown(origin: &HeaderValue) -> String {
+    let escaped = origin.as_bytes().escape_ascii().to_string();
+    match escaped.get(..SHOWN_MAX) {
+        Some(beginning) if beginning.len() < escaped.len() => format!("{beginning}…"),
+        Some(_) | None => escaped,
     }
 }
 
@@ -95,19 +108,18 @@ impl Hosts {
     }
 }
 
-fn normalized(origins: Vec<String>) -> Vec<String> {
-    origins.into_iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use http::header::HOST;
 
     use super::*;
 
+    fn listed(origins: &[&str]) -> Vec<WebOrigin> {
+        WebOrigin::listed(&origins.iter().map(|origin| (*origin).to_owned()).collect::<Vec<_>>()).unwrap()
+    }
+
     fn check(host: &str, origin: Option<&str>) -> Result<(), Rejection> {
-        let origin_policy =
-            OriginPolicy::new(vec![Host::new("mcp.example.com")], vec!["https://app.example.com".to_owned()]);
+        let origin_policy = OriginPolicy::new(vec![Host::new("mcp.example.com")], listed(&["https://app.example.com"]));
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().unwrap());
         if let Some(origin) = origin {
@@ -142,7 +154,7 @@ mod tests {
         for origin in
             ["http://evil.example.com", "null", "http://localhost.evil.example", "https://app.example.com.evil"]
         {
-            assert!(matches!(check("localhost", Some(origin)), Err(Rejection::Origin)), "{origin}");
+            assert!(matches!(check("localhost", Some(origin)), Err(Rejection::Origin { .. })), "{origin}");
         }
         for origin in ["http://localhost:3000", "http://127.0.0.1", "https://app.example.com", "http://[::1]:6274"] {
             assert!(check("localhost", Some(origin)).is_ok(), "{origin}");
@@ -151,7 +163,7 @@ mod tests {
 
     #[test]
     fn behind_a_router_every_host_is_allowed_and_only_listed_pages_are() {
-        let origin_policy = OriginPolicy::behind_router(vec!["https://app.example.com/".to_owned()]);
+        let origin_policy = OriginPolicy::behind_router(listed(&["https://app.example.com/"]));
         let check = |origin: Option<&'static str>| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, "abc.lambda-url.us-east-1.on.aws".parse().unwrap());
@@ -161,7 +173,86 @@ mod tests {
         assert!(check(None).is_ok());
         assert!(check(Some("https://app.example.com")).is_ok());
         for origin in ["http://localhost:3000", "https://abc.lambda-url.us-east-1.on.aws", "null"] {
-            assert!(matches!(check(Some(origin)), Err(Rejection::Origin)), "{origin}");
+            assert!(matches!(check(Some(origin)), Err(Rejection::Origin { .. })), "{origin}");
         }
+    }
+
+    fn allowed_by(origin_policy: &OriginPolicy, origin: &str) -> bool {
+        let headers = HeaderMap::from_iter([(ORIGIN, origin.parse().unwrap())]);
+        origin_policy.check_origin(&headers).is_ok()
+    }
+
+    #[test]
+    fn origins_are_compared_as_browsers_compare_them_in_every_place() {
+        let origins = || {
+            listed(&[
+                "HTTPS://App.example.com:443",
+                "http://plain.example:80",
+                "https://port.example:8443",
+                "file://",
+                "chrome-extension://abcdef",
+                "vscode-webview://0K4L",
+                "app://-",
+            ])
+        };
+        for origin_policy in [OriginPolicy::new(Vec::new(), origins()), OriginPolicy::behind_router(origins())] {
+            for origin in [
+                "https://app.example.com",
+                "https://app.example.com:443",
+                "https://APP.example.com",
+                "http://plain.example",
+                "https://port.example:8443",
+                "file://",
+                "chrome-extension://abcdef",
+                "vscode-webview://0k4l",
+                "app://-",
+            ] {
+                assert!(allowed_by(&origin_policy, origin), "{origin}");
+            }
+            for origin in [
+                "http://app.example.com",
+                "https://app.example.com:444",
+                "https://app.example.com/",
+                "https://plain.example",
+                "https://port.example",
+                "chrome-extension://ghijkl",
+                "app://other",
+                "null",
+                "",
+            ] {
+                assert!(!allowed_by(&origin_policy, origin), "{origin}");
+            }
+        }
+    }
+
+    #[test]
+    fn null_is_allowed_where_it_is_listed_only() {
+        assert!(allowed_by(&OriginPolicy::behind_router(listed(&["null"])), "null"));
+        assert!(!allowed_by(&OriginPolicy::behind_router(listed(&["file://"])), "null"));
+        assert!(!allowed_by(&OriginPolicy::default(), "null"));
+    }
+
+    #[test]
+    fn two_origins_are_refused_even_if_both_are_allowed() {
+        let mut headers = HeaderMap::new();
+        for origin in ["http://localhost:1", "http://localhost:2"] {
+            headers.append(ORIGIN, origin.parse().unwrap());
+        }
+        assert!(OriginPolicy::default().check_origin(&headers).is_err());
+    }
+
+    #[test]
+    fn a_refusal_names_the_origin_and_the_setting() {
+        let refusal = |origin: HeaderValue| {
+            let headers = HeaderMap::from_iter([(ORIGIN, origin)]);
+            OriginPolicy::default().check_origin(&headers).unwrap_err().to_string()
+        };
+        let named = refusal(HeaderValue::from_static("https://app.example.com"));
+        assert!(named.contains("`https://app.example.com`") && named.contains("--allow-origin"), "{named}");
+        assert!(named.contains("LONGHAUL_ALLOW_ORIGIN") && named.contains("AllowOrigins"), "{named}");
+        let escaped = refusal(HeaderValue::from_bytes(b"\xff\"<script>").unwrap());
+        assert!(escaped.contains(r#"`\xff\"<script>`"#), "{escaped}");
+        let cut = refusal("a".repeat(5_000).parse().unwrap());
+        assert!(cut.contains("a…`") && cut.len() < 400, "{cut}");
     }
 }

@@ -32,8 +32,14 @@ pub enum Rejection {
     #[error("send the request's body as JSON, with the header Content-Type: application/json")]
     ContentType,
     /// The web page that sent the request is not allowed.
-    #[error("requests from this Origin are not allowed; add it to LONGHAUL_ALLOW_ORIGIN if they should be")]
-    Origin,
+    #[error(
+        "requests of web pages from the origin `{origin}` are not allowed; if they should be, add it to --allow-origin \
+         (LONGHAUL_ALLOW_ORIGIN; in a stack, the parameter AllowOrigins)"
+    )]
+    Origin {
+        /// What the request says, escaped and cut.
+        origin: String,
+    },
     /// The request carries no token, or one that is not accepted.
     #[error("{reason}")]
     Unauthorized {
@@ -101,7 +107,7 @@ pub struct SlowBody;
 impl Rejection {
     const fn status(&self) -> StatusCode {
         match self {
-            Self::Host | Self::Origin | Self::NotSigned | Self::OnBehalf(_) => StatusCode::FORBIDDEN,
+            Self::Host | Self::Origin { .. } | Self::NotSigned | Self::OnBehalf(_) => StatusCode::FORBIDDEN,
             Self::Unauthorized { .. } => StatusCode::UNAUTHORIZED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Busy | Self::NoKeys { .. } => StatusCode::SERVICE_UNAVAILABLE,
@@ -133,7 +139,7 @@ impl Rejection {
             | Self::MalformedHost
             | Self::AnotherTarget
             | Self::ContentType
-            | Self::Origin
+            | Self::Origin { .. }
             | Self::NotSigned
             | Self::OnBehalf(_)
             | Self::TooLarge { .. }

@@ -16,7 +16,7 @@ use lambda_http::request::{LambdaRequest, RequestContext};
 use lambda_http::{Adapter, LambdaEvent, RequestExt};
 use lambda_runtime::tower::ServiceBuilder;
 use longhaul_core::{Clock, Timestamp};
-use longhaul_http::{HttpFrontend, OriginPolicy, Rejection, Sender, audited};
+use longhaul_http::{HttpFrontend, OriginPolicy, Rejection, Sender, WebOrigin, audited};
 use longhaul_mcp::{Body, McpServer};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
@@ -56,7 +56,7 @@ impl Api {
     /// A function that answers with `mcp`, for callers that are identified by `auth`, and for web pages from
     /// `allow_origins`.
     #[must_use]
-    pub fn new(mcp: McpServer, auth: Auth, allow_origins: Vec<String>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(mcp: McpServer, auth: Auth, allow_origins: Vec<WebOrigin>, clock: Arc<dyn Clock>) -> Self {
         let pages = if allow_origins.is_empty() { Pages::None } else { Pages::Listed };
         let caller = AwsCaller::new(auth, Arc::clone(&clock));
         let frontend = HttpFrontend::new(OriginPolicy::behind_router(allow_origins)).identified_by(Arc::new(caller));

@@ -8,6 +8,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use lambda_http::IntoResponse;
+use longhaul_core::strict_json;
 use longhaul_mcp::Body;
 use serde::Deserialize;
 use serde_json::json;
@@ -86,13 +87,17 @@ fn refusal(asked: &[u8], bytes: usize) -> String {
     });
     let answer = |id: &RawValue| format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
     if asked.trim_ascii_start().starts_with(b"[") {
-        let batch: Vec<Asked<'_>> = serde_json::from_slice(asked).unwrap_or_else(|_unreadable| Vec::new());
-        let answers: Vec<_> = batch.into_iter().filter_map(|asked| asked.id).map(answer).collect();
+        let batch: Vec<&RawValue> = strict_json::from_slice(asked).unwrap_or_else(|_unreadable| Vec::new());
+        let answers: Vec<_> = batch.into_iter().filter_map(|asked| id(asked.get().as_bytes())).map(answer).collect();
         return format!("[{}]", answers.join(","));
     }
     // What could not be read was answered with less than this.
-    let id = serde_json::from_slice::<Asked<'_>>(asked).ok().and_then(|asked| asked.id);
-    id.map_or_else(|| format!(r#"{{"jsonrpc":"2.0","error":{error}}}"#), answer)
+    id(asked).map_or_else(|| format!(r#"{{"jsonrpc":"2.0","error":{error}}}"#), answer)
+}
+
+/// The id of a request.
+fn id(asked: &[u8]) -> Option<&RawValue> {
+    strict_json::from_slice::<Asked<'_>>(asked).ok()?.id
 }
 
 /// How many bytes Lambda counts, or a few more.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use http::HeaderName;
 use longhaul_core::ToolClass;
+use longhaul_http::WebOrigin;
 use longhaul_logs::Payloads;
 use longhaul_mcp::{McpSettings, ServerSettings, StreamsCounted};
 use longhaul_oauth::OauthConfig;
@@ -66,8 +67,8 @@ pub struct ApiConfig {
     pub auth: Auth,
     /// How answers are sent.
     pub responses: Responses,
-    /// Web pages that may call the server, such as `https://app.example.com`.
-    pub allow_origins: Vec<String>,
+    /// The origins of web pages that may call the server.
+    pub allow_origins: Vec<WebOrigin>,
 }
 
 /// What the worker function needs to know, and the one that takes dead letters.
@@ -103,7 +104,7 @@ impl ApiConfig {
             common: common(values)?,
             auth: auth(values)?,
             responses: values.get(&table::RESPONSES)?,
-            allow_origins: values.find(&table::ALLOW_ORIGIN)?.unwrap_or_default(),
+            allow_origins: allow_origins(values)?,
         })
     }
 
@@ -117,6 +118,11 @@ impl ApiConfig {
             ..self.common.server.mcp(secret)
         }
     }
+}
+
+fn allow_origins(values: &Values) -> Result<Vec<WebOrigin>, SettingsError> {
+    let listed = values.find(&table::ALLOW_ORIGIN)?.unwrap_or_default();
+    WebOrigin::listed(&listed).map_err(|error| values.refuse(&table::ALLOW_ORIGIN, &listed, &error.to_string()))
 }
 
 impl WorkerConfig {
@@ -324,6 +330,20 @@ mod tests {
         let wrong = [(request, "5"), (inline, "soon"), (listen, "1")];
         let error = ApiConfig::read(&env(&wrong)).unwrap_err();
         assert_eq!(error.faults().len(), 3, "{error}");
+    }
+
+    #[test]
+    fn what_is_not_an_origin_is_refused_with_a_sentence() {
+        let read = |origins| ApiConfig::read(&env(&[(table::ALLOW_ORIGIN.variable(), origins)]));
+        let allowed = read("https://App.example.com:443, file://").unwrap().allow_origins;
+        assert_eq!(
+            allowed.iter().map(WebOrigin::to_string).collect::<Vec<_>>(),
+            ["https://app.example.com", "file://"]
+        );
+        for wrong in ["*", "app.example.com", "https://app.example.com/page"] {
+            let error = read(wrong).unwrap_err().to_string();
+            assert!(error.contains("LONGHAUL_ALLOW_ORIGIN") && error.contains(wrong), "{error}");
+        }
     }
 
     #[test]

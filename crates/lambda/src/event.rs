@@ -13,6 +13,7 @@ use http::header::HOST;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, Uri};
 use lambda_http::request::LambdaRequest;
+use longhaul_core::strict_json;
 use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -35,10 +36,10 @@ impl HttpEvent {
     /// # Errors
     /// If it is of neither format.
     pub fn read(event: &[u8]) -> Result<Self, serde_json::Error> {
-        let format: Format = serde_json::from_slice(event)?;
+        let format: Format = strict_json::from_slice(event)?;
         let request = match format.http_method {
-            Some(IgnoredAny) => serde_json::from_slice(event).map(of_rest_api).map(LambdaRequest::ApiGatewayV1),
-            None => serde_json::from_slice(event).map(of_http_api).map(LambdaRequest::ApiGatewayV2),
+            Some(IgnoredAny) => strict_json::from_slice(event).map(of_rest_api).map(LambdaRequest::ApiGatewayV1),
+            None => strict_json::from_slice(event).map(of_http_api).map(LambdaRequest::ApiGatewayV2),
         };
         request.map(Self)
     }

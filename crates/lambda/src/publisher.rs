@@ -6,15 +6,15 @@
 //! one of it, whatever happens here: a record that could not be published comes again, with all that come after it in
 //! its shard.
 
-use std::convert::Infallible;
-
 use aws_lambda_events::sqs::SqsBatchResponse;
 use futures::StreamExt;
 use lambda_runtime::LambdaEvent;
 use longhaul_aws::{BusEvent, EventBus, StreamEvent, StreamRecord};
-use longhaul_core::{Notification, with_causes};
+use longhaul_core::ports::StoreError;
+use longhaul_core::{Notification, strict_json, with_causes};
 use longhaul_engine::Engine;
 use longhaul_push::{EVENT_SOURCE, Endpoints, detail, detail_type};
+use serde_json::value::RawValue;
 
 /// For how many notifications at a time the tasks are created that tell endpoints.
 const TOLD_AT_A_TIME: usize = 8;
@@ -45,7 +45,12 @@ impl Publisher {
         for record in &event.records {
             match notification(record) {
                 Ok(notification) => due.extend(notification.map(|notification| Due { record, notification })),
-                Err(why) => add_failure(&mut response, record, &why),
+                Err(error) if error.may_pass() => add_failure(&mut response, record, &with_causes(&error)),
+                // It would come again with all that come after it, until the stream has forgotten them.
+                Err(error) => {
+                    let (sequence_number, error) = (record.sequence_number(), &error as &dyn std::error::Error);
+                    tracing::error!(sequence_number, error, "a change of a task cannot be read, and is not published");
+                }
             }
         }
         tracing::info!(records = event.records.len(), notifications = due.len(), "publishes changes of tasks");
@@ -64,8 +69,9 @@ impl Publisher {
     /// If the Runtime API does not answer.
     pub async fn run(self) -> Result<(), lambda_runtime::Error> {
         let publisher = &self;
-        let publish = move |event: LambdaEvent<StreamEvent>| async move {
-            Ok::<_, Infallible>(publisher.publish(&event.payload).await)
+        let publish = move |event: LambdaEvent<Box<RawValue>>| async move {
+            let event: StreamEvent = strict_json::from_str(event.payload.get())?;
+            Ok::<_, lambda_runtime::Error>(publisher.publish(&event).await)
         };
         lambda_runtime::run(lambda_runtime::service_fn(publish)).await
     }
@@ -79,7 +85,15 @@ impl Publisher {
     /// Creates the tasks that tell endpoints.
     async fn tell(&self, due: &[Due<'_>]) -> Vec<Result<(), String>> {
         let told = due.iter().map(async |Due { notification, .. }| {
-            self.engine.tell(notification, &self.endpoints).await.map_err(|error| with_causes(&error))
+            match self.engine.tell(notification, &self.endpoints).await {
+                Err(error) if error.may_pass() => Err(with_causes(&error)),
+                Err(error) => {
+                    let (event, error) = (notification.id(), &error as &dyn std::error::Error);
+                    tracing::error!(event, error, "a notification cannot be passed on, and is given up");
+                    Ok(())
+                }
+                Ok(()) => Ok(()),
+            }
         });
         futures::stream::iter(told).buffered(TOLD_AT_A_TIME).collect().await
     }
@@ -92,8 +106,8 @@ fn add_failure(response: &mut SqsBatchResponse, record: &StreamRecord, why: &str
     response.add_failure(sequence_number);
 }
 
-fn notification(record: &StreamRecord) -> Result<Option<Notification>, String> {
-    let change = record.task_change().map_err(|error| with_causes(&error))?;
+fn notification(record: &StreamRecord) -> Result<Option<Notification>, StoreError> {
+    let change = record.task_change()?;
     Ok(change.and_then(|change| match &change.before {
         Some(before) => Notification::between(before, &change.after),
         None => Notification::of(&change.after),

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use futures::StreamExt;
 use longhaul_aws::{StreamEvent, StreamRecord};
-use longhaul_core::{TaskKey, with_causes};
+use longhaul_core::ports::StoreError;
+use longhaul_core::{TaskKey, strict_json};
 use longhaul_engine::{Engine, Ensured};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -45,12 +46,12 @@ struct Source {
 impl<'de> Deserialize<'de> for WorkerEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let event = Box::<RawValue>::deserialize(deserializer)?;
-        let sources: Sources = serde_json::from_str(event.get()).map_err(D::Error::custom)?;
+        let sources: Sources = strict_json::from_str(event.get()).map_err(D::Error::custom)?;
         let is_of_stream = sources.records.first().is_some_and(|record| record.source.as_deref() == Some(STREAM));
         let read = if is_of_stream {
-            serde_json::from_str(event.get()).map(Self::Records)
+            strict_json::from_str(event.get()).map(Self::Records)
         } else {
-            serde_json::from_str(event.get()).map(Self::Messages)
+            strict_json::from_str(event.get()).map(Self::Messages)
         };
         read.map_err(D::Error::custom)
     }
@@ -58,7 +59,7 @@ impl<'de> Deserialize<'de> for WorkerEvent {
 
 /// Sees to the messages of the tasks in a batch. The response names the records that have to come again.
 pub(crate) async fn see_to(engine: &Engine, event: &StreamEvent) -> SqsBatchResponse {
-    let seen: Vec<(&StreamRecord, Result<Option<TaskKey>, String>)> =
+    let seen: Vec<(&StreamRecord, Result<Option<TaskKey>, StoreError>)> =
         event.records.iter().map(|record| (record, key(record))).collect();
     let keys: BTreeSet<TaskKey> = seen.iter().filter_map(|(_, key)| key.as_ref().ok().copied().flatten()).collect();
     let tasks = futures::stream::iter(keys).map(async |key| (key, see_to_task(engine, &key).await));
@@ -72,13 +73,13 @@ pub(crate) async fn see_to(engine: &Engine, event: &StreamEvent) -> SqsBatchResp
         match key {
             Ok(Some(key)) if failed.contains(key) => response.add_failure(record.sequence_number()),
             Ok(_) => {}
-            Err(why) => {
-                tracing::error!(
-                    sequence_number = record.sequence_number(),
-                    why,
-                    "a record of the stream cannot be read"
-                );
-                response.add_failure(record.sequence_number());
+            Err(error) => {
+                let (sequence_number, cause) = (record.sequence_number(), error as &dyn std::error::Error);
+                tracing::error!(sequence_number, error = cause, "a record of the stream cannot be read");
+                // One that is damaged would come again with all that come after it.
+                if error.may_pass() {
+                    response.add_failure(sequence_number);
+                }
             }
         }
     }
@@ -99,8 +100,8 @@ async fn see_to_task(engine: &Engine, key: &TaskKey) -> Result<(), ()> {
 
 /// The task whose message a record is about. The record of a message that was sent again is about none: whoever hears
 /// of it would send the next one, and never come to an end.
-fn key(record: &StreamRecord) -> Result<Option<TaskKey>, String> {
-    let change = record.task_change().map_err(|error| with_causes(&error))?;
+fn key(record: &StreamRecord) -> Result<Option<TaskKey>, StoreError> {
+    let change = record.task_change()?;
     Ok(change.filter(|change| change.after.resends == 0).map(|change| change.after.key()))
 }
 

@@ -14,8 +14,8 @@ use futures::FutureExt;
 use futures::future::{Either, join_all, select};
 use lambda_runtime::LambdaEvent;
 use longhaul_aws::{StreamEvent, TRACE_ATTRIBUTE, UnreadableMessage, read_delivered};
-use longhaul_core::Timestamp;
 use longhaul_core::ports::{Delivery, QueueError, WorkQueue};
+use longhaul_core::{Timestamp, strict_json};
 use longhaul_engine::{Disposition, Engine, ToolRunner, WorkerSignals};
 use longhaul_mcp::McpServer;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -301,7 +301,7 @@ struct Tick {
 
 /// Whether `record` tells the worker to look at the schedules of its server.
 fn is_tick(record: &SqsMessage) -> bool {
-    record.body.as_deref().is_some_and(|body| serde_json::from_str::<Tick>(body).is_ok())
+    record.body.as_deref().is_some_and(|body| strict_json::from_str::<Tick>(body).is_ok())
 }
 
 /// Where `record` comes from. A dead letter is recognised by its queue, so that one binary serves both queues, in two

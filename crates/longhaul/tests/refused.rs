@@ -158,6 +158,8 @@ fn an_unknown_flag_is_refused_with_the_nearest_one() {
 fn a_value_that_cannot_be_used_is_wrong_usage() {
     let said = is_wrong_usage(&["--lease-ms", "soon"]);
     assert!(said.contains("--lease-ms is `soon`"), "{said}");
+    let said = is_wrong_usage(&["--listen", "127.0.0.1:0", "--db", ":memory:", "--allow-origin", "app.example.com"]);
+    assert!(said.contains("--allow-origin is `app.example.com`; `app.example.com` is not an origin"), "{said}");
 }
 
 /// These are read together, after the flags were understood.

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use longhaul_audit::{Entry, Event, Outcome};
-use longhaul_core::{IdSource, OwnerId, TaskId, TaskKey, limits};
+use longhaul_core::{IdSource, OwnerId, TaskId, TaskKey, limits, strict_json};
 use longhaul_engine::{SignalError, SignalRecorded};
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -31,6 +31,11 @@ impl Answer {
         Self(StatusCode::PAYLOAD_TOO_LARGE, "the value has too many parts: send large data as one string", None);
     const UNAVAILABLE: Self =
         Self(StatusCode::SERVICE_UNAVAILABLE, "the value could not be recorded; send it again", Some(2_000));
+    const UNREADABLE: Self = Self(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "what is stored of the task cannot be read; do not send the value again",
+        None,
+    );
 
     fn into_response(self) -> Response<Body> {
         let Self(status, what, retry_after_ms) = self;
@@ -66,7 +71,7 @@ fn log(task: &TaskKey, answer: &Answer) {
 }
 
 async fn take(shared: &Shared, token: &CallbackToken, value: &[u8]) -> Answer {
-    if let Err(retry_after_ms) = shared.rate.count(&token.task, shared.engine.ports().clock.now()) {
+    if let Err(retry_after_ms) = shared.callback_rate.count(&token.task, shared.engine.ports().clock.now()) {
         return Answer(StatusCode::TOO_MANY_REQUESTS, "too many requests for this task", Some(retry_after_ms));
     }
     let value = match value_of(value) {
@@ -82,9 +87,10 @@ async fn take(shared: &Shared, token: &CallbackToken, value: &[u8]) -> Answer {
         Err(SignalError::Empty) => Answer::NOT_JSON,
         Err(SignalError::TooLarge { .. }) => Answer::TOO_LARGE,
         Err(SignalError::Unavailable(error)) => {
+            let may_pass = error.may_pass();
             let error = &error as &dyn std::error::Error;
             tracing::warn!(task_id = %token.task.id, error, "a callback could not be recorded");
-            Answer::UNAVAILABLE
+            if may_pass { Answer::UNAVAILABLE } else { Answer::UNREADABLE }
         }
     }
 }
@@ -98,7 +104,7 @@ fn value_of(body: &[u8]) -> Result<&str, Answer> {
         return Err(Answer::TOO_MANY_VALUES);
     }
     let text = std::str::from_utf8(body).map_err(|_no_text| Answer::NOT_JSON)?;
-    match serde_json::from_str::<IgnoredAny>(text) {
+    match strict_json::from_str::<IgnoredAny>(text) {
         Ok(_value) => Ok(text),
         Err(_no_json) => Err(Answer::NOT_JSON),
     }

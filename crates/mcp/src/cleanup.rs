@@ -5,7 +5,7 @@ use std::future::{self, Future};
 use std::sync::Arc;
 
 use futures::FutureExt;
-use longhaul_core::{FailureKind, State, TaskKey, with_causes};
+use longhaul_core::{FailureKind, State, TaskKey, strict_json, with_causes};
 use longhaul_engine::{Ended, LoadError};
 use rmcp::ErrorData;
 use rmcp::model::JsonObject;
@@ -88,7 +88,7 @@ impl From<EndedTaskError> for ErrorData {
 
 impl EndedTask {
     fn read(ended: Ended) -> Result<Self, String> {
-        let call: StoredCall = serde_json::from_str(ended.request())
+        let call: StoredCall = strict_json::from_str(ended.request())
             .map_err(|error| format!("the stored call cannot be read: {error}"))?;
         let end = match &ended.task().state {
             State::Failed { failure } => End::Failed { kind: failure.kind, message: failure.message.clone() },
@@ -125,7 +125,7 @@ impl EndedTask {
     /// [`Parameters`](rmcp::handler::server::wrapper::Parameters).
     pub fn arguments<T: DeserializeOwned>(&self) -> Result<T, EndedTaskError> {
         let arguments = Value::Object(self.0.arguments.clone().unwrap_or_default());
-        serde_json::from_value(arguments)
+        strict_json::from_value(arguments)
             .map_err(|cause| EndedTaskError::WrongType { what: "the arguments".to_owned(), cause })
     }
 
@@ -156,7 +156,7 @@ impl EndedTask {
         let what = || format!("the step `{name}`");
         let not_loaded = |cause: LoadError| EndedTaskError::NotLoaded { what: what(), cause: cause.into() };
         let text = self.0.ended.step(name).await.map_err(not_loaded)?;
-        let value = text.map(|text| serde_json::from_str(&text)).transpose();
+        let value = text.map(|text| strict_json::from_str(&text)).transpose();
         value.map_err(|cause| EndedTaskError::WrongType { what: what(), cause })
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::Either;
-use longhaul_core::{FailureKind, TaskKey, Timestamp};
+use longhaul_core::{FailureKind, TaskKey, Timestamp, strict_json};
 use longhaul_engine::Attempt;
 use rmcp::ErrorData;
 use rmcp::handler::server::common::{AsRequestContext, FromContextPart};
@@ -289,7 +289,7 @@ async fn write<T: Serialize>(attempt: &Attempt, name: &str, value: T) -> String 
 }
 
 async fn read<T: DeserializeOwned>(attempt: &Attempt, name: &str, text: &str) -> T {
-    match serde_json::from_str(text) {
+    match strict_json::from_str(text) {
         Ok(value) => value,
         Err(error) => {
             let message = format!("the recorded value of step `{name}` is not what the tool expects: {error}");

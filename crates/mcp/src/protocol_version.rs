@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::{Response, StatusCode};
-use longhaul_core::OwnerId;
+use longhaul_core::{OwnerId, strict_json};
 use serde_json::{Map, Value};
 
 use crate::Body;
@@ -94,7 +94,7 @@ impl Endpoint {
         }
         let (mut parts, body) = answer.into_parts();
         let text = reply::read(body).await;
-        let mut message: Value = match serde_json::from_slice(&text) {
+        let mut message: Value = match strict_json::from_slice(&text) {
             Ok(message) => message,
             Err(error) => {
                 return reply::error(&call.id, &errors::internal("the handler's answer cannot be read", &error));

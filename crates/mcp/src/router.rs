@@ -20,7 +20,7 @@ use crate::revision::Generation;
 use crate::shared::handler::{Panicked, catch};
 use crate::shared::incoming::{Client, Incoming, Message, Notice};
 use crate::shared::session::{self, Scope, Session};
-use crate::shared::{Shared, asking, caller, errors, reply};
+use crate::shared::{Shared, asking, caller, errors, memory, reply};
 
 mod access;
 mod batch;
@@ -58,6 +58,10 @@ impl Router {
             Ok(admitted) => admitted,
             Err(refused) => return refused,
         };
+        // Nothing that reads the request waits for them then.
+        if let Some(unavailable) = self.without_keys(request.body()).await {
+            return unavailable;
+        }
         // The futures of all protocol versions are inside of each other: on the heap, they do not fill the callers'
         // stacks.
         admitted.during(Box::pin(self.respond_to(request, caller))).await
@@ -79,9 +83,6 @@ impl Router {
     /// Several messages at once. Only one revision has them; the others refuse them like anything else that is not a
     /// message.
     async fn batch(&self, request: Request<Bytes>, caller: Principal) -> Response<Body> {
-        if let Some(unavailable) = self.without_keys(None).await {
-            return unavailable;
-        }
         match self.client(&request, &caller.owner, false) {
             Err(error) => return reply::error_with(StatusCode::NOT_FOUND, None, &error),
             Ok(client) if client.revision() != batch::REVISION => return self.one(request, caller).boxed().await,
@@ -135,18 +136,21 @@ impl Router {
     async fn one(&self, mut request: Request<Bytes>, caller: Principal) -> Response<Body> {
         let owner = caller.owner;
         let body = request.body().clone();
-        let message = match Message::read(&body) {
+        let mut message = match Message::read(&body) {
             Ok(message) => message,
             Err(error) => return reply::error_with(StatusCode::BAD_REQUEST, None, &error),
         };
+        if let Some(body) = message.take_empty_params(&body) {
+            *request.body_mut() = body.into();
+        }
+        if let Err(error) = message.check_objects() {
+            return reply::error_with(StatusCode::BAD_REQUEST, message.id(), &error);
+        }
         if let Some(denied) = self.gate().denies(&caller, [&message]) {
             return denied.answer(message.id());
         }
         if let Err(error) = caller::key_of_header(request.headers()) {
             return reply::error_with(StatusCode::BAD_REQUEST, message.id(), &error);
-        }
-        if let Some(unavailable) = self.without_keys(message.id()).await {
-            return unavailable;
         }
         let begins = matches!(&message, Message::Request { method, .. } if method == "initialize");
         let client = match self.client(&request, &owner, begins) {
@@ -208,9 +212,6 @@ impl Router {
         if let Some(denied) = self.gate().denies_reading(caller) {
             return denied.answer(None);
         }
-        if let Some(unavailable) = self.without_keys(None).await {
-            return unavailable;
-        }
         let Some(last) = last else { return self.attend(request, caller).await };
         for protocol_version in PROTOCOL_VERSIONS {
             if let Some(answer) = protocol_version.resume(last, caller.owner, &self.endpoint).await {
@@ -235,10 +236,11 @@ impl Router {
     }
 
     /// The answer if the keys that verify what clients send cannot be read. Sessions would seem not to exist.
-    async fn without_keys(&self, id: Option<&RequestId>) -> Option<Response<Body>> {
+    async fn without_keys(&self, body: &[u8]) -> Option<Response<Body>> {
         let error = self.endpoint.shared().signer.ready().await.err()?;
+        let status = errors::status_of(&error);
         let error = errors::of_poll(PollError::Unavailable(error));
-        Some(reply::error_with(StatusCode::SERVICE_UNAVAILABLE, id, &error))
+        Some(memory::refuse(status, &error, body))
     }
 
     /// Who sent the message, as far as the request and its session say. A message that begins a session has none. Fails

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use longhaul_core::{Ask, ResultKind, WEBHOOK_DELIVERY_TOOL};
+use longhaul_core::{Ask, ResultKind, WEBHOOK_DELIVERY_TOOL, strict_json};
 use longhaul_engine::{Attempt, AttemptEnd, Cleaned, Driven, Ended, Round, ToolRunner};
 use pump::Pump;
 use rmcp::model::{
@@ -109,8 +109,8 @@ impl<H: ServerHandler> ToolRunner for Runner<H> {
         if self.lacks(&attempt.task().tool).await {
             return AttemptEnd::NoSuchTool;
         }
-        let _held = self.shared.memory.for_attempt(attempt.request()).await;
-        let call: StoredCall = match serde_json::from_str(attempt.request()) {
+        let Some(_held) = self.shared.memory.for_attempt(attempt.request()) else { return AttemptEnd::NoMemory };
+        let call: StoredCall = match strict_json::from_str(attempt.request()) {
             Ok(call) => call,
             Err(error) => return failed(&errors::internal("the stored call cannot be read", &error)),
         };
@@ -127,7 +127,7 @@ impl<H: ServerHandler> ToolRunner for Runner<H> {
 
     async fn clean(&self, ended: &Ended) -> Cleaned {
         let Some(cleaner) = self.cleaners.of(&ended.task().tool) else { return Cleaned::NoSuchTool };
-        let _held = self.shared.memory.for_attempt(ended.request()).await;
+        let Some(_held) = self.shared.memory.for_attempt(ended.request()) else { return Cleaned::NoMemory };
         // The author's code is called inside, so that a panic there is caught too.
         match catch(async { cleaner(ended.clone()).await }).await {
             Ok(Ok(())) => Cleaned::Done,
@@ -141,8 +141,8 @@ fn read_round(
     carry: &str,
     answers: std::collections::BTreeMap<String, String>,
 ) -> Result<(Option<String>, InputResponses), serde_json::Error> {
-    let state = serde_json::from_str(carry)?;
-    let answers = answers.into_iter().map(|(key, answer)| Ok((key, serde_json::from_str(&answer)?)));
+    let state = strict_json::from_str(carry)?;
+    let answers = answers.into_iter().map(|(key, answer)| Ok((key, strict_json::from_str(&answer)?)));
     Ok((state, answers.collect::<Result<_, serde_json::Error>>()?))
 }
 

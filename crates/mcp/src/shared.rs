@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) tools: Tools,
     /// How often clients ask for results that do not exist yet.
     pub(crate) rate: Rate,
+    /// How often values for the callbacks of one task may be sent.
+    pub(crate) callback_rate: Rate,
     pub(crate) polls: Polls,
     /// How many streams and waits they have open.
     pub(crate) streams: Streams,
@@ -82,11 +84,12 @@ impl Shared {
             names: Names::new(&settings.secret),
             polls: Polls::new(engine.clone(), settings.poll_limit),
             streams: Streams::new(engine.clone(), &settings),
+            tools: Tools::new(Arc::clone(&engine.ports().clock)),
             engine,
             policies,
             settings,
-            tools: Tools::default(),
             rate: Rate::default(),
+            callback_rate: Rate::default(),
             session_streams: SessionStreams::default(),
             logs: TaskLogs::default(),
             memory: Arc::default(),

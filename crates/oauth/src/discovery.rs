@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::Uri;
+use longhaul_core::strict_json;
 use serde::Deserialize;
 
 use crate::issuer::Issuer;
@@ -70,7 +71,7 @@ async fn keys_url(issuer: &Issuer, fetch: &dyn Fetch) -> Result<Uri, DiscoveryEr
 async fn keys_url_at(issuer: &Issuer, fetch: &dyn Fetch, url: &str) -> Result<Uri, DiscoveryError> {
     let url = url.parse().map_err(|_not_a_url: http::uri::InvalidUri| DiscoveryError::NotMetadata)?;
     let document = get(fetch, &url, "the metadata").await?;
-    let metadata: Metadata = serde_json::from_slice(&document).map_err(|_not_said| DiscoveryError::NotMetadata)?;
+    let metadata: Metadata = strict_json::from_slice(&document).map_err(|_not_said| DiscoveryError::NotMetadata)?;
     if metadata.issuer != issuer.name() {
         return Err(DiscoveryError::AnotherIssuer);
     }

@@ -3,6 +3,7 @@
 use aws_lc_rs::signature::{ParsedPublicKey, RsaPublicKeyComponents};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use longhaul_core::strict_json;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -55,11 +56,11 @@ impl KeySet {
         struct Document {
             keys: Vec<Value>,
         }
-        let document: Document = serde_json::from_slice(document).map_err(|_not_said| KeySetError::NotAKeySet)?;
+        let document: Document = strict_json::from_slice(document).map_err(|_not_said| KeySetError::NotAKeySet)?;
         if document.keys.len() > KEYS_MAX {
             return Err(KeySetError::TooMany);
         }
-        let readable = document.keys.into_iter().filter_map(|key| serde_json::from_value(key).ok());
+        let readable = document.keys.into_iter().filter_map(|key| strict_json::from_value(key).ok());
         Ok(Self { keys: readable.flat_map(Key::of).collect() })
     }
 

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use longhaul_core::strict_json;
 use serde::Deserialize;
 use serde::de::{Error, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 /// The JSON object in `text`, if no name in it is there twice: two readers could disagree about which of them holds.
 pub(crate) fn parse(text: &[u8]) -> Option<Map<String, Value>> {
-    serde_json::from_slice(text).ok().map(|Object(members)| members)
+    strict_json::from_slice(text).ok().map(|Object(members)| members)
 }
 
 struct Object(Map<String, Value>);

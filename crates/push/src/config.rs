@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use longhaul_core::NotificationKind;
+use longhaul_core::{NotificationKind, strict_json};
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -103,7 +103,7 @@ impl Reader<'_> {
     }
 
     fn endpoints(&mut self, text: &str) -> Option<Vec<Endpoint>> {
-        let config = serde_json::from_str::<Value>(text);
+        let config = strict_json::from_str::<Value>(text);
         let config = config.map_err(|error| self.fault("", format!("is not JSON: {error}"))).ok()?;
         let fields = self.object(&config, "", &["endpoints"])?;
         let list = fields.get("endpoints").and_then(Value::as_array);

@@ -82,11 +82,9 @@ pub(crate) mod tests {
 
     #[test]
     fn a_payload_says_which_task_and_what_became_of_it() {
-        let body = payload(&notification(NotificationKind::Completed));
-        assert_eq!(
-            body,
-            r#"{"data":{"status":"completed","taskId":"01890a5d-ac96-774b-bcce-b302099a8057","tool":"report"},"timestamp":"2025-11-21T18:33:20.123Z","type":"task.completed"}"#
-        );
+        let body: Value = serde_json::from_str(&payload(&notification(NotificationKind::Completed))).unwrap();
+        let data = json!({"status": "completed", "taskId": "01890a5d-ac96-774b-bcce-b302099a8057", "tool": "report"});
+        assert_eq!(body, json!({"type": "task.completed", "timestamp": "2025-11-21T18:33:20.123Z", "data": data}));
     }
 
     #[test]

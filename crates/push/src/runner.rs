@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use longhaul_core::ports::Left;
-use longhaul_core::{Identity, MailboxId, Notification, OwnerId, Policy, Progress, RequestedTerms, ResultKind, Terms};
+use longhaul_core::{
+    Identity, MailboxId, Notification, OwnerId, Policy, Progress, RequestedTerms, ResultKind, Terms, strict_json,
+};
 use longhaul_engine::{
     Attempt, AttemptEnd, Cleaned, CollectError, Driven, Ended, Engine, Every, LeaveError, ToolRunner,
     WebhookDeliveries, WebhookDelivery,
@@ -56,7 +58,7 @@ impl WebhookDeliveryRunner {
     }
 
     async fn tell(&self, attempt: &Attempt) -> AttemptEnd {
-        let Ok(Told { arguments }) = serde_json::from_str(attempt.request()) else {
+        let Ok(Told { arguments }) = strict_json::from_str(attempt.request()) else {
             return failed("the stored notification cannot be read");
         };
         let Some(endpoint) = self.endpoints.named(&arguments.endpoint) else {
@@ -83,7 +85,7 @@ impl WebhookDeliveryRunner {
             let every = Every::fixed(FULL_PAUSE);
             let text =
                 attempt.poll_until(&format!("try {number}"), every, || self.try_once(endpoint, &id, &body)).await?;
-            match serde_json::from_str(&text)? {
+            match strict_json::from_str(&text)? {
                 Try::Told { status } => {
                     return Ok(completed(
                         &format!("`{}` was told, and answered {status}", endpoint.name),

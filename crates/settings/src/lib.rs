@@ -10,6 +10,7 @@ mod page;
 mod setting;
 mod stores;
 pub mod table;
+mod text;
 mod values;
 
 #[doc(hidden)]
@@ -18,4 +19,5 @@ pub use kind::{Address, Kind, List, Number, Pairs, Path, ScopeList, Shape, Switc
 pub use page::page;
 pub use setting::{Declared, Place, Preset, Setting};
 pub use stores::{Queue, QueueAt, Store, StoreAt};
+pub use text::{BOM, read_text, text_in, text_of};
 pub use values::{EnvSource, Fault, Flags, REMOVED, SettingsError, Values};

@@ -162,7 +162,8 @@ declare! {
         "Further names of this server that are accepted in the Host header. Loopback always is.";
     ALLOW_ORIGIN: List = List("ORIGIN"), local Unset("pages on loopback only"), api Unset("none"),
         parameter "AllowOrigins" =>
-        "Web pages that may call, such as https://app.example.com, separated by commas.";
+        "Origins of web pages that may call, such as https://app.example.com or chrome-extension://ID, separated by \
+         commas.";
     SCOPE_CALL: ScopeList = ScopeList, local Unset("none"), api Unset("none"), parameter "ScopeCall" =>
         "Scopes that a token needs to call tools and to answer their questions, separated by commas.";
     SCOPE_READ: ScopeList = ScopeList, local Unset("none"), api Unset("none"), parameter "ScopeRead" =>

@@ -1,6 +1,9 @@
 //! Tools of the simulation that call other tools.
 
-use futures::future::join_all;
+use std::ops::Range;
+use std::pin::pin;
+
+use futures::future::{join_all, select};
 use longhaul_core::{TaskId, TaskKey};
 use longhaul_engine::{AttemptEnd, Call, CallError, ChildEnd};
 use longhaul_testkit::models::PlantedFault;
@@ -27,6 +30,18 @@ impl Running<'_> {
             }
         }
         None
+    }
+
+    /// Calls these tools at once, and waits for them in a step that ends after a while.
+    pub(super) async fn call_and_give_up(&self, position: usize, calls: Range<usize>, ms: u64) {
+        let calls = pin!(join_all(calls.map(|number| self.call(number))));
+        let patience = async || {
+            self.world.kernel.sleep(ms).await;
+            Err::<String, ()>(())
+        };
+        let name = format!("g{position}");
+        let _either = select(calls, pin!(self.attempt.step(&name, patience))).await;
+        self.world.kernel.tell(|| "gives up".to_owned());
     }
 
     async fn call(&self, number: usize) -> Result<ChildEnd, CallError> {

@@ -8,14 +8,14 @@ use async_trait::async_trait;
 use longhaul_core::ports::{StoreError, UnfinishedTasks};
 use longhaul_core::{Identity, OwnerId, State, Status, Task, TaskFilter, TaskKey, Timestamp};
 use longhaul_engine::{AcceptError, AnswerError, Call, Engine, Idempotency, PollError};
-use longhaul_testkit::models::{PlantedFault, Randomness};
+use longhaul_testkit::models::Randomness;
 use sha2::{Digest, Sha256};
 
 use super::checks::{Checks, Observation};
 use super::fault_profile::InjectedFault;
 use super::kernel::EPOCH_MS;
 use super::lying::Instance;
-use super::plan::{Act, Care, ClientPlan, request_of};
+use super::plan::{Act, Answers, Care, ClientPlan, request_of};
 use super::ports::engine;
 use super::world::{Killable, State as WorldState, World, stream};
 
@@ -52,6 +52,7 @@ impl Client {
                 Act::List => self.list().await,
                 Act::Poll(call) => self.of(call, async |key| drop(self.poll(key).await)).await,
                 Act::Answer(call) => self.of(call, async |key| self.answer(key).await).await,
+                Act::ThinkAndAnswer(call, ms, times) => self.think_and_answer(call, ms, times).await,
                 Act::Cancel(call) => self.of(call, async |key| self.cancel(key).await).await,
                 Act::ExtendRetention(call, ms) => self.of(call, async |key| self.extend_retention(key, ms).await).await,
                 Act::Forget(call) => self.of(call, async |key| self.forget(key).await).await,
@@ -202,8 +203,19 @@ impl Client {
         }
     }
 
+    async fn think_and_answer(&self, call: usize, ms: u64, times: u32) {
+        for _ in 0..times {
+            self.of(call, async |key| self.answer_after(key, ms).await).await;
+            self.world.kernel.sleep(ms).await;
+        }
+    }
+
     /// Reads the open questions, and answers some or all of them.
     pub(crate) async fn answer(&self, key: TaskKey) {
+        self.answer_after(key, 0).await;
+    }
+
+    async fn answer_after(&self, key: TaskKey, ms: u64) {
         let Some(task) = self.poll(key).await else { return };
         let State::InputRequired { asks, .. } = &task.state else { return };
         let mut answers = BTreeMap::new();
@@ -211,6 +223,9 @@ impl Client {
             if answers.is_empty() || self.world.kernel.draw(|dice| dice.happens(700)) {
                 answers.insert(ask.key.clone(), self.answer_to(&ask.key));
             }
+        }
+        if ms > 0 {
+            self.world.kernel.sleep(ms).await;
         }
         self.send_answers(key, &answers).await;
     }
@@ -363,6 +378,9 @@ impl Client {
         // A task with a timer alongside its question continues by itself, and has to. One with cleanup has its
         // deadline there.
         let waits_for_answers = until.is_none_or(|until| until >= task.deadline());
+        if self.world.plan.answers == Answers::NeverCome {
+            return;
+        }
         if !waits_for_answers && self.world.plan.care != Care::Polls {
             return;
         }
@@ -382,14 +400,7 @@ struct Sweeper<'a>(&'a Arc<World>);
 impl UnfinishedTasks for Sweeper<'_> {
     async fn unfinished(&self, after: Option<TaskKey>, max: usize, now: Timestamp) -> Result<Vec<Task>, StoreError> {
         let state = self.0.lock();
-        let passes_over = self.0.planted == Some(PlantedFault::UnclaimedNotSwept);
-        let open = state.store.tasks().filter(|task| !task.has_ended() && !task.has_expired(now));
-        let open = open.filter(|task| after.is_none_or(|after| task.key() > after));
-        let mut tasks: Vec<Task> =
-            open.filter(|task| !passes_over || task.attempt > 0).map(|task| Task::clone(task)).collect();
-        tasks.sort_by_key(|task| task.key());
-        tasks.truncate(max);
-        Ok(tasks)
+        Ok(state.store.unfinished(after, max, now, |key| state.queue.has_message(key)))
     }
 }
 

@@ -15,6 +15,7 @@
     reason = "the numbers of a small world fit into every type used here, and nothing here runs in production"
 )]
 
+mod beside;
 mod calling;
 mod checks;
 mod clients;
@@ -51,7 +52,9 @@ pub use load::{Attempts, LoadPlan, LoadReport, run_load};
 pub use longhaul_testkit::models::{PlantedFault, Promise, SCHEDULED_TOOL, ShowsIn, Violation};
 pub use metered::MeteredStore;
 pub use partitions::{Throughput, Usage};
-pub use plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, StoreAndQueue, Tool, WorkerPlan};
+pub use plan::{
+    Act, After, Beside, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, StoreAndQueue, Tool, WorkerPlan,
+};
 pub use run::{Real, Report, run, run_scheduled, run_with};
 pub use schedule_plan::{Overlaps, SchedulePlan};
 pub use seeds::{SeedSearch, search};

@@ -39,6 +39,8 @@ pub struct Plan {
     pub clients: Vec<ClientPlan>,
     /// Whether clients poll the end.
     pub care: Care,
+    /// Whether questions are answered in the end.
+    pub answers: Answers,
     /// How often a message is delivered before it becomes a dead letter.
     pub receives_max: u32,
     /// The longest delay that the queue takes; it shortens longer ones.
@@ -87,6 +89,15 @@ pub enum Care {
     /// Nobody ever polls, and processes die between a record and its message; somebody hears of each record that waits
     /// for a worker, and sees to its message.
     Stream,
+}
+
+/// Whether questions are answered in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// All of them, when no more faults are injected.
+    Come,
+    /// None.
+    NeverCome,
 }
 
 /// What happens when all tasks have ended.
@@ -164,6 +175,8 @@ pub enum Op {
     TwoAsks,
     /// A question or a timer, whichever comes first.
     AskOrSleep(u64),
+    /// A question beside something else, until one of both is there.
+    AskBeside(Beside),
     /// Polls until something is there, which is so long after the first poll; the pauses grow from the second time to
     /// the third.
     Poll(u64, u64, u64),
@@ -171,6 +184,8 @@ pub enum Op {
     Signal(u64),
     /// Calls these tools at once, as tasks of their own: the calls from the first number, so many of them.
     Call(usize, usize),
+    /// The same, and fails so long after, in the same attempt, whatever became of them.
+    CallAndGiveUp(usize, usize, u64),
     /// A progress report.
     Progress,
     /// Sets a variable; a large one if it is over the limit of a record.
@@ -179,6 +194,19 @@ pub enum Op {
     Crash(u32),
     /// Never returns.
     Hang,
+}
+
+/// What a tool does beside a question. Times in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// Sleeps this long, and does a step, so many times.
+    Reminders(u64, u32),
+    /// Polls until something is there, which is so long after the first poll, with pauses of the second time.
+    Polls(u64, u64),
+    /// Waits for a signal, which is recorded so long after the tool told somebody.
+    Signal(u64),
+    /// Calls this tool.
+    Call(usize),
 }
 
 /// How a tool ends.
@@ -214,6 +242,8 @@ pub enum Act {
     Watch(usize, u32, u64),
     /// Answers what is asked.
     Answer(usize),
+    /// Reads what is asked, thinks this long, and answers it, so many times.
+    ThinkAndAnswer(usize, u64, u32),
     /// Cancels.
     Cancel(usize),
     /// Wants the result retained for this long after the end.
@@ -234,13 +264,17 @@ impl Plan {
     /// Whether tools wait for signals.
     #[must_use]
     pub fn has_signals(&self) -> bool {
-        self.calls.iter().flat_map(CallPlan::ops).any(|op| matches!(op, Op::Signal(_)))
+        self.calls
+            .iter()
+            .flat_map(CallPlan::ops)
+            .any(|op| matches!(op, Op::Signal(_) | Op::AskBeside(Beside::Signal(_))))
     }
 
     /// Whether tools call other tools.
     #[must_use]
     pub fn has_children(&self) -> bool {
-        self.calls.iter().flat_map(CallPlan::ops).any(|op| matches!(op, Op::Call(..)))
+        let calls = |op: Op| matches!(op, Op::Call(..) | Op::CallAndGiveUp(..) | Op::AskBeside(Beside::Call(_)));
+        self.calls.iter().flat_map(CallPlan::ops).any(|op| calls(*op))
     }
 
     /// The latest moment before which a call is not to start, in milliseconds since the world began.
@@ -312,6 +346,11 @@ impl CallPlan {
         matches!(self.slack, Slack::Plenty)
     }
 
+    /// Whether the tool waits for no longer than it may take.
+    pub(crate) fn fits(&self) -> bool {
+        self.work_ms() <= self.run_ms
+    }
+
     /// Whether the tool ends by itself, sooner or later.
     #[must_use]
     pub fn ends_by_itself(&self) -> bool {
@@ -325,8 +364,11 @@ impl Op {
         match self {
             Self::Step(..) | Self::Sleep(_) | Self::Ask | Self::Signal(_) => 1,
             Self::TwoSteps(..) | Self::TwoAsks => 2,
-            Self::Call(_, count) => 2 * count,
+            Self::Call(_, count) | Self::CallAndGiveUp(_, count, _) => 2 * count,
             Self::AskOrSleep(_) => 3,
+            Self::AskBeside(Beside::Reminders(_, count)) => 2 + 2 * count as usize,
+            Self::AskBeside(Beside::Polls(..) | Beside::Signal(_)) => 3,
+            Self::AskBeside(Beside::Call(_)) => 4,
             Self::Poll(_, first_ms, longest_ms) => 1 + (first_ms < longest_ms) as usize,
             Self::Work(_) | Self::Progress | Self::Variable(_) | Self::Crash(_) | Self::Hang => 0,
         }
@@ -334,12 +376,17 @@ impl Op {
 
     const fn ms(self) -> u64 {
         match self {
+            Self::CallAndGiveUp(_, _, ms) => ms,
             Self::Work(ms) | Self::Step(ms, _) | Self::Sleep(ms) | Self::AskOrSleep(ms) | Self::Signal(ms) => ms,
+            Self::AskBeside(Beside::Reminders(ms, count)) => ms * count as u64,
+            Self::AskBeside(Beside::Polls(there_ms, every_ms)) => there_ms + every_ms,
+            Self::AskBeside(Beside::Signal(ms)) => ms,
             Self::TwoSteps(one, two) => one + two,
             Self::Poll(there_ms, _, longest_ms) => there_ms + longest_ms,
             Self::Ask
             | Self::TwoAsks
             | Self::Call(..)
+            | Self::AskBeside(Beside::Call(_))
             | Self::Progress
             | Self::Variable(_)
             | Self::Crash(_)

@@ -7,7 +7,9 @@ use longhaul_engine::Settings;
 use longhaul_testkit::models::Randomness;
 
 use super::fault_profile::FaultProfile;
-use super::plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, StoreAndQueue, Tool, WorkerPlan};
+use super::plan::{
+    Act, After, Answers, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, StoreAndQueue, Tool, WorkerPlan,
+};
 
 const LARGE: usize = 3_600;
 
@@ -45,6 +47,7 @@ impl Plan {
             calls,
             clients,
             care,
+            answers: Answers::Come,
             receives_max: dice.one_of(&[2, 3, 10]),
             delay_ms_max: dice.one_of(&[u64::MAX / 4, lease_ms / 2, lease_ms * 2]),
             visibility_ms: dice.one_of(&[lease_ms, lease_ms, lease_ms * 6]),

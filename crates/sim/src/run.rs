@@ -3,23 +3,20 @@
 use std::sync::Arc;
 
 use longhaul_core::ports::{TaskStore, WorkQueue};
-use longhaul_core::{Cleanup, Clock, Task, TaskKey, limits};
+use longhaul_core::{Clock, Task, TaskKey, limits};
 use longhaul_testkit::models::{PlantedFault, Promise, Violation};
 
 use super::clients::{Client, care, cared_for, owner, stream_of};
 use super::kernel::{Kernel, RunEnd};
 use super::outside::record_signals;
-use super::plan::{After, CallPlan, Care, Plan};
+use super::plan::{After, Answers, CallPlan, Care, Plan};
 use super::story::{Line, StoryMode};
 use super::timed::MakePolls;
 use super::world::{Injected, State, World, stream};
 use super::{ports, publishing, stream_records, timed, workers};
 
-/// More events than any world needs.
-const EVENTS_MAX: u64 = 60_000;
-/// The same for worlds with cleanup, in which each message of a task that waits comes again until its deadline, and
-/// for those whose children sleep for an hour.
-const EVENTS_MAX_OF_LONG_WAITS: u64 = 4 * EVENTS_MAX;
+/// More events than any world needs. In the longest ones, messages of waiting tasks come again until the deadline.
+const EVENTS_MAX: u64 = 240_000;
 
 /// The result of a run.
 #[derive(Clone, Debug)]
@@ -93,19 +90,13 @@ fn run_as(
         let polls = timed::poll(Arc::clone(&world), Arc::clone(make), number);
         kernel.spawn(stream_of(70 + number), format!("looker {}", number + 1), polls);
     }
-    let has_cleanup = plan.calls.iter().any(|call| call.cleanup != Cleanup::None);
-    let events_max = if has_cleanup || plan.has_children() || plan.schedule.is_some() {
-        EVENTS_MAX_OF_LONG_WAITS
-    } else {
-        EVENTS_MAX
-    };
-    let end = kernel.run(events_max);
+    let end = kernel.run(EVENTS_MAX);
     let mut state = world.lock();
     match end {
         RunEnd::Over => {}
         RunEnd::Stuck => state.checks.fail(Promise::BecomesIdle, "no actor can continue".to_owned()),
         RunEnd::TooManyEvents => {
-            let what = format!("more than {events_max} events without an end");
+            let what = format!("more than {EVENTS_MAX} events without an end");
             state.checks.fail(Promise::BecomesIdle, what);
         }
     }
@@ -185,6 +176,7 @@ async fn direct(world: Arc<World>) {
         let mut state = world.lock();
         let State { checks, store, .. } = &mut *state;
         checks.must_have_ended(store, &keys, plan.care, now);
+        checks.must_not_have_expired(&keys, plan, now);
         checks.must_be_clean(store, &keys, now);
         checks.ends_have_reasons();
         checks.must_be_published(plan.endpoints);
@@ -200,57 +192,72 @@ async fn direct(world: Arc<World>) {
 /// Checks that tasks that have ended leave nothing behind.
 async fn check_rest(world: &Arc<World>) {
     let lease_ms = world.plan.settings.lease_ms;
+    let over = {
+        let state = world.lock();
+        state.checks.over(&state.store)
+    };
     let longest_ms = world.plan.visibility_ms.max(lease_ms) * (u64::from(world.plan.receives_max) + 3);
-    let now = world.clock(0);
-    let until_deadline_ms = world.lock().checks.last_deadline().map_or(0, |deadline| deadline.since_ms(now));
     // The message of a wait that was cut short comes when that wait would have been over.
     let waits_ms =
         if world.plan.has_signals() || world.plan.has_children() { 2 * limits::SIGNAL_POLL_MS_MAX } else { 0 };
     // So does that of a task that was cancelled before its start.
     let starts_ms = world.plan.last_start_ms();
-    world.kernel.sleep(until_deadline_ms + longest_ms + waits_ms + starts_ms + 8 * lease_ms).await;
+    // Workers that were frozen send what they were about to send.
+    world.kernel.sleep(longest_ms + waits_ms + starts_ms + 8 * lease_ms).await;
+    // The message for the deadline of a task that asked is found superfluous when it comes.
+    let last_at_ms = world.lock().queue.last_at_ms().unwrap_or(0);
+    let until_last_ms = last_at_ms.saturating_sub(world.kernel.now_ms());
+    world.kernel.sleep(until_last_ms + longest_ms + 8 * lease_ms).await;
     let mut state = world.lock();
     let messages: Vec<TaskKey> = state.queue.messages().map(|message| message.task).collect();
-    let State { checks, store, .. } = &mut *state;
-    checks.must_rest(store, &messages);
+    state.checks.must_rest(&over, &messages);
 }
 
 /// How long a quiescent world may take to end all tasks, in milliseconds.
 fn patience_ms(plan: &Plan) -> u64 {
-    let settings = &plan.settings;
-    let work_ms: u64 = plan.calls.iter().map(CallPlan::work_ms).sum();
-    // A task whose tool hangs, or uses up its retries by hanging, ends at its deadline.
-    let hang_ms = plan.calls.iter().filter(|call| !call.ends_by_itself()).map(|call| call.run_ms).max().unwrap_or(0);
-    // Each task may lose some attempts to the end of the chaos, and each lost attempt costs a lease, a visibility, a
-    // retry.
-    let tries = plan.calls.iter().map(|call| u64::from(call.consecutive_failures_max) + 4).sum::<u64>();
-    let lost_ms = settings.lease_ms * 2
-        + plan.visibility_ms.min(settings.lease_ms * 6)
-        + settings.resend_ms_max
-        + settings.retry_ms_max;
-    // A worker that dies leaves its attempt's permit taken, and those that wait look for one at times.
-    let limited_ms = if plan.owner_attempts.is_some() { tries * (plan.attempt_ms() + settings.lease_ms) } else { 0 };
-    // A task looks for a signal itself if whoever recorded it died: twice, if an attempt dies too.
-    let signals_ms = if plan.has_signals() { tries * 2 * limits::SIGNAL_POLL_MS_MAX } else { 0 };
-    // A task may be cleaned only a lease after its end, and each try may die too.
-    let clean_ms = 6 * (settings.lease_ms + settings.cleanup_ms + settings.retry_ms_max) + settings.resend_ms_max;
-    // The same for the ends of children. One that sleeps polls its parent now and then, and each generation does so
-    // anew.
-    let children_ms = if plan.has_children() {
-        tries * 2 * limits::SIGNAL_POLL_MS_MAX + u64::from(limits::CHILD_DEPTH_MAX) * limits::CHILD_POLL_MS_MAX
-    } else {
-        0
-    };
-    clean_ms
-        + limited_ms
-        + children_ms
-        + signals_ms
-        + plan.last_start_ms()
-        + 4 * work_ms
-        + hang_ms
-        + tries * lost_ms
-        + 20 * plan.latency_ms
-        + plan.skew_ms_max()
+    // A task whose tool hangs, or uses up its retries by hanging, ends at its deadline; so does one that waits past it.
+    let never_answered = plan.answers == Answers::NeverCome;
+    let waits = |call: &&CallPlan| never_answered || !call.ends_by_itself() || !call.fits();
+    let hang_ms = plan.calls.iter().filter(waits).map(|call| call.run_ms).max().unwrap_or(0);
+    plan.settling_ms() + hang_ms
+}
+
+impl Plan {
+    /// How long a quiescent world may take until all is done that has nothing to wait for, in milliseconds.
+    pub(crate) fn settling_ms(&self) -> u64 {
+        let (plan, settings) = (self, &self.settings);
+        let work_ms: u64 = plan.calls.iter().filter(|call| call.fits()).map(CallPlan::work_ms).sum();
+        // Each task may lose some attempts to the end of the chaos, and each lost attempt costs a lease, a visibility,
+        // a retry.
+        let tries = plan.calls.iter().map(|call| u64::from(call.consecutive_failures_max) + 4).sum::<u64>();
+        let lost_ms = settings.lease_ms * 2
+            + plan.visibility_ms.min(settings.lease_ms * 6)
+            + settings.resend_ms_max
+            + settings.retry_ms_max;
+        // A worker that dies leaves its attempt's permit taken, and those that wait look for one at times.
+        let limited_ms =
+            if plan.owner_attempts.is_some() { tries * (plan.attempt_ms() + settings.lease_ms) } else { 0 };
+        // A task looks for a signal itself if whoever recorded it died: twice, if an attempt dies too.
+        let signals_ms = if plan.has_signals() { tries * 2 * limits::SIGNAL_POLL_MS_MAX } else { 0 };
+        // A task may be cleaned only a lease after its end, and each try may die too.
+        let clean_ms = 6 * (settings.lease_ms + settings.cleanup_ms + settings.retry_ms_max) + settings.resend_ms_max;
+        // The same for the ends of children. One that sleeps polls its parent now and then, and each generation does so
+        // anew.
+        let children_ms = if plan.has_children() {
+            tries * 2 * limits::SIGNAL_POLL_MS_MAX + u64::from(limits::CHILD_DEPTH_MAX) * limits::CHILD_POLL_MS_MAX
+        } else {
+            0
+        };
+        clean_ms
+            + limited_ms
+            + children_ms
+            + signals_ms
+            + plan.last_start_ms()
+            + 4 * work_ms
+            + tries * lost_ms
+            + 20 * plan.latency_ms
+            + plan.skew_ms_max()
+    }
 }
 
 fn all_ended(world: &World) -> bool {

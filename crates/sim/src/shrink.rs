@@ -143,6 +143,7 @@ const fn about(act: Act) -> Option<usize> {
         | Act::Poll(call)
         | Act::Watch(call, ..)
         | Act::Answer(call)
+        | Act::ThinkAndAnswer(call, ..)
         | Act::Cancel(call)
         | Act::ExtendRetention(call, _)
         | Act::Forget(call) => Some(call),

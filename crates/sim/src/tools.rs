@@ -134,12 +134,17 @@ impl Running<'_> {
                 join(one, self.ask(format!("q{position}b"))).await;
             }
             Op::AskOrSleep(ms) => self.ask_or_sleep(position, ms).await,
+            Op::AskBeside(beside) => return self.ask_beside(position, beside).await,
             Op::Poll(there_ms, first_ms, longest_ms) => {
                 let growing = Every::growing(Duration::from_millis(first_ms), Duration::from_millis(longest_ms));
                 self.poll(position, there_ms, growing).await;
             }
             Op::Signal(after_ms) => self.signal(position, after_ms).await,
             Op::Call(first, count) => return self.call_all(first, count).await,
+            Op::CallAndGiveUp(first, count, ms) => {
+                self.call_and_give_up(position, first..first + count, ms).await;
+                return Some(self.end());
+            }
             Op::Progress => self.attempt.progress(Progress { done: position as f64, total: None, message: None }),
             Op::Variable(bytes) => return self.variable(position, bytes).await,
             Op::Crash(times) => return self.crash(position, times),
@@ -148,7 +153,7 @@ impl Running<'_> {
         None
     }
 
-    async fn step(&self, name: String, ms: u64, bytes: usize) {
+    pub(super) async fn step(&self, name: String, ms: u64, bytes: usize) {
         let body = || async {
             self.world.lock().checks.step_runs(&self.key, self.number, &name);
             self.world.kernel.tell(|| format!("runs step `{name}`, which takes {ms} ms"));
@@ -168,7 +173,7 @@ impl Running<'_> {
         answer
     }
 
-    fn got(&self, kind: EntryKind, name: &str, text: &str) {
+    pub(super) fn got(&self, kind: EntryKind, name: &str, text: &str) {
         self.world.lock().checks.tool_got(&self.key, self.number, kind, name, text);
         let mut received = self.received.lock().unwrap();
         received.push((name.to_owned(), text.chars().take(20).collect()));
@@ -196,7 +201,7 @@ impl Running<'_> {
         self.got(EntryKind::Step, &format!("w{position}"), &first);
     }
 
-    async fn poll(&self, position: usize, there_ms: u64, every: Every) {
+    pub(super) async fn poll(&self, position: usize, there_ms: u64, every: Every) {
         let name = format!("l{position}");
         let poll = async || {
             let first_ms = self.world.lock().checks.poll_begins(&self.key, self.number, position, every);
@@ -216,7 +221,7 @@ impl Running<'_> {
 
     /// Somebody is told, who records the signal later; the telling is not on record, and is done again by every
     /// attempt.
-    async fn signal(&self, position: usize, after_ms: u64) {
+    pub(super) async fn signal(&self, position: usize, after_ms: u64) {
         let name = format!("f{position}");
         let due_ms = self.now_ms() + after_ms;
         {

@@ -3,7 +3,8 @@
 
 use longhaul_core::ports::NewTask;
 use longhaul_core::{
-    AttemptOutcome, Cleanup, Entry, MailboxId, OwnerId, Payload, State, Task, TaskEvent, TaskKey, Timestamp, limits,
+    AttemptOutcome, Cleanup, Entry, MailboxId, OwnerId, Payload, State, Suspension, Task, TaskEvent, TaskKey,
+    Timestamp, limits,
 };
 use serde::Serialize;
 
@@ -166,6 +167,9 @@ pub(crate) fn polls(known: &Task, event: &TaskEvent, now: Timestamp) -> Vec<Call
         | TaskEvent::BeginCleanup { .. }
         | TaskEvent::EndCleanup { .. } => vec![task_read(&key, bytes)],
         TaskEvent::Claim { .. } if is_over => vec![task_update(&key, bytes)],
+        TaskEvent::Suspend { suspension: Suspension::Input { .. }, .. } if !known.answered.is_empty() => {
+            vec![task_update(&key, bytes)]
+        }
         TaskEvent::Finish { .. } | TaskEvent::Cancel if is_late => vec![task_update(&key, bytes)],
         TaskEvent::Claim { .. }
         | TaskEvent::Heartbeat { .. }
@@ -280,6 +284,8 @@ fn texts_bytes(task: &Task) -> u64 {
         task.variables.as_ref().map(|variables| named("variables", payload_bytes(variables))),
         task.parent.as_ref().map(|parent| named("parent", json_bytes(parent))),
         cleanup,
+        (!task.asked.is_empty()).then(|| named("asks", json_bytes(&task.asked))),
+        (!task.answered.is_empty()).then(|| named("answered", json_bytes(&task.answered))),
     ];
     let optional: u64 = optional.into_iter().flatten().sum();
     named("tool", task.tool.len() as u64) + named("request", payload_bytes(&task.request)) + optional

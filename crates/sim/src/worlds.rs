@@ -6,7 +6,9 @@ use longhaul_testkit::models::Randomness;
 
 use super::fault_profile::FaultProfile;
 use super::partitions::Throughput;
-use super::plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, StoreAndQueue, Tool, WorkerPlan};
+use super::plan::{
+    Act, After, Answers, Beside, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, StoreAndQueue, Tool, WorkerPlan,
+};
 use super::schedule_plan::{Overlaps, SchedulePlan};
 
 /// How many tools may call each other in a chain: some of them too deep.
@@ -41,6 +43,34 @@ impl Plan {
         plan
     }
 
+    /// The world of `seed`, in which tools wait for longer than they may take: they sleep, poll, or ask what nobody
+    /// answers. No client polls. Their deadlines come when all faults are over.
+    #[must_use]
+    pub fn with_long_waits(seed: u64) -> Self {
+        let dice = &mut Randomness::stream(seed, 12);
+        let mut plan = if dice.happens(500) { Self::with_sweeps(seed) } else { Self::with_stream(seed) };
+        let lease_ms = plan.settings.lease_ms;
+        for call in &mut plan.calls {
+            let far_ms = dice.one_of(&[1 << 34, lease_ms * 10_000]);
+            let wait = match dice.below(4) {
+                0 => Op::Sleep(far_ms),
+                1 => Op::Ask,
+                2 => Op::AskOrSleep(far_ms),
+                _ => Op::Poll(far_ms, far_ms, far_ms),
+            };
+            call.tool = Tool::Script(with_a_step(dice, lease_ms, &[wait]));
+            call.slack = Slack::Little;
+            call.retention_ms = lease_ms * dice.between(20, 40);
+            call.run_ms = 0;
+        }
+        plan.answers = Answers::NeverCome;
+        plan.delay_ms_max = dice.one_of(&[u64::MAX / 4, lease_ms * 20]);
+        plan.after = After::Stop;
+        let run_ms = plan.chaos_ms + plan.settling_ms();
+        plan.calls.iter_mut().for_each(|call| call.run_ms = run_ms);
+        plan
+    }
+
     /// The world of `seed`, whose store has few capacity units, so that calls are refused again and again. In half of
     /// these worlds nothing else goes wrong.
     #[must_use]
@@ -67,6 +97,43 @@ impl Plan {
         plan.endpoints = Randomness::stream(seed, 9).between(1, 2) as usize;
         // Those who tell are not held to the limits of their owners, and count among these in the model.
         plan.settings.open_tasks_max = 1_000;
+        plan.after = After::Stop;
+        plan
+    }
+
+    /// The world of `seed`, in which tools ask beside sleeps, polls, signals and calls, and clients answer what they
+    /// have read a while ago.
+    #[must_use]
+    pub fn with_questions(seed: u64) -> Self {
+        let dice = &mut Randomness::stream(seed, 12);
+        let mut plan = Self::of(seed);
+        let lease_ms = plan.settings.lease_ms;
+        let roots = plan.calls.len();
+        for call in 0..roots {
+            let beside = match dice.below(4) {
+                0 => Beside::Reminders(dice.between(1, lease_ms), dice.between(2, 8) as u32),
+                1 => Beside::Polls(dice.below(lease_ms * 20), dice.one_of(&[lease_ms / 10, lease_ms])),
+                2 => Beside::Signal(dice.below(lease_ms * 8)),
+                _ => Beside::Call(plan.add_member(dice, Vec::new())),
+            };
+            plan.calls[call].tool = Tool::Script(with_a_step(dice, lease_ms, &[Op::AskBeside(beside)]));
+            plan.calls[call].cleanup = Cleanup::None;
+            plan.calls[call].slack = Slack::Plenty;
+            plan.calls[call].run_ms = plan.chaos_ms * 4 + lease_ms * 1_000 + 60 * LONG_SLEEP_MS;
+        }
+        for client in &mut plan.clients {
+            let own = |act: &Act| if let Act::Call(call) = act { Some(*call) } else { None };
+            let called: Vec<usize> = client.acts.iter().filter_map(own).filter(|call| *call < roots).collect();
+            for call in called {
+                client.acts.push(Act::ThinkAndAnswer(call, dice.between(1, lease_ms), dice.between(2, 10) as u32));
+            }
+        }
+        if plan.care == Care::Nobody {
+            // The message of a child may be lost.
+            plan.care = Care::Server;
+        }
+        plan.settings.open_tasks_max = 1_000;
+        plan.delay_ms_max = limits::SIGNAL_POLL_MS_MAX;
         plan.after = After::Stop;
         plan
     }
@@ -99,6 +166,32 @@ impl Plan {
         plan.settings.inline_sleep_ms_max = plan.settings.inline_sleep_ms_max.min(plan.settings.lease_ms / 10);
         plan.delay_ms_max = limits::SIGNAL_POLL_MS_MAX;
         plan.after = After::Stop;
+        plan
+    }
+
+    /// The world of `seed`, in which a tool fails or is cancelled in its first attempt, while the tools that it called
+    /// run for longer than it takes until each has found out.
+    #[must_use]
+    pub fn with_running_children(seed: u64) -> Self {
+        let dice = &mut Randomness::stream(seed, 13);
+        let mut plan = Self::with_children(seed);
+        let lease_ms = plan.settings.lease_ms;
+        plan.settings.attempt_ms_max = None;
+        plan.workers = vec![WorkerPlan { skew_ms: 0, timeout_ms: None }; 5];
+        plan.calls.clear();
+        let root = plan.add_member(dice, vec![Op::Progress]);
+        let (first, children) = (plan.calls.len(), dice.between(1, 3) as usize);
+        for _ in 0..children {
+            let runs = vec![Op::Work(limits::CHILD_POLL_MS_MAX + 100 * lease_ms)];
+            let ops = if dice.happens(700) { runs } else { Vec::new() };
+            plan.add_member(dice, ops);
+        }
+        let gives_up_ms = dice.one_of(&[lease_ms * 2, lease_ms * 20]);
+        plan.calls[root].tool = Tool::Script(vec![Op::CallAndGiveUp(first, children, gives_up_ms)]);
+        plan.calls[root].ending = Ending::Error(10);
+        let cancel = [Act::Think(dice.below(lease_ms * 20)), Act::Cancel(root)];
+        let cancel = if dice.happens(500) { &cancel[..] } else { &[] };
+        plan.clients = vec![ClientPlan { owner: 0, acts: [&[Act::Call(root)], cancel].concat() }];
         plan
     }
 

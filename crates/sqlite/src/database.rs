@@ -12,6 +12,7 @@ use crate::readers::Readers;
 use crate::schema::MIGRATIONS;
 use crate::store::Sends;
 use crate::unfinished::Quiet;
+use crate::unreadable::Unreadable;
 use crate::writer::Writer;
 use crate::{DatabaseError, OpenError, Settings, SqliteOutbox, SqliteQueue, SqliteStore, open};
 
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) deliveries: Arc<Mutex<Deliveries>>,
     /// What is known about tasks without a message.
     pub(crate) quiet: Mutex<Quiet>,
+    pub(crate) unreadable: Arc<Unreadable>,
 }
 
 impl Shared {
@@ -50,6 +52,7 @@ impl Shared {
             messages,
             deliveries,
             quiet: Mutex::default(),
+            unreadable: Arc::default(),
         })
     }
 
@@ -60,10 +63,23 @@ impl Shared {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,
     {
-        match &self.readers {
+        let read = match &self.readers {
             Some(readers) => readers.call(work).await,
             None => self.writer.call(work).await,
-        }
+        };
+        self.set_aside().await;
+        read
+    }
+
+    /// Runs `work`, which reads and writes tasks.
+    pub(crate) async fn write_task<T, F>(&self, work: F) -> Result<T, DatabaseError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,
+    {
+        let written = self.writer.call(work).await;
+        self.set_aside().await;
+        written
     }
 }
 
@@ -83,8 +99,8 @@ impl Database {
         settings: Settings,
         migrations: &[&str],
     ) -> Result<Self, OpenError> {
-        let (connection, lock) = open::writer(path, settings, migrations)?;
-        let writer = Writer::start(connection, Some(lock))?;
+        let (connection, ground) = open::writer(path, settings, migrations)?;
+        let writer = Writer::start(connection, Some(ground))?;
         let readers = Some(Readers::start(path, settings)?);
         Ok(Self { shared: Shared::new(writer, readers, clock, settings) })
     }
@@ -136,6 +152,19 @@ impl Database {
                 Ok(stored.unwrap_or(fresh))
             })
             .await
+    }
+
+    /// Whether the file, or one beside it, was removed, moved or replaced. No writes are accepted then, until the same
+    /// files are back.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.shared.writer.is_lost()
+    }
+
+    /// How many tasks that have not expired this process could not read. The log names them.
+    #[must_use]
+    pub fn unreadable_tasks(&self) -> usize {
+        self.shared.unreadable_tasks()
     }
 
     /// Accepts no more calls, and returns once the waiting ones are answered and the file is closed. Every later call

@@ -5,11 +5,16 @@
 //! async caller's own thread never waits for the disk.
 
 mod attachments;
+mod backup;
 mod database;
 mod error;
+mod file_system;
+mod ground;
 mod listing;
 mod lock;
+mod log;
 mod mailboxes;
+mod mark;
 mod open;
 mod outbox;
 mod permissions;
@@ -23,8 +28,10 @@ mod store;
 mod take_up;
 mod tasks;
 mod unfinished;
+mod unreadable;
 mod writer;
 
+pub use backup::{Backup, BackupError, back_up};
 pub use database::Database;
 pub use error::{DatabaseError, OpenError};
 pub use outbox::SqliteOutbox;

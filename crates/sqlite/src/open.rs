@@ -3,11 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use crate::ground::Ground;
 use crate::lock::Lock;
+use crate::mark::{self, Found, Mark};
 use crate::schema::migrate;
-use crate::{OpenError, Settings, permissions};
+use crate::{OpenError, Settings, error, file_system, permissions};
 
 /// The size of a page of a new file, a quarter of what SQLite makes them otherwise: a transaction of ours changes a few
 /// bytes in each of a dozen pages, and each goes to the disk as a whole. A record of usual size fits into one. Files
@@ -16,18 +19,26 @@ const PAGE_BYTES: u32 = 1_024;
 
 /// Pages in the log after which they are moved into the file: 16 MiB. Each checkpoint waits for the disk twice, however
 /// much it moves, so SQLite's default of a quarter of this would make many small writers wait more often.
-const CHECKPOINT_PAGES: u32 = 16_384;
+pub(crate) const CHECKPOINT_PAGES: u32 = 16_384;
 
-/// The connection that writes, and the lock that keeps other processes out. It migrates the file to the latest version.
-pub(crate) fn writer(path: &Path, settings: Settings, migrations: &[&str]) -> Result<(Connection, Lock), OpenError> {
+/// The connection that writes, and the files that it has open, with the lock that keeps other processes out. It
+/// migrates the file to the latest version.
+pub(crate) fn writer(path: &Path, settings: Settings, migrations: &[&str]) -> Result<(Connection, Ground), OpenError> {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
         return Err(OpenError::NoDirectory(directory.to_owned()));
     }
-    permissions::create(path).map_err(|error| OpenError::NotWritable(error.into()))?;
+    // Before an empty file is where the right one should be put.
+    if !path.exists() && mark::find(path, None).is_ok_and(|found| found == Found::LogAlone) {
+        return Err(OpenError::LogAlone(path.to_owned()));
+    }
+    permissions::create(path).map_err(error::of_file)?;
+    file_system::check(path)?;
     let mut connection = connect(path)?;
     prepare(&connection, settings)?;
     let lock = Lock::take(path, settings)?;
+    mark::check(path, &lock)?;
+    let marked = mark::in_file(path).map_err(error::of_file)?.unwrap_or(Mark::CLOSED);
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     // The file is checked before anything in it is changed: the journal mode is written into it.
     migrate(&mut connection, migrations)?;
@@ -35,7 +46,9 @@ pub(crate) fn writer(path: &Path, settings: Settings, migrations: &[&str]) -> Re
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", settings.durability.pragma())?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-    Ok((connection, lock))
+    mark::open(&connection, &lock, marked)?;
+    let ground = Ground::of(path, lock, &connection)?;
+    Ok((connection, ground))
 }
 
 /// The only connection of a database without a file.
@@ -50,6 +63,10 @@ pub(crate) fn reader(path: &Path, settings: Settings) -> Result<Connection, Open
     let connection = connect(path)?;
     prepare(&connection, settings)?;
     connection.pragma_update(None, "query_only", true)?;
+    // Only the writer may delete the log: it knows whether that is still the one it opened.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    // SQLite opens the log when it first reads: later, another file may be at its path.
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, u32>(0))?;
     Ok(connection)
 }
 
@@ -88,7 +105,7 @@ mod tests {
         older.pragma_update(None, "page_size", 4_096).unwrap();
         migrate(&mut older, &MIGRATIONS[..9]).unwrap();
         drop(older);
-        let (writer, _lock) = writer(&path, Settings::default(), MIGRATIONS).unwrap();
+        let (writer, _ground) = writer(&path, Settings::default(), MIGRATIONS).unwrap();
         assert_eq!(pragma(&writer, "page_size"), "4096");
     }
 
@@ -98,7 +115,7 @@ mod tests {
         let path = directory.path().join("longhaul.db");
         for (durability, synchronous) in [(Durability::PowerLoss, "2"), (Durability::ProcessCrash, "1")] {
             let settings = Settings { durability, busy_ms_max: 77, ..Settings::default() };
-            let (writer, _lock) = writer(&path, settings, MIGRATIONS).unwrap();
+            let (writer, _ground) = writer(&path, settings, MIGRATIONS).unwrap();
             assert_eq!(pragma(&writer, "synchronous"), synchronous);
             assert_eq!(pragma(&writer, "journal_mode"), "wal");
             assert_eq!(pragma(&writer, "page_size"), PAGE_BYTES.to_string());

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use longhaul_core::ports::{Outbox, StoreError};
 use longhaul_core::{Notification, Task};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::DatabaseError;
 use crate::database::Shared;
 use crate::tasks::execute;
 
 /// The notifications that were left first.
-pub(crate) const FIRST: &str = "SELECT announcement FROM outbox WHERE seq > 0 ORDER BY seq LIMIT ?1";
+pub(crate) const FIRST: &str = "SELECT seq, announcement FROM outbox WHERE seq > 0 ORDER BY seq LIMIT ?1";
+
+/// Keeps a notification out of [`FIRST`].
+const SET_ASIDE: &str = "UPDATE outbox SET seq = -seq WHERE seq = ?1 RETURNING CAST(event AS BLOB)";
 
 pub(crate) const REMOVE: &str = "DELETE FROM outbox WHERE event = ?1";
 
@@ -26,6 +29,12 @@ impl SqliteOutbox {
     pub(crate) const fn new(shared: Arc<Shared>) -> Self {
         Self { shared }
     }
+
+    /// Has notifications that cannot be read keep no other one waiting. They stay in the table.
+    async fn set_aside(&self, damaged: Vec<(i64, DatabaseError)>) -> Result<(), DatabaseError> {
+        let set = move |connection: &_| damaged.iter().try_for_each(|(seq, why)| set_aside(connection, *seq, why));
+        self.shared.writer.call(set).await
+    }
 }
 
 #[async_trait]
@@ -35,7 +44,11 @@ impl Outbox for SqliteOutbox {
         loop {
             // Created before the query, so that what is left between the query and the wait is not missed.
             let woken = self.shared.notifications.notified();
-            let found = self.shared.read(move |connection| first(connection, max)).await?;
+            let First { found, damaged } = self.shared.read(move |connection| first(connection, max)).await?;
+            if !damaged.is_empty() {
+                self.set_aside(damaged).await?;
+                continue;
+            }
             let now = self.shared.clock.now();
             if !found.is_empty() || max == 0 || now >= until {
                 return Ok(found);
@@ -68,8 +81,38 @@ pub(crate) fn leave(connection: &Connection, before: &Task, after: &Task) -> Res
     Ok(true)
 }
 
-fn first(connection: &Connection, max: usize) -> Result<Vec<Notification>, DatabaseError> {
+/// The notifications that were left first.
+#[derive(Default)]
+struct First {
+    found: Vec<Notification>,
+    /// Those of them that cannot be read, and why.
+    damaged: Vec<(i64, DatabaseError)>,
+}
+
+fn first(connection: &Connection, max: usize) -> Result<First, DatabaseError> {
     let mut statement = connection.prepare_cached(FIRST)?;
-    let rows = statement.query_map([i64::try_from(max).unwrap_or(i64::MAX)], |row| row.get::<_, String>(0))?;
-    rows.map(|text| Ok(serde_json::from_str(&text?)?)).collect()
+    let mut rows = statement.query([i64::try_from(max).unwrap_or(i64::MAX)])?;
+    let mut first = First::default();
+    while let Some(row) = rows.next()? {
+        match notification(row) {
+            Ok(notification) => first.found.push(notification),
+            Err(error) if error.is_permanent() => first.damaged.push((row.get(0)?, error)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(first)
+}
+
+fn notification(row: &Row<'_>) -> Result<Notification, DatabaseError> {
+    Ok(serde_json::from_str(&row.get::<_, String>(1)?)?)
+}
+
+fn set_aside(connection: &Connection, seq: i64, why: &DatabaseError) -> Result<(), DatabaseError> {
+    let mut statement = connection.prepare_cached(SET_ASIDE)?;
+    let event: Option<Vec<u8>> = statement.query_row([seq], |row| row.get(0)).optional()?;
+    if let Some(event) = event {
+        let (event, error) = (String::from_utf8_lossy(&event), why as &dyn std::error::Error);
+        tracing::error!(%event, error, "a notification cannot be read, and is not passed on");
+    }
+    Ok(())
 }

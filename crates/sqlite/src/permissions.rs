@@ -11,6 +11,13 @@ use crate::OpenError;
 /// [`Lock`](crate::lock::Lock).
 const COMPANIONS: [&str; 4] = ["-wal", "-shm", "-journal", "-lock"];
 
+/// The file beside the database with this ending. It is next to the file itself, whichever of its names `path` is.
+pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path.canonicalize().unwrap_or_else(|_unresolved| path.to_owned()));
+    name.push(ending);
+    PathBuf::from(name)
+}
+
 /// Creates the file, if there is none, so that only its owner can read it. SQLite gives the files that it creates
 /// beside it the same permissions.
 pub(crate) fn create(path: &Path) -> io::Result<()> {
@@ -20,11 +27,7 @@ pub(crate) fn create(path: &Path) -> io::Result<()> {
 /// Takes the permissions of all others from an existing database and the files beside it. Only called for a database
 /// that is ours.
 pub(crate) fn restrict(path: &Path) -> Result<(), OpenError> {
-    let beside = COMPANIONS.iter().map(|ending| {
-        let mut name = OsString::from(path);
-        name.push(ending);
-        PathBuf::from(name)
-    });
+    let beside = COMPANIONS.iter().map(|ending| beside(path, ending));
     for path in std::iter::once(path.to_owned()).chain(beside) {
         match system::restrict(&path) {
             Ok(()) => {}

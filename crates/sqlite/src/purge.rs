@@ -1,9 +1,9 @@
 //! Deleting what has expired.
 
-use longhaul_core::{TaskKey, Timestamp};
+use longhaul_core::Timestamp;
 use rusqlite::{Connection, params};
 
-use crate::tasks::{execute, forget, key_in, moment};
+use crate::tasks::{execute, forget, key_of, moment};
 use crate::{Database, DatabaseError};
 
 /// Orphans, oldest first.
@@ -42,13 +42,17 @@ impl Database {
 
 fn purge(connection: &Connection, now: Timestamp, limit: u32) -> Result<Purged, DatabaseError> {
     let expired = keys(connection, EXPIRED, moment(now), limit)?;
-    for key in &expired {
-        forget(connection, key)?;
-        forget_attachments(connection, key)?;
+    for row in &expired {
+        match key_of(&row.owner, &row.id) {
+            Some(key) => drop(forget(connection, &key)?),
+            // Nothing else belongs to a key that cannot be read.
+            None => delete(connection, "DELETE FROM tasks WHERE owner = ?1 AND id = ?2", row)?,
+        }
+        forget_attachments(connection, row)?;
     }
     let orphans = keys(connection, ORPHANS, moment(now.minus_ms(ORPHAN_MS)), limit)?;
-    for key in &orphans {
-        forget_attachments(connection, key)?;
+    for row in &orphans {
+        forget_attachments(connection, row)?;
     }
     let texts = forget_texts(connection, now, limit)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -67,19 +71,30 @@ fn forget_texts(connection: &Connection, now: Timestamp, limit: u32) -> Result<u
     Ok(rows.len())
 }
 
-fn forget_attachments(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {
+fn forget_attachments(connection: &Connection, row: &KeyColumns) -> Result<(), DatabaseError> {
     for sql in [
         "DELETE FROM journal WHERE owner = ?1 AND id = ?2",
         "DELETE FROM parts WHERE owner = ?1 AND id = ?2",
         "DELETE FROM orphans WHERE owner = ?1 AND id = ?2",
     ] {
-        execute(connection, sql, params![key.owner.as_bytes(), key.id.as_bytes()])?;
+        delete(connection, sql, row)?;
     }
     Ok(())
 }
 
-fn keys(connection: &Connection, sql: &str, until: i64, limit: u32) -> Result<Vec<TaskKey>, DatabaseError> {
+fn delete(connection: &Connection, sql: &str, row: &KeyColumns) -> Result<(), DatabaseError> {
+    execute(connection, sql, params![row.owner, row.id])
+}
+
+/// A key as a row has it: a row that has none must not keep the others.
+struct KeyColumns {
+    owner: Vec<u8>,
+    id: Vec<u8>,
+}
+
+fn keys(connection: &Connection, sql: &str, until: i64, limit: u32) -> Result<Vec<KeyColumns>, DatabaseError> {
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map(params![until, limit], |row| key_in(row, 0, 1))?;
+    let rows =
+        statement.query_map(params![until, limit], |row| Ok(KeyColumns { owner: row.get(0)?, id: row.get(1)? }))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }

@@ -32,6 +32,27 @@ impl SqliteQueue {
 
     /// The messages that are visible now; if there are none, when the next one becomes visible.
     async fn take(&self, max: usize, visibility_ms: u64) -> Result<Taken, DatabaseError> {
+        match self.take_once(max, visibility_ms).await {
+            Err(error) if error.is_permanent() => {
+                self.set_aside_unreadable(&error).await?;
+                self.take_once(max, visibility_ms).await
+            }
+            taken => taken,
+        }
+    }
+
+    /// Has messages that cannot be read keep no other one waiting. They stay in the table.
+    async fn set_aside_unreadable(&self, error: &DatabaseError) -> Result<(), DatabaseError> {
+        let messages = self.shared.writer.call(table::set_aside_unreadable).await?;
+        tracing::error!(
+            messages,
+            error = error as &dyn std::error::Error,
+            "messages cannot be read, and are set aside"
+        );
+        Ok(())
+    }
+
+    async fn take_once(&self, max: usize, visibility_ms: u64) -> Result<Taken, DatabaseError> {
         let receives_max = self.shared.settings.receives_max;
         let now = self.shared.clock.now();
         let wanted = Wanted { max, receives_max, now, visible_at: now.plus_ms(visibility_ms) };
@@ -47,6 +68,15 @@ impl SqliteQueue {
                 lock(&deliveries).take(connection, wanted)
             })
             .await
+    }
+
+    async fn take_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, DatabaseError> {
+        let (clock, deliveries) = (Arc::clone(&self.shared.clock), Arc::clone(&self.shared.deliveries));
+        let dead = self.shared.writer.call_before_commit(move |connection| {
+            let now = clock.now();
+            table::take_dead(connection, &mut lock(&deliveries).turns, max, (now, now.plus_ms(visibility_ms)))
+        });
+        dead.await
     }
 }
 
@@ -106,12 +136,13 @@ impl WorkQueue for SqliteQueue {
     }
 
     async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError> {
-        let (clock, deliveries) = (Arc::clone(&self.shared.clock), Arc::clone(&self.shared.deliveries));
-        let dead = self.shared.writer.call_before_commit(move |connection| {
-            let now = clock.now();
-            table::take_dead(connection, &mut lock(&deliveries).turns, max, (now, now.plus_ms(visibility_ms)))
-        });
-        Ok(dead.await?)
+        match self.take_dead(max, visibility_ms).await {
+            Err(error) if error.is_permanent() => {
+                self.set_aside_unreadable(&error).await?;
+                Ok(self.take_dead(max, visibility_ms).await?)
+            }
+            dead => Ok(dead?),
+        }
     }
 }
 

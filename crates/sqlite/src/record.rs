@@ -4,6 +4,8 @@
 use std::fmt::Write as _;
 
 use longhaul_core::{Task, TaskKey};
+use rusqlite::Row;
+use rusqlite::types::{Type, ValueRef};
 
 use crate::DatabaseError;
 
@@ -16,8 +18,26 @@ pub(crate) fn text(task: &Task) -> Result<String, DatabaseError> {
     Ok(text)
 }
 
+/// How a record begins that a later version of this program has written in another format, with the name of that
+/// format. The records of this version do not begin so.
+const FORMAT: &str = r#"{"format":"#;
+
+/// What the first column of a row has, which should be a record.
+pub(crate) fn column(row: &Row<'_>) -> rusqlite::Result<Vec<u8>> {
+    Ok(match row.get_ref(0)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.to_vec(),
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => Vec::new(),
+    })
+}
+
 /// The task under `key`, of which this is the record. Records of older versions name their key.
-pub(crate) fn task(record: &str, key: &TaskKey) -> Result<Task, DatabaseError> {
+pub(crate) fn task(record: &[u8], key: &TaskKey) -> Result<Task, DatabaseError> {
+    let record = str::from_utf8(record)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error.into()))?;
+    if let Some(rest) = record.strip_prefix(FORMAT) {
+        let format = rest.split([',', '}']).next().unwrap_or_default();
+        return Err(DatabaseError::Newer(format.to_owned()));
+    }
     let mut named = named(key);
     match record.strip_prefix('{') {
         Some(rest) if !record.starts_with(OWNER) => {
@@ -53,7 +73,7 @@ mod tests {
         for task in [queued, running] {
             let record = text(&task).unwrap();
             assert!(!record.contains(&task.id.to_string()) && record.starts_with(r#"{"tool":"#), "{record}");
-            assert_eq!(super::task(&record, &task.key()).unwrap(), task);
+            assert_eq!(super::task(record.as_bytes(), &task.key()).unwrap(), task);
         }
     }
 
@@ -61,14 +81,14 @@ mod tests {
     fn a_record_of_an_older_version_is_read() {
         let task = given::task(&SeededIds::new(1), owner("alice"), NOW);
         let record = serde_json::to_string(&task).unwrap();
-        assert_eq!(super::task(&record, &task.key()).unwrap(), task);
+        assert_eq!(super::task(record.as_bytes(), &task.key()).unwrap(), task);
     }
 
     #[test]
     fn what_is_no_record_is_an_error() {
         let key = given::task(&SeededIds::new(1), owner("alice"), NOW).key();
         for record in ["", "{", "{}", "[]", "null", r#"{"owner":1}"#] {
-            assert!(matches!(task(record, &key), Err(DatabaseError::Corrupt(_))), "{record}");
+            assert!(matches!(task(record.as_bytes(), &key), Err(DatabaseError::Corrupt(_))), "{record}");
         }
     }
 }

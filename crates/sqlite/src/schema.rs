@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use crate::OpenError;
 
 /// Marks a file as ours, in SQLite's header field for that: "LHUL".
-const APPLICATION_ID: i32 = 0x4c48_554c;
+pub(crate) const APPLICATION_ID: i32 = 0x4c48_554c;
 
 /// Each migration leads from one version to the next; the first creates version 1. Never change one that was released.
 pub(crate) const MIGRATIONS: &[&str] = &[
@@ -207,6 +207,15 @@ pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Resul
     }
     transaction.commit()?;
     Ok(())
+}
+
+/// Checks that the file is one of ours that this program can read.
+pub(crate) fn known_version(connection: &Connection) -> Result<(), OpenError> {
+    match (version(connection)?, MIGRATIONS.len()) {
+        (0, _) => Err(OpenError::Foreign),
+        (version, latest) if version > latest => Err(OpenError::Newer { version, latest }),
+        _ => Ok(()),
+    }
 }
 
 /// The version of the file; 0 if it is empty.

@@ -39,8 +39,9 @@ impl TaskStore for SqliteStore {
             Sends::Nothing => None,
         };
         let (clock, deliveries) = (Arc::clone(&self.shared.clock), Arc::clone(&self.shared.deliveries));
-        let creation = self.shared.writer.call(move |connection| {
-            let created = tasks::create(connection, &new, now)?;
+        let unreadable = Arc::clone(&self.shared.unreadable);
+        let creation = self.shared.write_task(move |connection| {
+            let created = tasks::create(connection, &unreadable, &new, now)?;
             match (created, send_in_ms) {
                 (Ok(Created::New(task)), Some(send_in_ms)) => {
                     let now = clock.now();
@@ -65,15 +66,15 @@ impl TaskStore for SqliteStore {
     }
 
     async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
-        let key = *key;
-        Ok(self.shared.read(move |connection| tasks::read_unexpired(connection, &key, now)).await?)
+        let (key, unreadable) = (*key, Arc::clone(&self.shared.unreadable));
+        Ok(self.shared.read(move |connection| tasks::read_unexpired(connection, &unreadable, &key, now)).await?)
     }
 
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
         let (key, event) = (*key, event.clone());
-        let notifications = self.shared.settings.notifications;
-        let application = self.shared.writer.call(move |connection| {
-            let application = tasks::apply(connection, &key, &event, now)?;
+        let (notifications, unreadable) = (self.shared.settings.notifications, Arc::clone(&self.shared.unreadable));
+        let application = self.shared.write_task(move |connection| {
+            let application = tasks::apply(connection, &unreadable, &key, &event, now)?;
             let is_left = match (&application, notifications) {
                 (Application::Done { before: Some(before), after }, Notifications::Left) => {
                     outbox::leave(connection, before, after)?
@@ -100,8 +101,9 @@ impl TaskStore for SqliteStore {
         limit: usize,
         now: Timestamp,
     ) -> Result<Page, StoreError> {
-        let owner = *owner;
-        Ok(self.shared.read(move |connection| listing::page(connection, &owner, before, limit, now)).await?)
+        let (owner, unreadable) = (*owner, Arc::clone(&self.shared.unreadable));
+        let read = move |connection: &_| listing::page(connection, &unreadable, &owner, before, limit, now);
+        Ok(self.shared.read(read).await?)
     }
 
     async fn list_filtered(
@@ -112,8 +114,9 @@ impl TaskStore for SqliteStore {
         limit: usize,
         now: Timestamp,
     ) -> Result<Page, StoreError> {
-        let (owner, filter) = (*owner, filter.clone());
-        let read = move |connection: &_| listing::filtered_page(connection, &owner, &filter, before, limit, now);
+        let (owner, filter, unreadable) = (*owner, filter.clone(), Arc::clone(&self.shared.unreadable));
+        let read =
+            move |connection: &_| listing::filtered_page(connection, &unreadable, &owner, &filter, before, limit, now);
         Ok(self.shared.read(read).await?)
     }
 

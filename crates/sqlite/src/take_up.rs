@@ -10,6 +10,7 @@ use rusqlite::{Connection, params};
 
 use crate::queue::{self, Deliveries, lock};
 use crate::tasks::{Application, apply, execute, key_in, moment, read_unexpired};
+use crate::unreadable::Unreadable;
 use crate::{Database, DatabaseError, unfinished};
 
 /// Messages that are hidden because somebody received them. The message of a task that somebody holds is among them, if
@@ -32,14 +33,19 @@ impl Database {
     /// [`DatabaseError`]; what was taken up before stays so, and another call takes up the rest.
     pub async fn take_up(&self, now: Timestamp) -> Result<usize, DatabaseError> {
         let deliveries = Arc::clone(&self.shared().deliveries);
-        let mut ended = self.shared().writer.call(move |connection| take_up_received(connection, now)).await?;
+        let unreadable = Arc::clone(&self.shared().unreadable);
+        let received = move |connection: &_| take_up_received(connection, &unreadable, now);
+        let mut ended = self.shared().write_task(received).await?;
         lock(&deliveries).look_again();
         let happened = self.shared().happened();
         let mut after = None;
         loop {
-            let deliveries = Arc::clone(&deliveries);
-            let page = move |connection: &_| take_up_without_message(connection, &deliveries, after, now);
-            let taken_up = self.shared().writer.call(page).await?;
+            let (deliveries, unreadable) = (Arc::clone(&deliveries), Arc::clone(&self.shared().unreadable));
+            let page = move |connection: &_| {
+                let tasks = unfinished::page(connection, &unreadable, &deliveries, after, TASKS_MAX, now)?;
+                take_up_without_message(connection, &unreadable, &deliveries, &tasks, now)
+            };
+            let taken_up = self.shared().write_task(page).await?;
             ended += taken_up.ended;
             // Each page begins after the last task of the one before.
             if taken_up.last.is_none() {
@@ -52,13 +58,17 @@ impl Database {
 }
 
 /// Takes up the tasks whose messages the former process had received.
-fn take_up_received(connection: &Connection, now: Timestamp) -> Result<usize, DatabaseError> {
+fn take_up_received(connection: &Connection, unreadable: &Unreadable, now: Timestamp) -> Result<usize, DatabaseError> {
     let mut ended = 0;
     for (seq, key, visible_at) in hidden(connection, now)? {
-        let Some(task) = read_unexpired(connection, &key, now)? else { continue };
+        let task = match read_unexpired(connection, unreadable, &key, now) {
+            Ok(Some(task)) => task,
+            Ok(None) | Err(DatabaseError::Newer(_)) => continue,
+            Err(error) => return Err(error),
+        };
         match &task.state {
             State::Running { lease } => {
-                ended += usize::from(lease.until > now && end_lease(connection, &task, now)?);
+                ended += usize::from(lease.until > now && end_lease(connection, unreadable, &task, now)?);
                 show(connection, seq, now)?;
                 forget_receives(connection, seq)?;
             }
@@ -70,7 +80,7 @@ fn take_up_received(connection: &Connection, now: Timestamp) -> Result<usize, Da
                 }
             }
             State::Completed { .. } | State::Failed { .. } | State::Cancelled => {
-                if end_cleanup(connection, &task, now)? {
+                if end_cleanup(connection, unreadable, &task, now)? {
                     ended += 1;
                     show(connection, seq, now)?;
                 }
@@ -88,19 +98,19 @@ struct TakenUp {
     last: Option<TaskKey>,
 }
 
-/// Takes up unfinished tasks whose messages were in memory.
+/// Takes up these unfinished tasks, whose messages were in memory.
 fn take_up_without_message(
     connection: &Connection,
+    unreadable: &Unreadable,
     deliveries: &Mutex<Deliveries>,
-    after: Option<TaskKey>,
+    tasks: &[Task],
     now: Timestamp,
 ) -> Result<TakenUp, DatabaseError> {
-    let tasks = unfinished::page(connection, deliveries, after, TASKS_MAX, now)?;
     let mut ended = 0;
-    for task in &tasks {
+    for task in tasks {
         let due_at = match &task.state {
             State::Running { lease } => {
-                ended += usize::from(lease.until > now && end_lease(connection, task, now)?);
+                ended += usize::from(lease.until > now && end_lease(connection, unreadable, task, now)?);
                 now
             }
             State::Queued => now,
@@ -118,25 +128,36 @@ fn take_up_without_message(
 fn hidden(connection: &Connection, now: Timestamp) -> Result<Vec<(i64, TaskKey, i64)>, DatabaseError> {
     let mut statement = connection.prepare_cached(HIDDEN)?;
     let rows = statement.query_map([moment(now)], |row| Ok((row.get(0)?, key_in(row, 1, 2)?, row.get(3)?)))?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    // A message that has no readable key is left to the queue, which sets it aside.
+    Ok(rows.filter_map(Result::ok).collect())
 }
 
 /// Writes the last heartbeat of an attempt that is dead: it holds its task until now. Returns whether that was written.
-fn end_lease(connection: &Connection, task: &Task, now: Timestamp) -> Result<bool, DatabaseError> {
+fn end_lease(
+    connection: &Connection,
+    unreadable: &Unreadable,
+    task: &Task,
+    now: Timestamp,
+) -> Result<bool, DatabaseError> {
     let last =
         TaskEvent::Heartbeat { attempt: task.attempt, lease_until: now, progress: None, advance: Advance::NotYet };
-    Ok(matches!(apply(connection, &task.key(), &last, now)?, Application::Done { .. }))
+    Ok(matches!(apply(connection, unreadable, &task.key(), &last, now)?, Application::Done { .. }))
 }
 
 /// Ends the try to clean up after a task during which the process died: the next one may begin now. Returns whether
 /// there was one.
-fn end_cleanup(connection: &Connection, task: &Task, now: Timestamp) -> Result<bool, DatabaseError> {
+fn end_cleanup(
+    connection: &Connection,
+    unreadable: &Unreadable,
+    task: &Task,
+    now: Timestamp,
+) -> Result<bool, DatabaseError> {
     let Cleanup::Armed { lease: Some(lease), .. } = task.cleanup else { return Ok(false) };
     if lease.until <= now {
         return Ok(false);
     }
     let failed = TaskEvent::EndCleanup { token: lease.token, end: CleanupEnd::Failed { again_at: now } };
-    Ok(matches!(apply(connection, &task.key(), &failed, now)?, Application::Done { .. }))
+    Ok(matches!(apply(connection, unreadable, &task.key(), &failed, now)?, Application::Done { .. }))
 }
 
 /// Makes the message visible at `at`, unless it is earlier anyway.

@@ -4,6 +4,7 @@ use longhaul_core::ports::{Created, NewTask};
 use longhaul_core::{OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp, limits};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
+use crate::unreadable::{Found, Unreadable};
 use crate::{DatabaseError, attachments, record};
 
 /// Counts the owner's unfinished tasks one by one.
@@ -42,20 +43,23 @@ pub(crate) fn moment(at: Timestamp) -> i64 {
     i64::try_from(at.as_ms()).unwrap_or(i64::MAX)
 }
 
-/// The task under `key`, even if it has expired.
-pub(crate) fn read(connection: &Connection, key: &TaskKey) -> Result<Option<Task>, DatabaseError> {
+/// What stands under `key`, even if it has expired.
+fn read(connection: &Connection, unreadable: &Unreadable, key: &TaskKey) -> Result<Option<Found>, DatabaseError> {
     let mut statement = connection.prepare_cached("SELECT record FROM tasks WHERE owner = ?1 AND id = ?2")?;
-    let record = statement.query_row(params![key.owner.as_bytes(), key.id.as_bytes()], record_text).optional()?;
-    record.map(|text| record::task(&text, key)).transpose()
+    let values = params![key.owner.as_bytes(), key.id.as_bytes()];
+    let record = statement.query_row(values, record::column).optional()?;
+    record.map(|record| unreadable.found(connection, key, record::task(&record, key))).transpose()
 }
 
-/// The task under `key`, unless it has expired.
+/// The task under `key`, unless it has expired; if its record is damaged, what stands for it.
 pub(crate) fn read_unexpired(
     connection: &Connection,
+    unreadable: &Unreadable,
     key: &TaskKey,
     now: Timestamp,
 ) -> Result<Option<Task>, DatabaseError> {
-    Ok(read(connection, key)?.filter(|task| !task.has_expired(now)))
+    let task = read(connection, unreadable, key)?.map(Found::into_task);
+    Ok(task.filter(|task| !task.has_expired(now)))
 }
 
 /// The key in these two columns of a row: the owner, and the task's id.
@@ -63,22 +67,29 @@ pub(crate) fn key_in(row: &Row<'_>, owner: usize, id: usize) -> rusqlite::Result
     Ok(TaskKey::new(OwnerId::from_bytes(row.get(owner)?), id_in(row, id)?))
 }
 
+/// The key of these columns.
+pub(crate) fn key_of(owner: &[u8], id: &[u8]) -> Option<TaskKey> {
+    let owner = OwnerId::from_bytes(owner.try_into().ok()?);
+    Some(TaskKey::new(owner, TaskId::from_bytes(id.try_into().ok()?).ok()?))
+}
+
 pub(crate) fn id_in(row: &Row<'_>, id: usize) -> rusqlite::Result<TaskId> {
     TaskId::from_bytes(row.get(id)?)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(id, rusqlite::types::Type::Blob, error.into()))
 }
 
-pub(crate) fn record_text(row: &Row<'_>) -> rusqlite::Result<String> {
-    row.get(0)
-}
-
 /// Writes a new task, the parts of its request, its key and the owner's count.
-pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> Result<Creation, DatabaseError> {
+pub(crate) fn create(
+    connection: &Connection,
+    unreadable: &Unreadable,
+    new: &NewTask,
+    now: Timestamp,
+) -> Result<Creation, DatabaseError> {
     let key = new.task.key();
-    if let Some(creation) = find_idempotent(connection, new, now)? {
+    if let Some(creation) = find_idempotent(connection, unreadable, new, now)? {
         return Ok(creation);
     }
-    if let Some(task) = read_unexpired(connection, &key, now)? {
+    if let Some(task) = read_unexpired(connection, unreadable, &key, now)? {
         return Ok(Ok(Created::Existing(task)));
     }
     let is_webhook_delivery = new.task.is_webhook_delivery();
@@ -108,7 +119,12 @@ pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> 
 }
 
 /// The outcome, if an earlier creation with the same idempotency key decides it.
-fn find_idempotent(connection: &Connection, new: &NewTask, now: Timestamp) -> Result<Option<Creation>, DatabaseError> {
+fn find_idempotent(
+    connection: &Connection,
+    unreadable: &Unreadable,
+    new: &NewTask,
+    now: Timestamp,
+) -> Result<Option<Creation>, DatabaseError> {
     let Some(idempotency) = new.idempotency else { return Ok(None) };
     let mut statement = connection.prepare_cached(
         "SELECT record, keys.request, keys.id FROM keys JOIN tasks USING (owner, id) WHERE keys.owner = ?1 AND \
@@ -116,11 +132,12 @@ fn find_idempotent(connection: &Connection, new: &NewTask, now: Timestamp) -> Re
     )?;
     let found = statement
         .query_row(params![new.task.owner.as_bytes(), idempotency.key], |row| {
-            Ok((record_text(row)?, row.get::<_, [u8; 32]>(1)?, id_in(row, 2)?))
+            Ok((record::column(row)?, row.get::<_, [u8; 32]>(1)?, id_in(row, 2)?))
         })
         .optional()?;
     let Some((record, request, id)) = found else { return Ok(None) };
-    let task = record::task(&record, &TaskKey::new(new.task.owner, id))?;
+    let key = TaskKey::new(new.task.owner, id);
+    let task = unreadable.found(connection, &key, record::task(&record, &key))?.into_task();
     if task.has_expired(now) {
         return Ok(None);
     }
@@ -211,13 +228,14 @@ fn insert(connection: &Connection, new: &NewTask, window: Window) -> Result<(), 
 pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<bool, DatabaseError> {
     let (owner, id) = (key.owner.as_bytes(), key.id.as_bytes());
     let mut statement = connection
-        .prepare_cached("DELETE FROM tasks WHERE owner = ?1 AND id = ?2 RETURNING counted, idempotency, record")?;
+        .prepare_cached("DELETE FROM tasks WHERE owner = ?1 AND id = ?2 RETURNING record, counted, idempotency")?;
     let deleted = statement
         .query_row(params![owner, id], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, Option<[u8; 32]>>(1)?, row.get::<_, String>(2)?))
+            // A key that cannot be read is none.
+            Ok((record::column(row)?, row.get::<_, i64>(1)?, row.get::<_, [u8; 32]>(2).ok()))
         })
         .optional()?;
-    let Some((counted, idempotency, record)) = deleted else { return Ok(false) };
+    let Some((record, counted, idempotency)) = deleted else { return Ok(false) };
     // A record that cannot be read is deleted like all others.
     let stored = record::task(&record, key).map_or(0, |task| bytes(&task));
     change_quota(connection, key, -counted, -stored)?;
@@ -230,6 +248,11 @@ pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<bool, Dat
         )?;
     }
     Ok(true)
+}
+
+/// The owner of this task has so many more unfinished ones.
+pub(crate) fn change_open(connection: &Connection, key: &TaskKey, open: i64) -> Result<(), DatabaseError> {
+    change_quota(connection, key, open, 0)
 }
 
 fn change_quota(connection: &Connection, key: &TaskKey, open: i64, bytes: i64) -> Result<(), DatabaseError> {
@@ -251,11 +274,18 @@ fn bytes(task: &Task) -> i64 {
 /// Does what [`Task::apply`] does to the task under `key`.
 pub(crate) fn apply(
     connection: &Connection,
+    unreadable: &Unreadable,
     key: &TaskKey,
     event: &TaskEvent,
     now: Timestamp,
 ) -> Result<Application, DatabaseError> {
-    let Some(task) = read_unexpired(connection, key, now)? else { return Ok(Application::NotFound) };
+    let task = match read(connection, unreadable, key)? {
+        Some(Found::Task(task)) if !task.has_expired(now) => task,
+        Some(Found::Damaged(task)) if !task.has_expired(now) => {
+            return Ok(Application::Refused { current: Box::new(task), why: Refusal::Ended });
+        }
+        Some(_) | None => return Ok(Application::NotFound),
+    };
     match task.apply(event, now) {
         Err(why) => Ok(Application::Refused { current: Box::new(task), why }),
         Ok(next) => {

@@ -1,21 +1,22 @@
 //! The unfinished tasks of all owners: those that have no message, since a message is lost neither in the same file nor
-//! in the same process.
+//! in the same process, and those that would expire before a worker takes it.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{StoreError, UnfinishedTasks};
-use longhaul_core::{OwnerId, Task, TaskKey, Timestamp};
+use longhaul_core::{OwnerId, Task, TaskKey, Timestamp, limits};
 use rusqlite::{Connection, params};
 
 use crate::database::Shared;
 use crate::queue::{Deliveries, lock};
 use crate::tasks::{key_in, moment, read_unexpired};
+use crate::unreadable::Unreadable;
 use crate::{DatabaseError, SqliteStore};
 
 /// Unfinished tasks, by the index alone.
-pub(crate) const PAGE: &str = "SELECT owner, id FROM tasks INDEXED BY tasks_open \
+pub(crate) const PAGE: &str = "SELECT owner, id, expires_at FROM tasks INDEXED BY tasks_open \
      WHERE status IN ('working', 'input_required') AND (owner, id) > (?1, ?2) AND expires_at > ?3 \
      ORDER BY owner, id LIMIT ?4";
 
@@ -31,7 +32,9 @@ impl UnfinishedTasks for SqliteStore {
             return Ok(Vec::new());
         }
         let deliveries = Arc::clone(&self.shared.deliveries);
-        let tasks = self.shared.read(move |connection| page(connection, &deliveries, after, max, now)).await?;
+        let unreadable = Arc::clone(&self.shared.unreadable);
+        let read = move |connection: &_| page(connection, &unreadable, &deliveries, after, max, now);
+        let tasks = self.shared.read(read).await?;
         if after.is_none() {
             self.shared.note_scan(happened, tasks.is_empty());
         }
@@ -80,45 +83,40 @@ impl Quiet {
 /// A record that cannot be read is left out: what is wrong with it concerns nobody but its owner.
 pub(crate) fn page(
     connection: &Connection,
+    unreadable: &Unreadable,
     deliveries: &Mutex<Deliveries>,
-    mut after: Option<TaskKey>,
+    after: Option<TaskKey>,
     max: usize,
     now: Timestamp,
 ) -> Result<Vec<Task>, DatabaseError> {
     let mut with_message = WithMessage::default();
+    let mut after = after.map(|key| (key.owner.as_bytes().to_vec(), key.id.as_bytes().to_vec()));
     loop {
-        let keys = keys(connection, after, max, now)?;
-        let mut tasks = Vec::new();
-        for key in &keys {
-            if with_message.has(connection, key)? || lock(deliveries).has(key) {
+        let (mut tasks, mut seen) = (Vec::new(), 0_usize);
+        let mut statement = connection.prepare_cached(PAGE)?;
+        let (owner, id) = after.clone().unwrap_or_default();
+        let limit = i64::try_from(max).unwrap_or(i64::MAX);
+        let mut rows = statement.query(params![owner, id, moment(now), limit])?;
+        while let Some(row) = rows.next()? {
+            seen = seen.saturating_add(1);
+            after = Some((row.get(0)?, row.get(1)?));
+            let Some(key) = unreadable.row(key_in(row, 0, 1))? else { continue };
+            let has_message = with_message.has(connection, &key)? || lock(deliveries).has(&key);
+            if has_message && row.get::<_, i64>(2)? > moment(now.plus_ms(limits::EXPIRES_SOON_MS)) {
                 continue;
             }
-            match read_unexpired(connection, key, now) {
-                Ok(task) => tasks.extend(task),
-                Err(DatabaseError::Corrupt(_)) => {}
+            let is_missed = |task: &Task| !task.has_ended() && (!has_message || now >= task.deadline());
+            match read_unexpired(connection, unreadable, &key, now) {
+                Ok(task) => tasks.extend(task.filter(is_missed)),
+                Err(DatabaseError::Newer(_)) => {}
                 Err(error) => return Err(error),
             }
         }
-        after = keys.last().copied();
-        // Each round begins after the last key of the one before.
-        if !tasks.is_empty() || keys.len() < max {
+        // Each round begins after the last row of the one before.
+        if !tasks.is_empty() || seen < max {
             return Ok(tasks);
         }
     }
-}
-
-fn keys(
-    connection: &Connection,
-    after: Option<TaskKey>,
-    max: usize,
-    now: Timestamp,
-) -> Result<Vec<TaskKey>, DatabaseError> {
-    let mut statement = connection.prepare_cached(PAGE)?;
-    let owner: &[u8] = after.as_ref().map_or(&[], |key| key.owner.as_bytes());
-    let id: &[u8] = after.as_ref().map_or(&[], |key| key.id.as_bytes());
-    let max = i64::try_from(max).unwrap_or(i64::MAX);
-    let rows = statement.query_map(params![owner, id, moment(now), max], |row| key_in(row, 0, 1))?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Which tasks of one owner have messages. Keys come owner by owner.
@@ -133,7 +131,8 @@ impl WithMessage {
         if self.owner != Some(key.owner) {
             let mut statement = connection.prepare_cached(WITH_MESSAGE)?;
             let ids = statement.query_map([key.owner.as_bytes()], |row| row.get(0))?;
-            self.ids = ids.collect::<rusqlite::Result<_>>()?;
+            // A message whose task has no readable id is that of no task.
+            self.ids = ids.filter_map(Result::ok).collect();
             self.owner = Some(key.owner);
         }
         Ok(self.ids.contains(key.id.as_bytes()))

@@ -7,8 +7,8 @@
 //! their own. If that commit fails they are undone, which is what they allow; readers do not see them before it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::lock::Lock;
+use crate::ground::{self, Ground};
 use crate::{DatabaseError, OpenError};
 
 /// Calls that may wait for the thread; when the queue is full, further callers wait until there is room.
@@ -38,6 +38,8 @@ enum Ending {
     Kept,
     NotCommitted(Arc<rusqlite::Error>),
     RolledBack,
+    /// It may be committed, but to files that are not where they were opened.
+    Lost,
 }
 
 /// What to do with a call's savepoint.
@@ -92,6 +94,7 @@ where
             (Some(Err(error)), _) => Err(error),
             (Some(Ok(value)), Ending::Kept) => Ok(value),
             (Some(Ok(_)) | None, Ending::NotCommitted(error)) => Err(DatabaseError::NotCommitted(Arc::clone(error))),
+            (Some(Ok(_)) | None, Ending::Lost) => Err(DatabaseError::Lost),
             (Some(Ok(_)), Ending::RolledBack) | (None, Ending::Kept | Ending::RolledBack) => {
                 Err(DatabaseError::RolledBack)
             }
@@ -106,24 +109,25 @@ pub(crate) struct Writer {
     jobs: RwLock<Option<mpsc::Sender<Box<dyn Job>>>>,
     ended: watch::Receiver<bool>,
     changes: Arc<AtomicU64>,
+    is_lost: Arc<AtomicBool>,
 }
 
 impl Writer {
-    /// Starts the thread that owns `connection`, and the lock of its file until the connection is closed.
-    pub(crate) fn start(connection: Connection, lock: Option<Lock>) -> Result<Self, OpenError> {
+    /// Starts the thread that owns `connection`, and the ground of its file until the connection is closed.
+    pub(crate) fn start(connection: Connection, ground: Option<Ground>) -> Result<Self, OpenError> {
         let (jobs, waiting) = mpsc::channel(WAITING_MAX);
         let (end, ended) = watch::channel(false);
         let changes = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&changes);
+        let is_lost = ground.as_ref().map(Ground::is_lost).unwrap_or_default();
         std::thread::Builder::new()
             .name("longhaul-sqlite-writer".to_owned())
             .spawn(move || {
-                run(connection, waiting, &counted);
-                drop(lock);
+                run(connection, waiting, &counted, ground);
                 end.send_replace(true);
             })
             .map_err(OpenError::NoThread)?;
-        Ok(Self { jobs: RwLock::new(Some(jobs)), ended, changes })
+        Ok(Self { jobs: RwLock::new(Some(jobs)), ended, changes, is_lost })
     }
 
     /// Runs `work` inside a transaction and returns once that is committed. If `work` fails, its changes are undone.
@@ -166,6 +170,11 @@ impl Writer {
         self.changes.load(Relaxed)
     }
 
+    /// Whether the files are no longer where they were opened.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Relaxed)
+    }
+
     /// Accepts no more calls, and returns once the waiting ones are answered and the file is closed.
     pub(crate) async fn close(&self) {
         drop(self.jobs.write().unwrap_or_else(PoisonError::into_inner).take());
@@ -181,15 +190,21 @@ enum Next {
     Closed,
 }
 
-fn run(connection: Connection, mut waiting: mpsc::Receiver<Box<dyn Job>>, changes: &AtomicU64) {
+fn run(
+    connection: Connection,
+    mut waiting: mpsc::Receiver<Box<dyn Job>>,
+    changes: &AtomicU64,
+    mut ground: Option<Ground>,
+) {
     // How often in a row the open transaction has stayed open; 0 if none is.
     let mut stays = 0;
     loop {
-        match next(&mut waiting, stays) {
+        let patience = if stays > 0 { Some(STAYS_OPEN) } else { ground.as_ref().map(Ground::due_in) };
+        match next(&mut waiting, patience) {
             Next::Call(first) => {
                 let mut first = Some(first);
                 let batch = std::iter::from_fn(|| first.take().or_else(|| waiting.try_recv().ok())).take(BATCH_MAX);
-                stays = transact(&connection, batch, stays, changes);
+                stays = transact(&connection, batch, stays, changes, ground.as_ref());
             }
             Next::NoneInTime => {
                 commit_late(&connection);
@@ -198,10 +213,14 @@ fn run(connection: Connection, mut waiting: mpsc::Receiver<Box<dyn Job>>, change
             }
             Next::Closed => break,
         }
+        if let Some(ground) = ground.as_mut().filter(|_| stays == 0) {
+            ground.keep(&connection);
+        }
     }
     commit_late(&connection);
-    if let Err((_connection, error)) = connection.close() {
-        tracing::warn!(%error, "the database was not closed cleanly; no data is lost");
+    match ground {
+        Some(ground) => ground.close(connection),
+        None => ground::close(connection),
     }
 }
 
@@ -210,11 +229,11 @@ fn count(connection: &Connection, changes: &AtomicU64) {
     changes.store(connection.total_changes(), Relaxed);
 }
 
-/// The next call; while a transaction is open, only one that comes soon.
-fn next(waiting: &mut mpsc::Receiver<Box<dyn Job>>, stays: u32) -> Next {
-    if stays == 0 {
+/// The next call; if there is other work to do, only one that comes soon.
+fn next(waiting: &mut mpsc::Receiver<Box<dyn Job>>, patience: Option<Duration>) -> Next {
+    let Some(patience) = patience else {
         return waiting.blocking_recv().map_or(Next::Closed, Next::Call);
-    }
+    };
     let waker = Waker::from(Arc::new(Unparks(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     for is_last in [false, true] {
@@ -223,7 +242,7 @@ fn next(waiting: &mut mpsc::Receiver<Box<dyn Job>>, stays: u32) -> Next {
             Poll::Ready(None) => return Next::Closed,
             Poll::Pending if is_last => {}
             // It may end early, which only makes the commit early.
-            Poll::Pending => std::thread::park_timeout(STAYS_OPEN),
+            Poll::Pending => std::thread::park_timeout(patience),
         }
     }
     Next::NoneInTime
@@ -244,22 +263,38 @@ fn transact(
     batch: impl Iterator<Item = Box<dyn Job>>,
     stays: u32,
     changes: &AtomicU64,
+    ground: Option<&Ground>,
 ) -> u32 {
     let mut jobs = Vec::new();
-    let begun = if connection.is_autocommit() { execute(connection, "BEGIN IMMEDIATE") } else { Ok(()) };
-    let ending = match begun {
+    let ending = match begin(connection, ground) {
         Ok(()) => run_all(connection, batch, &mut jobs, stays),
-        Err(error) => {
+        Err(ending) => {
             jobs.extend(batch);
-            Some(Ending::NotCommitted(Arc::new(error)))
+            Some(ending)
         }
     };
-    let Some(ending) = ending else { return stays + 1 };
+    let ending = match ending {
+        None => return stays + 1,
+        Some(Ending::Kept) if ground.is_some_and(|ground| !ground.is_in_place()) => Ending::Lost,
+        Some(ending) => ending,
+    };
     count(connection, changes);
     for job in jobs {
         job.answer(&ending);
     }
     0
+}
+
+/// Begins a transaction, unless one is open.
+fn begin(connection: &Connection, ground: Option<&Ground>) -> Result<(), Ending> {
+    if ground.is_some_and(Ground::stays_lost) {
+        roll_back(connection);
+        return Err(Ending::Lost);
+    }
+    if connection.is_autocommit() {
+        execute(connection, "BEGIN IMMEDIATE").map_err(|error| Ending::NotCommitted(Arc::new(error)))?;
+    }
+    Ok(())
 }
 
 /// Runs `batch`, and leaves in `jobs` what is still to be answered. Returns how the transaction ended; `None` if it
@@ -335,9 +370,13 @@ fn log_cause(error: &DatabaseError) {
     let cause = match error {
         DatabaseError::Sqlite(cause) => cause,
         DatabaseError::NotCommitted(cause) => cause.as_ref(),
-        DatabaseError::RolledBack | DatabaseError::Corrupt(_) | DatabaseError::Panicked | DatabaseError::Closed => {
-            return;
-        }
+        DatabaseError::RolledBack
+        | DatabaseError::Lost
+        | DatabaseError::Unreadable(_)
+        | DatabaseError::Corrupt(_)
+        | DatabaseError::Newer(_)
+        | DatabaseError::Panicked
+        | DatabaseError::Closed => return,
     };
     tracing::warn!(error = %cause, "SQLite did not do what it was asked for");
 }

@@ -56,6 +56,8 @@ pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl F
         variables: None,
         cleanup: Cleanup::None,
         held_until: None,
+        asked: Vec::new(),
+        answered: Vec::new(),
         parent: None,
         attempts: Attempts::default(),
     };

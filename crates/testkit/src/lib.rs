@@ -10,6 +10,8 @@
 )]
 
 mod clock;
+#[cfg(feature = "contract")]
+pub mod damage_contract;
 mod faulty;
 pub mod given;
 mod layer;
@@ -26,15 +28,19 @@ mod run;
 mod seeded_ids;
 #[cfg(feature = "contract")]
 pub mod store_contract;
+#[cfg(feature = "contract")]
+pub mod unfinished_contract;
 
 pub use clock::ManualClock;
+#[cfg(feature = "contract")]
+pub use damage_contract::DamageHarness;
 pub use faulty::{Fault, FaultyQueue, FaultyStore, QueueCall, Scripting};
 pub use layer::{Layered, StoreCall, StoreLayer};
 pub use lines::Lines;
 pub use logging::capture;
 #[cfg(feature = "contract")]
 pub use model::{StoreModel, check_store_model, store_equals_the_model};
-pub use models::{FakePermits, FakeQueue, FakeStore};
+pub use models::{Damage, FakePermits, FakeQueue, FakeStore, FakeUnfinished};
 #[cfg(feature = "contract")]
 pub use one_database_contract::OneDatabase;
 #[cfg(feature = "contract")]
@@ -43,3 +49,5 @@ pub use run::{at_once, block_on, is_one_of_many};
 pub use seeded_ids::SeededIds;
 #[cfg(feature = "contract")]
 pub use store_contract::StoreHarness;
+#[cfg(feature = "contract")]
+pub use unfinished_contract::UnfinishedHarness;

@@ -36,7 +36,9 @@ export async function inert({ browser, url }) {
     expect(!found.hacked, `script of the server runs on ${address}`);
     expect(found.foreign.length === 0, `elements of the server on ${address}: ${found.foreign}`);
     expect(!/[\u202a-\u202e\u2066-\u2069]/.test(found.text), `text changes its direction on ${address}`);
-    expect(!found.title.includes('evil'), `the title of ${address} is the server's`);
+    // The tab names the tool: as plain text, cut, and beside a word of ours.
+    expect(found.title.length <= 200 && found.title.endsWith('Longhaul'), `the title of ${address}: ${found.title}`);
+    expect(!/[\u0000-\u001f\u202a-\u202e\u2066-\u2069]/.test(found.title), `the title of ${address} is no plain text`);
   }
   expect(pages.length > 6, `there are few pages: ${pages}`);
   return { pages: pages.length, sizes };

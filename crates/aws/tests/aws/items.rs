@@ -88,7 +88,7 @@ async fn a_task_in_a_newer_format_is_left_as_it_is_and_the_error_says_what_to_do
     clients.dynamo.put_item().table_name(&table).set_item(Some(newer.clone())).send().await.unwrap();
     let key = task.key();
     let says = |error: StoreError| format!("{error}: {}", error.source().unwrap());
-    let sentence = "a stored record cannot be read: a newer version wrote this task, in format 2: \
+    let sentence = "a newer version of Longhaul wrote this record: a newer version wrote this task, in format 2: \
                     deploy that version again, and the task continues";
     assert_eq!(says(store().get(&key, NOW).await.unwrap_err()), sentence);
     let events = [

@@ -7,6 +7,7 @@ mod conflicts;
 mod contract;
 mod counts;
 mod creating;
+mod damage;
 mod faults;
 mod filled;
 mod items;

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use longhaul_client::{Content, Error, Event, Events, Reply};
+use longhaul_core::strict_json;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
@@ -50,10 +51,7 @@ impl Tries {
             }
         };
         let pause = BACK_OFF.saturating_mul(1 << self.failures.min(5)).min(BACK_OFF_MAX);
-        let pause = match &error {
-            Error::Busy { after: Some(after), .. } => pause.max(*after),
-            _ => pause,
-        };
+        let pause = error.after().map_or(pause, |after| pause.max(after));
         if now.duration_since(first).saturating_add(pause) > self.at_most {
             return Err(error);
         }
@@ -72,6 +70,11 @@ struct Place {
 }
 
 impl Place {
+    /// How long to wait before the rest is asked for: as the server says, unless nobody would wait so long.
+    fn pause(&self) -> Duration {
+        self.retry.unwrap_or(BACK_OFF).min(BACK_OFF_MAX)
+    }
+
     fn note(&mut self, event: &Event) {
         self.retry = event.retry.or(self.retry);
         let id = event.id.as_deref().and_then(|id| HeaderValue::from_str(id).ok());
@@ -109,8 +112,7 @@ impl Bridge {
     /// A call is never made twice, unless its client or its server says that this does no harm.
     fn may_be_sent_again(&self, message: &Message, error: &Error) -> bool {
         match error {
-            // Nothing was sent, or nothing was done.
-            Error::Unreachable(_) | Error::Busy { status: 429, .. } => true,
+            error if error.has_done_nothing() => true,
             error => error.may_pass() && (message.is_repeatable() || self.tools.may_be_repeated(message)),
         }
     }
@@ -130,8 +132,7 @@ impl Bridge {
 
     async fn exchange(&self, message: &Message, headers: HeaderMap) -> Result<(), Error> {
         let mut reply = self.raw.post(message.text.clone(), headers).await?;
-        let wants_headers = self.wants_headers(message, &reply);
-        if wants_headers && self.learns(message).await {
+        if self.wants_headers(message, &reply) && self.learns(message).await {
             reply = self.raw.post(message.text.clone(), self.headers_of(message).0).await?;
         }
         let session = reply.session.as_ref();
@@ -144,7 +145,7 @@ impl Bridge {
 
     /// The one message of an answer. An error of a server that did not read the id gets it.
     async fn answer(&self, message: &Message, session: Option<&HeaderValue>, text: &str) -> Result<(), Error> {
-        let mut value: Value = serde_json::from_str(text).map_err(|error| Error::Unexpected(error.to_string()))?;
+        let mut value: Value = strict_json::from_str(text).map_err(|error| Error::Unexpected(error.to_string()))?;
         if value.get("error").is_some() && value["id"].is_null() {
             value["id"] = message.id().clone();
             self.output.message(&value.to_string()).await;
@@ -165,23 +166,19 @@ impl Bridge {
                 Err(error) => error,
             };
             let Some(id) = place.id.clone() else { return Err(lost) };
-            clock::pause(place.retry.unwrap_or(BACK_OFF)).await;
+            clock::pause(place.pause()).await;
             events = self.resume(message, &id, lost).await?;
         }
     }
 
-    /// The rest of a stream. If there is none, that is how it was lost.
+    /// The rest of a stream.
     async fn resume(&self, message: &Message, id: &HeaderValue, lost: Error) -> Result<Events, Error> {
-        let mut tries = Tries::new(SILENT_MAX);
-        loop {
+        let listen = async || {
             let (mut headers, _number) = self.headers_of(message);
             headers.insert(LAST_EVENT, id.clone());
-            match self.raw.listen(headers).await {
-                Ok(events) => return Ok(events),
-                Err(error) if error.may_pass() && !matches!(error, Error::SessionGone) => tries.pause(error).await?,
-                Err(_) => return Err(lost),
-            }
-        }
+            self.raw.listen(headers).await
+        };
+        resumed(Tries::new(SILENT_MAX), lost, listen).await
     }
 
     /// Whether the answer was among what came.
@@ -195,7 +192,7 @@ impl Bridge {
         while let Some(event) = events.next().await? {
             place.note(&event);
             let Some(text) = event.data else { continue };
-            let Ok(value) = serde_json::from_str::<Value>(&text) else { continue };
+            let Ok(value) = strict_json::from_str::<Value>(&text) else { continue };
             let is_answer = message.is_answered_by(&value);
             if is_answer {
                 self.note(message, session, &value);
@@ -255,8 +252,8 @@ impl Bridge {
     }
 
     /// Passes several messages in one on, and all that is answered.
-    pub(super) async fn batch(&self, message: &Message) {
-        if let Err(error) = self.pass_batch(message).await {
+    pub(super) async fn batch(&self, message: Message) {
+        if let Err(error) = self.pass_batch(&message).await {
             self.output.failed(&Value::Null, error).await;
         }
     }
@@ -286,7 +283,7 @@ impl Bridge {
             };
             let again = match ended {
                 Ok(()) => {
-                    clock::pause(place.retry.unwrap_or(BACK_OFF)).await;
+                    clock::pause(place.pause()).await;
                     Ok(())
                 }
                 Err(error) if error.may_pass() => tries.pause(error).await,
@@ -317,13 +314,59 @@ impl Bridge {
     }
 }
 
+/// The rest of what was lost. If there is none, it is lost, for whatever reason: the request was sent, and must not
+/// look as if it was not.
+async fn resumed<T>(
+    mut tries: Tries,
+    lost: Error,
+    mut listen: impl AsyncFnMut() -> Result<T, Error>,
+) -> Result<T, Error> {
+    loop {
+        match listen().await {
+            Ok(rest) => return Ok(rest),
+            Err(error) if error.may_pass() && !matches!(error, Error::SessionGone) => {
+                if tries.pause(error).await.is_err() {
+                    return Err(lost);
+                }
+            }
+            Err(_) => return Err(lost),
+        }
+    }
+}
+
 /// The answer to a request of the bridge's own; null if there is none.
 pub(super) async fn answer_in(message: &Message, mut content: Content) -> Result<Value, Error> {
     while let Some(text) = content.next().await? {
-        let value: Value = serde_json::from_str(&text).unwrap_or_default();
+        let value: Value = strict_json::from_str(&text).unwrap_or_default();
         if message.is_answered_by(&value) {
             return Ok(value);
         }
     }
     Ok(Value::Null)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream of a call that may not be repeated has broken off, and its server does not come back.
+    #[tokio::test]
+    async fn what_cannot_be_resumed_is_lost_and_never_looks_as_if_it_was_not_sent() {
+        for failure in [
+            || Error::Unreachable("refused".to_owned()),
+            || Error::Busy { status: 429, after: None },
+            || Error::SessionGone,
+            || Error::NotSignedIn("status 401".to_owned()),
+        ] {
+            let lost = Error::Lost("the stream ended without it".to_owned());
+            let rest: Result<(), Error> = resumed(Tries::new(Duration::ZERO), lost, async || Err(failure())).await;
+            assert!(matches!(rest, Err(Error::Lost(_))), "{rest:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_wants_to_be_left_alone_for_longer_than_anybody_waits_is_given_up() {
+        let later = || Error::Busy { status: 429, after: Some(Duration::from_secs(86_400)) };
+        assert!(Tries::new(SILENT_MAX).pause(later()).await.is_err());
+    }
 }

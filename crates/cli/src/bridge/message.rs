@@ -4,6 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use longhaul_client::encoded;
+use longhaul_core::strict_json;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
@@ -48,7 +49,7 @@ pub(super) enum Kind {
 impl Message {
     pub(super) fn read(line: Vec<u8>) -> Result<Self, String> {
         let text = String::from_utf8(line).map_err(|error| error.to_string())?;
-        let value: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        let value: Value = strict_json::from_str(&text).map_err(|error| error.to_string())?;
         if value.is_object() || value.is_array() {
             Ok(Self { text, value })
         } else {

@@ -1,5 +1,7 @@
 //! What the bridge writes: messages for the client, one a line, and nothing else.
 
+use std::io;
+
 use longhaul_client::Error;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -18,8 +20,8 @@ const LINES_MAX: usize = 64;
 pub(super) struct Output(mpsc::Sender<String>);
 
 impl Output {
-    /// The way, and what writes. It ends when nobody has the way any more, or nobody reads.
-    pub(super) fn new() -> (Self, impl Future<Output = ()>) {
+    /// The way, and what writes. It ends when nobody has the way any more, or nothing can be written.
+    pub(super) fn new() -> (Self, impl Future<Output = io::Result<()>>) {
         let (lines, to_write) = mpsc::channel(LINES_MAX);
         (Self(lines), write(to_write))
     }
@@ -52,11 +54,11 @@ pub(super) fn explain(error: Error) -> String {
     why
 }
 
-async fn write(mut to_write: mpsc::Receiver<String>) {
+async fn write(mut to_write: mpsc::Receiver<String>) -> io::Result<()> {
     let mut out = tokio::io::stdout();
     while let Some(line) = to_write.recv().await {
-        if out.write_all(line.as_bytes()).await.is_err() || out.flush().await.is_err() {
-            return;
-        }
+        out.write_all(line.as_bytes()).await?;
+        out.flush().await?;
     }
+    Ok(())
 }

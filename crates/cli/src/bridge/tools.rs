@@ -3,14 +3,17 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use longhaul_client::{Content, Error, Reply, Tool, ToolHeaders};
+use longhaul_core::strict_json;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
 use super::Bridge;
 use super::exchange::answer_in;
 use super::message::Message;
+use crate::clock;
 
 /// So many tools are remembered.
 const TOOLS_MAX: usize = 10_000;
@@ -18,11 +21,18 @@ const TOOLS_MAX: usize = 10_000;
 /// At most so many pages of a list are read.
 const PAGES_MAX: usize = 100;
 
+/// A list that was read so lately is not read again.
+const LISTED_LATELY: Duration = Duration::from_secs(1);
+
 /// The error of a request whose headers do not say what it says.
 const HEADER_MISMATCH: i64 = -32020;
 
 #[derive(Default)]
-pub(super) struct Tools(Mutex<HashMap<String, Known>>);
+pub(super) struct Tools {
+    known: Mutex<HashMap<String, Known>>,
+    /// When the bridge has read the list itself.
+    listed: Mutex<Option<Instant>>,
+}
 
 struct Known {
     headers: ToolHeaders,
@@ -32,7 +42,7 @@ struct Known {
 impl Tools {
     /// Notes an answer to `tools/list`.
     pub(super) fn note(&self, answer: &Value) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let listed = answer["result"]["tools"].as_array().into_iter().flatten();
         for tool in listed.filter_map(Tool::read) {
             if known.len() < TOOLS_MAX || known.contains_key(&tool.name) {
@@ -43,18 +53,23 @@ impl Tools {
         }
     }
 
-    fn knows(&self, name: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+    /// Whether the list is due to be read; then it is about to be.
+    fn is_due(&self) -> bool {
+        let now = clock::instant();
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = listed.is_none_or(|at| now.duration_since(at) > LISTED_LATELY);
+        *listed = if is_due { Some(now) } else { *listed };
+        is_due
     }
 
     /// Whether the server says that this call may be made again.
     pub(super) fn may_be_repeated(&self, call: &Message) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         name_of(call).and_then(|name| known.get(name)).is_some_and(|known| known.may_be_repeated)
     }
 
     pub(super) fn headers(&self, call: &Message) -> HeaderMap {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut headers = HeaderMap::new();
         if let Some(tool) = name_of(call).and_then(|name| known.get(name))
             && let Some(arguments) = call.params()["arguments"].as_object()
@@ -66,18 +81,19 @@ impl Tools {
 }
 
 impl Bridge {
-    /// Whether a server refuses a call because it wants headers for arguments of a tool that is not known yet: the
-    /// client, to which headers are nothing, has not asked for the list.
+    /// Whether a server refuses a call because it wants other headers for arguments: the client, to which headers are
+    /// nothing, has not asked for the list, or the tool has changed since.
     pub(super) fn wants_headers(&self, call: &Message, reply: &Reply) -> bool {
-        let (Some(name), Content::Message(text)) = (name_of(call), &reply.content) else { return false };
-        let answer: Value = serde_json::from_str(text).unwrap_or_default();
-        answer["error"]["code"] == HEADER_MISMATCH && !self.tools.knows(name)
+        let (Some(_name), Content::Message(text)) = (name_of(call), &reply.content) else { return false };
+        let answer: Value = strict_json::from_str(text).unwrap_or_default();
+        answer["error"]["code"] == HEADER_MISMATCH
     }
 
-    /// Reads the list. Whether the tool of this call is known now; otherwise the refusal is the answer.
+    /// Reads the list. Whether it says that this call has other headers; otherwise the refusal is the answer.
     pub(super) async fn learns(&self, call: &Message) -> bool {
-        let (Some(name), Some(revision)) = (name_of(call), call.revision()) else { return false };
-        self.list(call, revision).await.is_ok() && self.tools.knows(name)
+        let Some(revision) = call.revision().filter(|_| self.tools.is_due()) else { return false };
+        let before = self.tools.headers(call);
+        self.list(call, revision).await.is_ok() && self.tools.headers(call) != before
     }
 
     async fn list(&self, call: &Message, revision: &str) -> Result<(), Error> {

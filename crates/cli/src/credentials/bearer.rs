@@ -70,7 +70,7 @@ impl Bearer {
             Err(Failed::Unreachable(why)) => {
                 Err(Error::Unreachable(format!("the authorization server did not renew the token: {why}")))
             }
-            Err(Failed::Wrong(why)) => {
+            Err(Failed::Wrong(why) | Failed::NoRegistration(why)) => {
                 Err(self.logged_out(&format!("the token cannot be renewed: {}", out::line(&why))))
             }
             Err(Failed::LoggedOut) => {
@@ -83,7 +83,7 @@ impl Bearer {
 
     async fn renew_held(&self, login: Login) -> Result<String, Failed> {
         let (mut manager, _metadata) = discover(&self.server, None).await?;
-        manager.set_credential_store(self.place.store(login.client_secret.clone()));
+        manager.set_credential_store(self.place.renewing(&login));
         // Looks whether it is still the issuer of these tokens.
         if !manager.initialize_from_store().await? {
             return Err(Failed::LoggedOut);
@@ -102,7 +102,10 @@ impl Bearer {
         let said = challenge.text.map(|text| WWWAuthenticateParams::parse(text, &self.server)).unwrap_or_default();
         let sent = challenge.sent.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         match (challenge.status, sent) {
-            (StatusCode::UNAUTHORIZED, Some(sent)) => self.renewed(Some(sent)).await.map(|token| token.is_some()),
+            (StatusCode::UNAUTHORIZED, Some(sent)) => {
+                let renewed = self.renewed(Some(sent)).await;
+                renewed.map(|token| token.is_some()).map_err(|error| quoting(error, said.error_description))
+            }
             (StatusCode::UNAUTHORIZED, None) => match challenge.text {
                 Some(text) if text.to_ascii_lowercase().starts_with("bearer") => Err(self.logged_out("not logged in")),
                 Some(_) => Ok(false),
@@ -128,6 +131,36 @@ impl Bearer {
             Ok(()) => self.logged_out(&format!("the server wants more scopes for this: `{}`", out::line(scopes))),
             Err(why) => self.logged_out(&why),
         }
+    }
+}
+
+/// An error with what the server says about the token: another one may be refused for the same reason.
+fn quoting(error: Error, said: Option<String>) -> Error {
+    match (error, said) {
+        (Error::NoCredentials(why), Some(said)) => {
+            Error::NoCredentials(format!("the server refuses the token: {}; {why}", out::line(&said)))
+        }
+        (error, _) => error,
+    }
+}
+
+/// The token of a new log-in, which is tried once: it is not renewed.
+pub(super) struct Trial(pub(super) Bearer);
+
+impl Credentials for Trial {
+    fn add<'a>(&'a self, request: &'a mut Request) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.0.authorize(request))
+    }
+
+    fn renew<'a>(&'a self, challenge: &'a Challenge<'a>) -> BoxFuture<'a, Result<bool, Error>> {
+        Box::pin(async {
+            let Self(bearer) = self;
+            let said = challenge.text.map(|text| WWWAuthenticateParams::parse(text, &bearer.server));
+            match said.filter(WWWAuthenticateParams::is_insufficient_scope) {
+                Some(said) => Err(bearer.step_up(&said.scope.unwrap_or_default()).await),
+                None => Ok(false),
+            }
+        })
     }
 }
 

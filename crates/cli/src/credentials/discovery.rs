@@ -12,6 +12,8 @@ use crate::server::is_loopback;
 pub(super) enum Failed {
     /// It may be possible later.
     Unreachable(String),
+    /// The authorization server registers no client.
+    NoRegistration(String),
     /// What servers say cannot be believed, or is not enough.
     Wrong(String),
     /// The user has to log in.

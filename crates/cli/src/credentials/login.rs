@@ -7,9 +7,12 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use longhaul_client::{Challenge, Client, Credentials, Error, Target, with_causes};
 use reqwest::{Request, StatusCode};
-use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession};
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
+};
 use url::Url;
 
+use super::bearer::{Bearer, Trial};
 use super::discovery::{Failed, discover, says};
 use super::logins::Place;
 use super::redirect::{Answer, Asked, Redirect};
@@ -28,20 +31,31 @@ const NAME: &str = "longhaul";
 const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
 /// Logs the user in at the server's authorization server, in the browser.
-pub(crate) async fn login(target: Target, how: &LogIn, secret: Option<String>) -> Result<Exit, Stop> {
+///
+/// `again` is the command that does so.
+pub(crate) async fn login(target: Target, how: &LogIn, secret: Option<String>, again: &str) -> Result<Exit, Stop> {
     let server = target.url.clone();
     check_secure(&server)?;
     let place =
         Place::of(&server).ok_or_else(|| Stop::usage("neither XDG_STATE_HOME nor HOME says where to keep it"))?;
-    let challenge = challenge_of(target).await?;
+    let challenge = challenge_of(target.clone()).await?;
     let (manager, metadata) = discover(&server, challenge.as_deref()).await.map_err(|why| stopped(&server, why))?;
     let redirect = Redirect::open(how.callback_port).await;
     let redirect = redirect.map_err(|error| {
         Stop::new(Exit::Unexpected, format!("the browser cannot come back to port {}: {error}", how.callback_port))
     })?;
     let scopes = scopes(&manager, how, &place).await;
+    let hint = hint_of(&scopes, &metadata, again);
     let session = begin(manager, &metadata, how, secret, scopes, &redirect, &place).await;
-    let session = session.map_err(|why| stopped(&server, why))?;
+    let session = session.map_err(|why| match why {
+        Failed::NoRegistration(why) => stopped(
+            &server,
+            Failed::Wrong(format!(
+                "{why}: register a client at the authorization server yourself, then: {again} --client-id ID"
+            )),
+        ),
+        why => stopped(&server, why),
+    })?;
     show(session.get_authorization_url(), how);
     let state = state_of(session.get_authorization_url());
     let names_itself = says(&metadata, "authorization_response_iss_parameter_supported");
@@ -55,24 +69,57 @@ pub(crate) async fn login(target: Target, how: &LogIn, secret: Option<String>) -
     let (code, issuer) = match answer {
         Ok(Answer::Code { code, issuer }) => (code, issuer),
         Ok(Answer::Refused(why)) => {
-            return Err(refused(format!("the authorization server refuses the log-in: {}", out::line(&why))));
+            return Err(refused(format!("the authorization server refuses the log-in: {}{hint}", out::line(&why))));
         }
         Ok(Answer::OfAnother) => {
             return Err(refused("another authorization server has answered than the one that was asked".to_owned()));
         }
         Err(_late) => return Err(refused(format!("nobody logged in within {} minutes", USER_MAX.as_secs() / 60))),
     };
-    let _held = place.hold().await.map_err(refused)?;
+    let held = place.hold().await.map_err(refused)?;
     let got = session.handle_callback_with_issuer(&code, &state, issuer.as_deref()).await;
     got.map_err(|error| stopped(&server, error.into()))?;
+    drop(held);
+    try_out(target, again).await
+}
+
+/// Sends the new token once: what the server says about it is of more use now than before every other command.
+async fn try_out(mut target: Target, again: &str) -> Result<Exit, Stop> {
+    let server = target.url.clone();
+    let bearer = Bearer::of(&server, again.to_owned());
+    target.credentials = bearer.map(|bearer| Arc::new(Trial(bearer)) as Arc<dyn Credentials>);
+    match Client::connect(target, None).await {
+        Ok(client) => client.close().await,
+        Err(error @ (Error::NotSignedIn(_) | Error::NoCredentials(_))) => {
+            let why = out::line(&error.to_string());
+            let why = format!("the authorization server gave a token for {server}, which does not accept it: {why}");
+            return Err(Stop::new(Exit::NotSignedIn, why));
+        }
+        Err(error) => out::say(&format!("warning: the token could not be tried: {}", out::line(&error.to_string()))),
+    }
     out::say(&format!("Logged in to {server}"));
     Ok(Exit::Well)
 }
 
+/// What may help a user who was refused, and has asked for no scopes.
+fn hint_of(scopes: &[String], metadata: &AuthorizationMetadata, again: &str) -> String {
+    if !scopes.is_empty() {
+        return String::new();
+    }
+    let known = metadata.scopes_supported.iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" ");
+    let known = if known.is_empty() || known.contains('\'') { "SCOPES".to_owned() } else { out::line(&known) };
+    format!("; no scope was asked for. To ask for some: {again} --scope '{known}'")
+}
+
 /// Forgets the log-in at a server.
-pub(crate) fn logout(server: &Url) -> Result<Exit, Stop> {
-    let removed = Place::of(server).map_or(Ok(false), |place| place.remove());
-    let was_there = removed.map_err(|why| Stop::new(Exit::Unexpected, why))?;
+pub(crate) async fn logout(server: &Url) -> Result<Exit, Stop> {
+    let removed = async {
+        let Some(place) = Place::of(server) else { return Ok(false) };
+        // Another command that renews the token now would write it again.
+        let _held = place.hold().await?;
+        place.remove()
+    };
+    let was_there = removed.await.map_err(|why: String| Stop::new(Exit::Unexpected, why))?;
     out::say(&if was_there { format!("Logged out of {server}") } else { format!("Nobody was logged in to {server}") });
     Ok(Exit::Well)
 }
@@ -81,7 +128,9 @@ fn stopped(server: &Url, failed: Failed) -> Stop {
     let host = server.host_str().unwrap_or_default();
     match failed {
         Failed::Unreachable(why) => Stop::new(Exit::Unreachable, format!("{host}: {}", out::line(&why))),
-        Failed::Wrong(why) => Stop::new(Exit::NotSignedIn, format!("{host}: {}", out::line(&why))),
+        Failed::Wrong(why) | Failed::NoRegistration(why) => {
+            Stop::new(Exit::NotSignedIn, format!("{host}: {}", out::line(&why)))
+        }
         Failed::LoggedOut => Stop::new(Exit::NotSignedIn, format!("{host}: the authorization server lets nobody in")),
     }
 }
@@ -152,7 +201,11 @@ async fn begin(
         Some(id) => (id.clone(), secret),
         None => {
             let names: Vec<&str> = scopes.iter().map(String::as_str).collect();
-            let client = manager.register_client(NAME, redirect.url(), &names).await?;
+            let client = manager.register_client(NAME, redirect.url(), &names).await;
+            let client = client.map_err(|error| match error {
+                AuthError::RegistrationFailed(_) => Failed::NoRegistration(with_causes(&error)),
+                error => error.into(),
+            })?;
             (client.client_id, client.client_secret)
         }
     };

@@ -1,28 +1,22 @@
 //! Who has logged in to which server: one file for each of them, which only its user can read.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{DirBuilder, File};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use async_trait::async_trait;
+use longhaul_core::strict_json;
+use longhaul_settings::text_in;
 use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::Url;
 
-use crate::clock;
-use crate::record::state_folder;
+use crate::record::{hold, state_folder};
 
 /// More is not read from a file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-
-/// How long another process may hold a log-in to renew its token.
-const LOCK_MAX: Duration = Duration::from_secs(60);
-
-/// Between two tries to hold it.
-const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// A log-in at one server.
 #[derive(Deserialize, Serialize)]
@@ -69,11 +63,10 @@ impl Place {
         if mode & 0o077 != 0 {
             return Err(cannot(&format_args!("its mode is {mode:04o}, so that others know it; log in again")));
         }
-        let mut text = String::new();
-        file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| cannot(&error))?;
+        let text = text_in(file, FILE_BYTES_MAX).map_err(|error| cannot(&error))?;
         // Its text is not in the error: it has the tokens.
         let login: Login =
-            serde_json::from_str(&text).map_err(|error| cannot(&format_args!("{:?}", error.classify())))?;
+            strict_json::from_str(&text).map_err(|error| cannot(&format_args!("{:?}", error.classify())))?;
         if login.server == self.server { Ok(Some(login)) } else { Err(cannot(&"it is that of another server")) }
     }
 
@@ -107,22 +100,17 @@ impl Place {
     pub(super) async fn hold(&self) -> Result<File, String> {
         let cannot = |error: &dyn std::fmt::Display| format!("{} cannot be locked: {error}", self.file.display());
         self.folder().map_err(|error| cannot(&error))?;
-        let lock = self.file.with_extension("lock");
-        let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(lock);
-        let lock = lock.map_err(|error| cannot(&error))?;
-        let begun = clock::instant();
-        while let Err(error) = lock.try_lock() {
-            if begun.elapsed() > LOCK_MAX {
-                return Err(cannot(&error));
-            }
-            clock::pause(LOCK_PAUSE).await;
-        }
-        Ok(lock)
+        hold(&self.file.with_extension("lock")).await.map_err(|error| cannot(&error))
     }
 
-    /// What stores the tokens of a log-in here.
+    /// What stores the tokens of a new log-in here.
     pub(super) fn store(&self, client_secret: Option<String>) -> Store {
-        Store { place: self.clone(), client_secret }
+        Store { place: self.clone(), client_secret, wanted: Vec::new() }
+    }
+
+    /// Stores the renewed tokens of a log-in. Scopes that the server has asked for since are still to be asked for.
+    pub(super) fn renewing(&self, login: &Login) -> Store {
+        Store { wanted: login.wanted.clone(), ..self.store(login.client_secret.clone()) }
     }
 }
 
@@ -130,6 +118,7 @@ impl Place {
 pub(super) struct Store {
     place: Place,
     client_secret: Option<String>,
+    wanted: Vec<String>,
 }
 
 #[async_trait]
@@ -141,7 +130,7 @@ impl CredentialStore for Store {
 
     async fn save(&self, tokens: StoredCredentials) -> Result<(), AuthError> {
         let (server, client_secret) = (self.place.server.clone(), self.client_secret.clone());
-        let login = Login { server, client_secret, wanted: Vec::new(), tokens };
+        let login = Login { server, client_secret, wanted: self.wanted.clone(), tokens };
         self.place.write(&login).map_err(AuthError::CredentialStoreError)
     }
 
@@ -176,6 +165,20 @@ mod tests {
         let other = self::place(folder.path(), "https://b.example/mcp");
         assert!(other.read().err().unwrap().contains("that of another server"));
         assert!(place.remove().unwrap() && place.read().unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn scopes_that_the_server_asked_for_survive_a_renewal_and_not_a_new_log_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = place(folder.path(), "https://a.example/mcp");
+        place.store(None).save(tokens()).await.unwrap();
+        let mut login = place.read().unwrap().unwrap();
+        login.wanted = vec!["b".to_owned()];
+        place.write(&login).unwrap();
+        place.renewing(&login).save(tokens()).await.unwrap();
+        assert_eq!(place.read().unwrap().unwrap().wanted, ["b"]);
+        place.store(None).save(tokens()).await.unwrap();
+        assert!(place.read().unwrap().unwrap().wanted.is_empty());
     }
 
     #[tokio::test]

@@ -6,11 +6,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Parser;
 use longhaul_gateway::Lock;
 
 use super::{config, parse, read_lock, refuse, threads};
+use crate::exit::{Exit, Stop};
+use crate::out;
 
 /// Asks every server for its tools, prompts and resources, and writes them to a file. A gateway with `--lock` shows
 /// these and no others, and starts without its servers.
@@ -56,7 +57,8 @@ pub(super) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
         Err(error) => return Ok(refuse(&error.to_string())),
     };
     let diff = old.map(|old| old.diff(&lock)).unwrap_or_default();
-    if arguments.check { check(&file, &diff) } else { write(&file, &lock, &diff) }
+    let done = if arguments.check { check(&file, &diff) } else { write(&file, &lock, &diff) };
+    Ok(done.map_or_else(Stop::report, |()| ExitCode::SUCCESS))
 }
 
 fn file(arguments: &Arguments) -> PathBuf {
@@ -67,24 +69,26 @@ fn file(arguments: &Arguments) -> PathBuf {
     }
 }
 
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the output of the program for its user")]
-fn check(file: &Path, diff: &str) -> anyhow::Result<ExitCode> {
+fn check(file: &Path, diff: &str) -> Result<(), Stop> {
     let shown = file.display();
     if diff.is_empty() {
-        println!("{shown} is what the servers have");
-        return Ok(ExitCode::SUCCESS);
+        return out::result(&format!("{shown} is what the servers have"));
     }
-    print!("{diff}");
-    eprintln!("error: {shown} is not what the servers have; if it should be, run `longhaul gateway lock`");
-    Ok(ExitCode::FAILURE)
+    let why = format!("{shown} is not what the servers have; if it should be, run `longhaul gateway lock`");
+    // The exit code says it too, if nobody reads what differs.
+    drop(out::result(diff.trim_end()));
+    Err(Stop::new(Exit::Unexpected, why))
 }
 
-#[expect(clippy::print_stdout, reason = "this is the output of the program for its user")]
-fn write(file: &Path, lock: &Lock, diff: &str) -> anyhow::Result<ExitCode> {
-    print!("{diff}");
-    replace(file, &lock.to_json()).with_context(|| format!("{} cannot be written", file.display()))?;
-    println!("{} has {} tools", file.display(), lock.tools());
-    Ok(ExitCode::SUCCESS)
+/// Writes the file before it says so: a reader that has gone does not stop that.
+fn write(file: &Path, lock: &Lock, diff: &str) -> Result<(), Stop> {
+    let shown = file.display();
+    replace(file, &lock.to_json())
+        .map_err(|error| Stop::new(Exit::Unexpected, format!("{shown} cannot be written: {error}")))?;
+    if !diff.is_empty() {
+        out::result(diff.trim_end())?;
+    }
+    out::result(&format!("{shown} has {} tools", lock.tools()))
 }
 
 /// Writes the file so that there is always one that is whole.

@@ -1,5 +1,8 @@
 //! `longhaul tools`, `longhaul call` and `longhaul again`.
 
+use std::sync::Arc;
+
+use longhaul_client::form::check_arguments;
 use longhaul_client::{Call, Called, Client, Error, Listener, Progress, Question, Target, Task, Tool};
 use serde_json::{Map, Value, json};
 
@@ -8,33 +11,38 @@ use super::{come_back, not_found};
 use crate::args::{Global, How};
 use crate::arguments::{self, meant};
 use crate::exit::{Exit, Stop};
-use crate::follow::{Follower, ask, interval, over};
+use crate::follow::{Follower, Watched, ask, interval, over};
 use crate::form::Asked;
 use crate::out::{self, block, line};
 use crate::record::{Entry, Record};
 use crate::render::signature;
 use crate::screen::{Screen, View};
-use crate::server::{connect, target};
+use crate::server::{connected, target};
 
 pub(super) async fn call(global: &Global, tool: &str, given: &[String], how: &How) -> Result<Exit, Stop> {
     let target = target(global)?;
-    let client = connect(&target, None).await?;
-    let tools = client.tools().await?;
-    let listed = find(&tools, tool)?;
-    let arguments = arguments::read(given, listed.schema()).map_err(Stop::usage)?;
-    make(global, &target, client, listed, arguments, how).await
+    connected(&target, None, async |client| {
+        let tools = client.tools().await?;
+        let listed = find(&tools, tool)?;
+        let arguments = arguments::read(given, listed.schema()).map_err(Stop::usage)?;
+        check_arguments(&arguments, listed.schema()).map_err(Stop::usage)?;
+        make(global, &target, client, listed, arguments, how).await
+    })
+    .await
 }
 
 /// Makes a call again.
 pub(super) async fn again(global: &Global, id: &str, how: &How) -> Result<Exit, Stop> {
     let target = target(global)?;
-    let client = connect(&target, None).await?;
-    let (tool, arguments) = match Record::of_user().find(target.url.as_str(), id) {
-        Some(Entry { tool, arguments: Some(arguments), .. }) => (tool, arguments),
-        Some(_) | None => shown_by_server(&client, id).await?,
-    };
-    let tools = client.tools().await?;
-    make(global, &target, client, find(&tools, &tool)?, arguments, how).await
+    connected(&target, None, async |client| {
+        let (tool, arguments) = match Record::of_user().find(target.url.as_str(), id) {
+            Some(Entry { tool, arguments: Some(arguments), .. }) => (tool, arguments),
+            Some(_) | None => shown_by_server(client, id).await?,
+        };
+        let tools = client.tools().await?;
+        make(global, &target, client, find(&tools, &tool)?, arguments, how).await
+    })
+    .await
 }
 
 /// What a task was called with that this machine did not begin, or whose arguments were too large to be remembered.
@@ -50,7 +58,7 @@ async fn shown_by_server(client: &Client, id: &str) -> Result<(String, Map<Strin
 async fn make(
     global: &Global,
     target: &Target,
-    client: Client,
+    client: &Arc<Client>,
     listed: &Tool,
     arguments: Map<String, Value>,
     how: &How,
@@ -78,48 +86,43 @@ async fn make(
     let has_left = shown.has_left;
     drop(shown);
     match called {
-        Called::Result(result) => {
-            client.close().await;
-            end(global, "", &Ok(result))
-        }
+        Called::Result(result) => end(global, "", &Ok(result)),
         Called::Unanswered(_) if has_left => Err(Stop::interrupted()),
         Called::Unanswered(question) => {
             let asked = crate::form::message(&question);
             Err(Stop::new(Exit::Unanswered, format!("the tool asks, and nobody can be asked here: {asked}")))
         }
         Called::Task(task) => {
-            remember(target, &client, &call, &task);
-            follow(global, &client, &task, how, screen).await
+            remember(target, client, &call, &task).await;
+            follow(global, client, &task, how, screen).await
         }
     }
 }
 
-fn remember(target: &Target, client: &Client, call: &Call, task: &Task) {
-    Record::of_user().add(Entry {
+async fn remember(target: &Target, client: &Client, call: &Call, task: &Task) {
+    let entry = Entry {
         id: task.id.clone(),
         server: target.url.as_str().to_owned(),
         session: client.session(),
         tool: call.tool.clone(),
         arguments: Some(call.arguments.clone()),
-    });
+    };
+    Record::of_user().add(entry).await;
 }
 
-async fn follow(global: &Global, client: &Client, task: &Task, how: &How, screen: Screen) -> Result<Exit, Stop> {
+async fn follow(global: &Global, client: &Arc<Client>, task: &Task, how: &How, screen: Screen) -> Result<Exit, Stop> {
     if how.detach {
         if let Some(message) = task.message.as_deref().filter(|_| how.is_later()) {
             out::say(&line(message));
         }
-        if global.json {
-            out::json(&Value::Object(task.raw.clone()));
-        } else {
-            out::result(&line(&task.id));
-        }
-        return Ok(Exit::Well);
+        let written =
+            if global.json { out::json(&Value::Object(task.raw.clone())) } else { out::result(&line(&task.id)) };
+        return written.map(|()| Exit::Well);
     }
-    let follower = Follower { client, screen, come_back: come_back(global), first: interval(task) };
-    let ids = [task.id.clone()];
-    let followed = follower.follow(&ids, how.wait).await?;
-    finish(global, &ids, followed)
+    let follower = Follower { screen, come_back: come_back(global), first: interval(task) };
+    let watched = Watched { id: task.id.clone(), client: Arc::clone(client) };
+    let followed = follower.follow(&[watched], how.wait).await?;
+    finish(global, std::slice::from_ref(&task.id), followed)
 }
 
 /// 128 random bits.
@@ -159,15 +162,13 @@ impl Listener for Shown {
 
 /// Lists the tools, or shows one.
 pub(super) async fn tools(global: &Global, name: Option<&str>) -> Result<Exit, Stop> {
-    let client = connect(&target(global)?, None).await?;
-    let tools = client.tools().await?;
-    client.close().await;
+    let tools = connected(&target(global)?, None, async |client| Ok(client.tools().await?)).await?;
     match name {
-        Some(name) => show(global, find(&tools, name)?),
+        Some(name) => show(global, find(&tools, name)?)?,
         None if global.json => {
-            out::json(&json!({"tools": tools.iter().map(|tool| &tool.raw).collect::<Vec<&Value>>()}))
+            out::json(&json!({"tools": tools.iter().map(|tool| &tool.raw).collect::<Vec<&Value>>()}))?;
         }
-        None => tools.iter().for_each(list),
+        None => tools.iter().try_for_each(list)?,
     }
     Ok(Exit::Well)
 }
@@ -178,17 +179,18 @@ fn find<'t>(tools: &'t [Tool], name: &str) -> Result<&'t Tool, Stop> {
     tools.iter().find(|tool| tool.name == name).ok_or_else(missing)
 }
 
-fn list(tool: &Tool) {
-    out::result(&signature(tool));
-    if let Some(first) = tool.description().lines().next() {
-        out::result(&format!("    {}", line(first)));
+fn list(tool: &Tool) -> Result<(), Stop> {
+    out::result(&signature(tool))?;
+    match tool.description().lines().next() {
+        Some(first) => out::result(&format!("    {}", line(first))),
+        None => Ok(()),
     }
 }
 
-fn show(global: &Global, tool: &Tool) {
+fn show(global: &Global, tool: &Tool) -> Result<(), Stop> {
     if global.json {
         return out::json(&tool.raw);
     }
-    out::result(&format!("{}\n\n{}\n", signature(tool), block(tool.description())));
-    out::result(&format!("{:#}", tool.schema()));
+    out::result(&format!("{}\n\n{}\n", signature(tool), block(tool.description())))?;
+    out::result(&format!("{:#}", tool.schema()))
 }

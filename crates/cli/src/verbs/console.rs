@@ -5,12 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use longhaul_console::{Act, Console, Remote, Setup};
+use longhaul_settings::read_text;
 use tokio::net::TcpListener;
 
 use crate::args::{ConsoleFlags, Global};
 use crate::exit::{Exit, Stop};
 use crate::out::{self, line};
 use crate::server::target;
+
+/// More is not read from a file with a token.
+const TOKEN_BYTES_MAX: u64 = 64 << 10;
 
 /// Serves the console until Ctrl-C.
 pub(super) async fn run(global: &Global, flags: ConsoleFlags) -> Result<Exit, Stop> {
@@ -22,7 +26,13 @@ pub(super) async fn run(global: &Global, flags: ConsoleFlags) -> Result<Exit, St
         return Err(Stop::usage(format!("{}: {why}", flags.listen)));
     }
     let hosts = [flags.allow_host, vec![flags.listen.ip().to_string()]].concat();
-    let setup = Setup { source, acts: Box::new(log), is_read_only: flags.read_only, hosts, secret };
+    let setup = Setup {
+        source: Arc::<Remote>::clone(&source),
+        acts: Box::new(log),
+        is_read_only: flags.read_only,
+        hosts,
+        secret,
+    };
     let console = Console::new(setup).map_err(|error| Stop::usage(error.to_string()))?;
     let cannot = |error| Stop::usage(format!("cannot listen on {}: {error}", flags.listen));
     let listener = TcpListener::bind(flags.listen).await.map_err(cannot)?;
@@ -30,15 +40,17 @@ pub(super) async fn run(global: &Global, flags: ConsoleFlags) -> Result<Exit, St
     out::say(&format!("The console is at http://{address}{}", console.entry()));
     tokio::select! {
         biased;
-        _ = tokio::signal::ctrl_c() => Ok(Exit::Well),
-        () = longhaul_console::serve(listener, console) => Ok(Exit::Well),
+        _ = tokio::signal::ctrl_c() => {}
+        () = longhaul_console::serve(listener, console) => {}
     }
+    source.close().await;
+    Ok(Exit::Well)
 }
 
 /// What people log in with: the first line of a file that only its owner reads.
 fn secret(file: &Path) -> Result<String, Stop> {
     let cannot = |why: String| Stop::usage(format!("--token-file {}: {why}", file.display()));
-    let read = || Ok((std::fs::metadata(file)?.permissions().mode(), std::fs::read_to_string(file)?));
+    let read = || Ok((std::fs::metadata(file)?.permissions().mode(), read_text(file, TOKEN_BYTES_MAX)?));
     let (mode, text) = read().map_err(|error: std::io::Error| cannot(error.to_string()))?;
     if mode & 0o077 != 0 {
         return Err(cannot("others than its owner can read it: chmod 600".to_owned()));

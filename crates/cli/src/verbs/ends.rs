@@ -1,48 +1,79 @@
 //! `longhaul watch`, `result`, `cancel` and `answer`: how tasks end, and what they wait for.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_client::form::{About, accept, check, decline};
-use longhaul_client::{Question, Refusal, Status, Task};
+use longhaul_client::{Client, Error, Question, Refusal, Status, Task};
 use serde_json::{Value, json};
 
-use super::{come_back, connect_to, not_found, one};
+use super::{Tasks, come_back, not_found, one};
 use crate::args::Global;
 use crate::exit::{Exit, Stop};
-use crate::follow::{Followed, Follower, ask};
+use crate::follow::{Followed, Follower, Watched, ask, over, patiently};
 use crate::form::Asked;
 use crate::out::{self, block, line};
 use crate::screen::Screen;
-use crate::{arguments, render};
+use crate::server::{Sessions, target};
+use crate::{arguments, clock, render};
 
 /// Waits for the end of tasks.
 pub(super) async fn watch(global: &Global, ids: &[String], wait: Option<Duration>) -> Result<Exit, Stop> {
-    let (client, known) = connect_to(global, ids).await?;
+    let sessions = Sessions::of(target(global)?);
     let screen = if global.json { Screen::Json } else { Screen::new() };
-    let follower = Follower { client: &client, screen, come_back: come_back(global), first: Duration::ZERO };
-    let mut followed = follower.follow(ids, wait).await?;
-    for ((one, id), known) in followed.iter_mut().zip(ids).zip(&known) {
+    let follower = Follower { screen, come_back: come_back(global), first: Duration::ZERO };
+    let begun = clock::instant();
+    let tasks = tokio::select! {
+        biased;
+        _ = tokio::signal::ctrl_c() => return Err(Stop::interrupted()),
+        tasks = Tasks::connect(sessions, ids, connect_again) => tasks?,
+        () = over(wait) => return Err(follower.wait_is_over(ids)),
+    };
+    let wait = wait.map(|wait| wait.saturating_sub(begun.elapsed()));
+    let followed = follower.follow(&tasks.watched, wait).await;
+    tasks.sessions.close().await;
+    let mut followed = followed?;
+    for ((one, id), known) in followed.iter_mut().zip(ids).zip(&tasks.known) {
         if let Followed::Stopped(stop) = one {
             let why = std::mem::replace(stop, Stop::interrupted());
             *stop = not_found(why, id, known.as_ref());
         }
     }
-    if global.json { exits(followed) } else { finish(global, ids, followed) }
+    if global.json { exits(global, ids, followed) } else { finish(global, ids, followed) }
+}
+
+/// Connects also to a server that is being restarted.
+async fn connect_again(sessions: &mut Sessions, session: Option<&str>) -> Result<Arc<Client>, Error> {
+    let tell = |error: &Error, failures| {
+        if failures == 1 {
+            out::say(&format!("{}; trying again", line(&error.to_string())));
+        }
+    };
+    patiently(async || sessions.client(session).await, tell).await
 }
 
 /// With each change written already, only how it ended.
-fn exits(followed: Vec<Followed>) -> Result<Exit, Stop> {
+fn exits(global: &Global, ids: &[String], followed: Vec<Followed>) -> Result<Exit, Stop> {
     let mut worst = Exit::Well;
-    for one in followed {
+    for (one, id) in followed.into_iter().zip(ids) {
         worst = worst.max(match one {
             Followed::Ended(task) => exit_of(&task),
-            Followed::Unanswered(_) => Exit::Unanswered,
+            Followed::Unanswered(task) => unanswered(global, id, &task),
             Followed::Left => Exit::Interrupted,
-            Followed::Stopped(stop) => return Err(stop),
+            Followed::Stopped(stop) => stopped(id, stop, ids.len())?,
         });
     }
     Ok(worst)
+}
+
+/// Says why one of several tasks is not waited for any more; that of a single one is how the command ends.
+fn stopped(id: &str, stop: Stop, of: usize) -> Result<Exit, Stop> {
+    if of == 1 || stop.why.is_empty() {
+        return Err(stop);
+    }
+    out::say(&format!("error: {}: {}", line(id), block(&stop.why)));
+    Ok(stop.exit)
 }
 
 /// Writes how tasks ended: the result of a single one, a line for each of several.
@@ -53,25 +84,28 @@ pub(super) fn finish(global: &Global, ids: &[String], followed: Vec<Followed>) -
         let exit = match one {
             Followed::Ended(task) if is_single => return ended(global, &task),
             Followed::Ended(task) => {
-                out::result(&format!("{} {}", line(id), task.status.name()));
+                out::result(&format!("{} {}", line(id), task.status.name()))?;
                 exit_of(&task)
             }
-            Followed::Unanswered(task) => {
-                let asked = task.questions.iter().map(|question| render::question(id, question));
-                let asked = asked.map(|text| format!("{text}{}", come_back(global))).collect::<Vec<_>>().join("\n  ");
-                out::say(&format!("the task {} needs an answer, and nobody can be asked here\n  {asked}", line(id)));
-                Exit::Unanswered
-            }
+            Followed::Unanswered(task) => unanswered(global, id, &task),
             Followed::Left => Exit::Interrupted,
-            Followed::Stopped(stop) if is_single => return Err(stop),
-            Followed::Stopped(stop) => {
-                out::say(&format!("error: {}: {}", line(id), block(&stop.why)));
-                stop.exit
-            }
+            Followed::Stopped(stop) => stopped(id, stop, ids.len())?,
         };
         worst = worst.max(exit);
     }
     Ok(worst)
+}
+
+/// Says what a task asks, and how to answer it.
+fn unanswered(global: &Global, id: &str, task: &Task) -> Exit {
+    let asked = task.questions.iter().map(|question| render::question(id, question));
+    let mut asked: Vec<String> = asked.map(|text| format!("{text}{}", come_back(global))).collect();
+    if asked.is_empty() {
+        asked.push("the server does not show what it asks".to_owned());
+    }
+    let asked = asked.join("\n  ");
+    out::say(&format!("the task {} needs an answer, and nobody can be asked here\n  {asked}", line(id)));
+    Exit::Unanswered
 }
 
 fn exit_of(task: &Task) -> Exit {
@@ -100,7 +134,7 @@ pub(super) fn end(global: &Global, id: &str, ended: &Result<Value, Refusal>) -> 
         Err(refusal) => return Err(Stop::new(Exit::Failed, render::refusal(refusal))),
     };
     let is_error = result["isError"] == Value::Bool(true);
-    let text = if global.json { result.to_string() } else { render::result(result) };
+    let text = text_of(global, result);
     if is_error && !global.json {
         return Err(Stop::new(Exit::Failed, text));
     }
@@ -112,20 +146,30 @@ pub(super) fn end(global: &Global, id: &str, ended: &Result<Value, Refusal>) -> 
             format!("the result has {bytes} bytes, which are too many for a terminal: longhaul result {id} -o FILE")
         }));
     }
-    out::result(&text);
-    Ok(if is_error { Exit::Failed } else { Exit::Well })
+    let exit = if is_error { Exit::Failed } else { Exit::Well };
+    let written = if global.json { out::json(result) } else { out::result(&text) };
+    match written {
+        // A reader that has gone does not make the call right.
+        Err(stop) if stop.exit != Exit::Well => Err(stop),
+        Ok(()) | Err(_) => Ok(exit),
+    }
+}
+
+/// A result as JSON, or its contents.
+fn text_of(global: &Global, result: &Value) -> String {
+    if global.json { result.to_string() } else { render::result(result) }
 }
 
 /// Writes the result of a task that has ended, to a file if one is named.
 pub(super) async fn result(global: &Global, id: &str, output: Option<&Path>) -> Result<Exit, Stop> {
-    let (_client, task, _known) = one(global, id).await?;
+    let task = one(global, id, async |_client, task, _known| Ok(task)).await?;
     if !task.status.is_end() {
         let status = task.status.name();
         let why = format!("the task is {status}: `longhaul watch {id}` waits for its end");
         return Err(Stop::new(Exit::WaitOver, why));
     }
     let (Some(path), Some(Ok(result))) = (output, &task.end) else { return ended(global, &task) };
-    let text = if global.json { result.to_string() } else { render::result(result) };
+    let text = text_of(global, result);
     std::fs::write(path, text)
         .map_err(|error| Stop::new(Exit::Unexpected, format!("`{}` cannot be written: {error}", path.display())))?;
     Ok(exit_of(&task))
@@ -133,9 +177,10 @@ pub(super) async fn result(global: &Global, id: &str, output: Option<&Path>) -> 
 
 /// Asks the server to cancel tasks.
 pub(super) async fn cancel(global: &Global, ids: &[String]) -> Result<Exit, Stop> {
-    let (client, known) = connect_to(global, ids).await?;
+    let sessions = Sessions::of(target(global)?);
+    let tasks = Tasks::connect(sessions, ids, async |sessions, session| sessions.client(session).await).await?;
     let mut worst = Exit::Well;
-    for (id, known) in ids.iter().zip(&known) {
+    for (Watched { id, client }, known) in tasks.watched.iter().zip(&tasks.known) {
         match client.cancel(id).await {
             Ok(()) => out::say(&format!("asked to cancel {}", line(id))),
             Err(error) => {
@@ -145,29 +190,34 @@ pub(super) async fn cancel(global: &Global, ids: &[String]) -> Result<Exit, Stop
             }
         }
     }
+    tasks.sessions.close().await;
     Ok(worst)
 }
 
 /// Answers a question of a task: with what is given, or in a form.
 pub(super) async fn give(global: &Global, id: &str, given: &[String], key: Option<&str>) -> Result<Exit, Stop> {
-    let (client, task, _known) = one(global, id).await?;
-    let question = find(&task, key)?;
-    let answer = if given.is_empty() { at_terminal(id, question).await? } else { content(question, given)? };
-    client.answer(id, question, answer).await?;
-    out::say("answered");
-    Ok(Exit::Well)
+    one(global, id, async |client, task, _known| {
+        let question = find(&task, key)?;
+        let answer = if given.is_empty() { at_terminal(id, question).await? } else { content(question, given)? };
+        client.answer(id, question, answer).await?;
+        out::say("answered");
+        Ok(Exit::Well)
+    })
+    .await
 }
 
 /// Declines to answer a question of a task.
 pub(super) async fn refuse(global: &Global, id: &str, key: Option<&str>) -> Result<Exit, Stop> {
-    let (client, task, _known) = one(global, id).await?;
-    let question = find(&task, key)?;
-    if matches!(question.about(), About::Other) {
-        return Err(Stop::new(Exit::Unanswered, render::question(id, question)));
-    }
-    client.answer(id, question, decline()).await?;
-    out::say("declined");
-    Ok(Exit::Well)
+    one(global, id, async |client, task, _known| {
+        let question = find(&task, key)?;
+        if matches!(question.about(), About::Other) {
+            return Err(Stop::new(Exit::Unanswered, render::question(id, question)));
+        }
+        client.answer(id, question, decline()).await?;
+        out::say("declined");
+        Ok(Exit::Well)
+    })
+    .await
 }
 
 fn find<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, Stop> {

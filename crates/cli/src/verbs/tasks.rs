@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::one;
 use crate::args::Global;
 use crate::exit::{Exit, Stop};
-use crate::follow::{back_off, interval};
+use crate::follow::{interval, patiently};
 use crate::out::{self, line};
 use crate::record::{Entry, Record};
-use crate::server::{connect, target};
+use crate::server::{Sessions, target, unconnected};
 use crate::{clock, render};
 
 /// Of a server without a list, so many tasks are asked for.
@@ -41,56 +41,48 @@ impl Seen {
 }
 
 pub(super) async fn list(global: &Global, filter: &TaskFilter) -> Result<Exit, Stop> {
-    let target = target(global)?;
-    let client = connect(&target, None).await?;
-    show_all(global, &see(&client, target.url.as_str(), filter, usize::MAX).await?);
+    let mut sessions = Sessions::of(target(global)?);
+    let seen = see(&mut sessions, filter, usize::MAX).await;
+    sessions.close().await;
+    show_all(global, &seen.map_err(|error| unconnected(&sessions.target, error))?)?;
     Ok(Exit::Well)
 }
 
 /// Lists the tasks again and again, until Ctrl-C.
 pub(super) async fn watch(global: &Global, filter: &TaskFilter) -> Result<Exit, Stop> {
-    let target = target(global)?;
-    let client = connect(&target, None).await?;
-    let refresh = async {
-        let mut failures = 0_u32;
-        loop {
-            let pause = match see(&client, target.url.as_str(), filter, WATCHED).await {
-                Ok(seen) => {
-                    failures = 0;
-                    clear(global);
-                    show_all(global, &seen);
-                    seen.pause()
-                }
-                Err(error) if error.may_pass() => {
-                    out::say(&format!("{}; trying again", line(&error.to_string())));
-                    failures = failures.saturating_add(1);
-                    back_off(failures, &error)
-                }
-                Err(error) => return Stop::from(error),
-            };
-            clock::pause(pause).await;
-        }
-    };
-    tokio::select! {
+    let mut sessions = Sessions::of(target(global)?);
+    // What cannot be reached at first is the user's to correct.
+    sessions.client(None).await.map_err(|error| unconnected(&sessions.target, error))?;
+    let refreshed = tokio::select! {
         biased;
         _ = tokio::signal::ctrl_c() => Err(Stop::interrupted()),
-        stop = refresh => Err(stop),
-    }
+        () = out::reader_gone() => Err(Stop::reader_gone()),
+        stop = refresh(global, &mut sessions, filter) => stop,
+    };
+    sessions.close().await;
+    refreshed
 }
 
-/// Makes room for the next list on a terminal.
-#[expect(clippy::print_stdout, reason = "what a terminal is to obey")]
-fn clear(global: &Global) {
-    if out::is_to_terminal() && !global.json {
-        print!("\u{1b}[H\u{1b}[2J");
+/// Shows the list again and again.
+async fn refresh(global: &Global, sessions: &mut Sessions, filter: &TaskFilter) -> Result<Exit, Stop> {
+    loop {
+        let tell = |error: &Error, _failures| out::say(&format!("{}; trying again", line(&error.to_string())));
+        let seen = patiently(async || see(sessions, filter, WATCHED).await, tell).await?;
+        if out::is_to_terminal() && !global.json {
+            // Makes room for the next list.
+            out::raw("\u{1b}[H\u{1b}[2J")?;
+        }
+        show_all(global, &seen)?;
+        clock::pause(seen.pause()).await;
     }
 }
 
 /// The tasks that `filter` takes; of long lists not much more than `enough` of them.
-async fn see(client: &Client, server: &str, filter: &TaskFilter, enough: usize) -> Result<Seen, Error> {
+async fn see(sessions: &mut Sessions, filter: &TaskFilter, enough: usize) -> Result<Seen, Error> {
+    let server = sessions.target.url.as_str();
     let known: Vec<_> = Record::of_user().all().into_iter().filter(|entry| entry.server == server).collect();
-    let Listed { tasks, pages } = match client.list(filter, enough).await {
-        Err(Error::Unsupported(_)) => ask_for_each(client, &known).await?,
+    let Listed { tasks, pages } = match sessions.client(None).await?.list(filter, enough).await {
+        Err(Error::Unsupported(_)) => ask_for_each(sessions, &known).await?,
         listed => listed?,
     };
     let tools: HashMap<String, String> = known.into_iter().map(|entry| (entry.id, entry.tool)).collect();
@@ -105,11 +97,11 @@ async fn see(client: &Client, server: &str, filter: &TaskFilter, enough: usize) 
 }
 
 /// The tasks that this machine began, of a server without a list.
-async fn ask_for_each(client: &Client, known: &[Entry]) -> Result<Listed, Error> {
+async fn ask_for_each(sessions: &mut Sessions, known: &[Entry]) -> Result<Listed, Error> {
     let mut listed = Listed { tasks: Vec::new(), pages: 0 };
     for entry in known.iter().rev().take(ASKED_MAX) {
         listed.pages += 1;
-        match client.task(&entry.id).await {
+        match sessions.client(entry.session.as_deref()).await?.task(&entry.id).await {
             Ok(task) => listed.tasks.push(task),
             // It has expired.
             Err(Error::Refused(_)) => {}
@@ -119,7 +111,7 @@ async fn ask_for_each(client: &Client, known: &[Entry]) -> Result<Listed, Error>
     Ok(listed)
 }
 
-fn show_all(global: &Global, seen: &Seen) {
+fn show_all(global: &Global, seen: &Seen) -> Result<(), Stop> {
     if global.json {
         let tasks: Vec<&serde_json::Map<String, Value>> = seen.tasks.iter().map(|(task, _)| &task.raw).collect();
         return out::json(&json!({"tasks": tasks}));
@@ -135,29 +127,29 @@ fn show_all(global: &Global, seen: &Seen) {
         table.add_row([&line(&task.id), task.status.name(), &line(tool), &age, &line(message)]);
     }
     let rows: Vec<String> = table.lines().map(|row| row.trim().to_owned()).collect();
-    out::result(&rows.join("\n"));
+    out::result(&rows.join("\n"))
 }
 
 /// Shows one task.
 pub(super) async fn show(global: &Global, id: &str) -> Result<Exit, Stop> {
-    let (_client, task, known) = one(global, id).await?;
+    let (task, known) = one(global, id, async |_client, task, known| Ok((task, known))).await?;
     if global.json {
-        out::json(&Value::Object(task.raw));
+        out::json(&Value::Object(task.raw))?;
     } else {
-        out::result(&render::task(&task, known.as_ref().map(|entry| entry.tool.as_str())));
+        out::result(&render::task(&task, known.as_ref().map(|entry| entry.tool.as_str())))?;
     }
     Ok(Exit::Well)
 }
 
 /// Shows all that is on record of a task.
 pub(super) async fn inspect(global: &Global, id: &str) -> Result<Exit, Stop> {
-    let (client, task, known) = one(global, id).await?;
-    let shown = client.inspect(id).await?;
+    let inspect = async |client: &Client, task, known| Ok((task, known, client.inspect(id).await?));
+    let (task, known, shown): (Task, Option<Entry>, Value) = one(global, id, inspect).await?;
     if global.json {
-        out::json(&shown);
+        out::json(&shown)?;
     } else {
         let task = render::task(&task, known.as_ref().map(|entry| entry.tool.as_str()));
-        out::result(&format!("{task}\n{}", render::record(&shown)));
+        out::result(&format!("{task}\n{}", render::record(&shown)))?;
     }
     Ok(Exit::Well)
 }

@@ -2,12 +2,14 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::command::Setup;
-use crate::servers::{Lossy, PATIENCE, Server, answering, serving};
+use crate::servers::{Lossy, PATIENCE, Server, answering, answering_to, json_of, serving};
 
 /// A bridge that a test speaks to by hand.
 pub(crate) struct Bridge {
@@ -35,12 +37,12 @@ impl Bridge {
         Self { child, input, lines }
     }
 
-    fn write(&mut self, line: &str) {
+    pub(crate) fn write(&mut self, line: &str) {
         let input = self.input.as_mut().unwrap();
         input.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
-    fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         self.write(&message.to_string());
     }
 
@@ -67,6 +69,19 @@ impl Bridge {
                 return message;
             }
         }
+    }
+
+    /// Closes its input. How it ends, if it does in this time.
+    pub(crate) fn close_within(mut self, time: Duration) -> Option<i32> {
+        drop(self.input.take());
+        let begun = Instant::now();
+        while begun.elapsed() < time {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        None
     }
 
     /// Closes its input, and waits for its end.
@@ -117,7 +132,9 @@ fn a_session_goes_on_after_a_kill_of_its_server() {
     bridge.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     server.kill();
     // Another server, which does not know the session: its keys are in another database.
-    std::fs::remove_file(setup.folder().join("tasks.db")).unwrap();
+    for file in ["tasks.db", "tasks.db-wal"] {
+        std::fs::remove_file(setup.folder().join(file)).unwrap();
+    }
     let _server = Server::local(setup.folder(), setup.port);
     bridge.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}));
     assert!(bridge.answer(2)["result"]["tools"].is_array());
@@ -152,6 +169,39 @@ fn arguments_are_in_headers_where_the_server_wants_that() {
     assert!(bridge.answer(1).get("result").is_some());
     bridge.ask(1, "tools/call", json!({"name": "t", "arguments": {"region": "us"}}));
     assert_eq!(bridge.answer(1)["error"]["message"], "no region");
+    assert_eq!(heads.lock().unwrap().len(), 5);
+}
+
+/// A server whose tool wants another header once it was called.
+#[test]
+fn a_tool_whose_headers_have_changed_is_read_again() {
+    let (setup, calls) = (Setup::new(), AtomicU32::new(0));
+    let (url, heads) = answering_to(move |head, body| {
+        let id = serde_json::from_str::<Value>(body).unwrap()["id"].clone();
+        let answer = |more: Value| {
+            let mut message = json!({"jsonrpc": "2.0", "id": id});
+            message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json_of("200 OK", "", &message)
+        };
+        let wanted = if calls.load(Ordering::SeqCst) == 0 { "Region" } else { "Zone" };
+        if head.contains("mcp-method: tools/list") {
+            let properties = json!({"region": {"type": "string", "x-mcp-header": wanted}});
+            return answer(json!({"result": {"tools": [{"name": "t", "inputSchema": {"properties": properties}}]}}));
+        }
+        if head.contains(&format!("mcp-param-{}: eu", wanted.to_lowercase())) {
+            calls.fetch_add(1, Ordering::SeqCst);
+            return answer(json!({"result": {"content": []}}));
+        }
+        answer(json!({"error": {"code": -32020, "message": "no header"}}))
+    });
+    let mut bridge = Bridge::to(&setup, &url);
+    bridge.ask(1, "tools/list", json!({}));
+    bridge.answer(1);
+    for id in 2..4 {
+        bridge.ask(id, "tools/call", json!({"name": "t", "arguments": {"region": "eu"}}));
+        assert!(bridge.answer(id).get("result").is_some());
+    }
+    // The list, a call, and a call that was refused, with the list again.
     assert_eq!(heads.lock().unwrap().len(), 5);
 }
 

@@ -1,5 +1,6 @@
 //! The command, with a state of its own for each test.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -83,6 +84,15 @@ impl Setup {
         let output = child.wait_with_output().unwrap();
         let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
         Said { code: output.status.code().unwrap(), out, err }
+    }
+
+    /// Follows a task, and waits until it has printed something about it.
+    pub(crate) fn watching(&self, args: &[&str]) -> Child {
+        let mut watch = self.command(&[&["watch", "--json"], args].concat()).spawn().unwrap();
+        // Without a buffer, so that the rest is still there at the end.
+        let out = watch.stdout.as_mut().unwrap();
+        out.read_exact(&mut [0]).expect("it prints what it sees");
+        watch
     }
 
     /// Begins a call, and says the id of its task.

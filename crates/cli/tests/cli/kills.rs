@@ -1,6 +1,6 @@
 //! Servers that die, and answers that are lost.
 
-use std::time::Duration;
+use std::io::{BufRead, BufReader};
 
 use crate::command::Setup;
 use crate::servers::{Lossy, Server};
@@ -9,9 +9,7 @@ use crate::servers::{Lossy, Server};
 fn a_server_that_is_killed_under_a_watch_loses_no_task() {
     let (setup, server) = Setup::local();
     let id = setup.detach(&["countdown", "seconds=2", "steps=20"]);
-    let watch = setup.command(&["watch", &id]).spawn().unwrap();
-    setup.until(&id, "working");
-    std::thread::sleep(Duration::from_millis(500));
+    let watch = setup.watching(&[&id]);
     server.kill();
     let _server = Server::local(setup.folder(), setup.port);
     let said = Setup::end(watch);
@@ -22,12 +20,29 @@ fn a_server_that_is_killed_under_a_watch_loses_no_task() {
 fn a_server_that_does_not_come_back_is_waited_for_as_long_as_the_user_says() {
     let (setup, server) = Setup::local();
     let id = setup.detach(&["countdown", "seconds=600"]);
-    let watch = setup.command(&["watch", &id, "--wait", "4s"]).spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(1));
+    let watch = setup.watching(&[&id, "--wait", "4s"]);
     server.kill();
     let said = Setup::end(watch);
     assert!(said.code == 7 && said.err.contains("trying again, the task is not lost"), "{said:?}");
     assert!(said.err.contains(&format!("longhaul watch {id}")), "{said:?}");
+}
+
+/// Nothing listens when the command begins.
+#[test]
+fn a_watch_that_begins_during_a_restart_waits_for_the_server() {
+    let (setup, server) = Setup::local();
+    let id = setup.detach(&["countdown", "seconds=1", "steps=20"]);
+    server.kill();
+    let mut watch = setup.command(&["watch", &id]).spawn().unwrap();
+    let mut errors = BufReader::new(watch.stderr.take().unwrap());
+    let mut line = String::new();
+    errors.read_line(&mut line).unwrap();
+    assert!(line.contains("trying again"), "{line}");
+    let _server = Server::local(setup.folder(), setup.port);
+    let said = Setup::end(watch);
+    assert!(said.code == 0 && said.out.contains("\"steps\":20"), "{said:?}");
+    let said = setup.run(&["watch", &id, "--wait", "1s", "--server", "http://127.0.0.1:1/mcp"]);
+    assert!(said.code == 7 && said.err.contains("To come back: longhaul watch"), "{said:?}");
 }
 
 #[test]

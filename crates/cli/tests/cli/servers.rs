@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 /// How long a test waits for something that has to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -170,6 +172,20 @@ pub(crate) fn answering_with(answer: impl Fn(&str) -> String + Send + 'static) -
 /// request. The heads can be looked at.
 pub(crate) fn serving(answer: impl Fn(&str, &str) -> String + Send + 'static) -> (String, Arc<Mutex<Vec<String>>>) {
     serve(move |server, head, _body| answer(server, head))
+}
+
+/// The same with what `answer` makes of the head and the body.
+pub(crate) fn answering_to(
+    answer: impl Fn(&str, &str) -> String + Send + 'static,
+) -> (String, Arc<Mutex<Vec<String>>>) {
+    serve(move |_server, head, body| answer(head, body))
+}
+
+/// An answer with JSON.
+pub(crate) fn json_of(status: &str, more: &str, body: &Value) -> String {
+    let body = body.to_string();
+    let kind = "content-type: application/json";
+    format!("HTTP/1.1 {status}\r\n{more}{kind}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
 fn serve(answer: impl Fn(&str, &str, &str) -> String + Send + 'static) -> (String, Arc<Mutex<Vec<String>>>) {

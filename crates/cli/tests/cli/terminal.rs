@@ -11,7 +11,7 @@ use crate::command::Setup;
 const PATIENCE_MS: u64 = 60_000;
 
 /// The command in a terminal of a usual size.
-fn at_terminal(setup: &Setup, command: &str) -> PtySession {
+pub(crate) fn at_terminal(setup: &Setup, command: &str) -> PtySession {
     let mut shell = Command::new("sh");
     setup.prepare(&mut shell);
     let script = format!("stty rows 40 cols 120; exec {} {command}", env!("CARGO_BIN_EXE_longhaul"));
@@ -45,6 +45,35 @@ fn a_bar_moves_and_goes_when_the_result_comes() {
     session.exp_string(r#""steps":8"#).unwrap();
     session.exp_eof().unwrap();
     assert_eq!(code(&session), 0);
+}
+
+/// What was done before the command looked says nothing about how fast it goes on.
+#[test]
+fn the_first_pace_after_coming_back_is_the_right_one() {
+    let (setup, _server) = Setup::local();
+    let id = setup.detach(&["countdown", "seconds=60", "steps=120"]);
+    let begun = std::time::Instant::now();
+    let done = |text: &str| text.split('/').next()?.parse::<u32>().ok();
+    while setup.run(&["show", &id, "--json"]).json()["statusMessage"].as_str().and_then(done).unwrap_or(0) < 20 {
+        assert!(begun.elapsed() < crate::servers::PATIENCE, "it does not get on");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let mut session = at_terminal(&setup, &format!("watch {id}"));
+    let (_, shown) = session.exp_regex(r"[0-9.]+/s, [0-9]+[sm] left").unwrap();
+    let rate: f64 = shown.split('/').next().unwrap().parse().unwrap();
+    assert!((1.0..=4.0).contains(&rate), "{shown}");
+    assert_eq!(setup.run(&["cancel", &id]).code, 0);
+    session.exp_eof().unwrap();
+}
+
+/// It has changed nothing since the command looks.
+#[test]
+fn a_task_that_sleeps_shows_neither_rate_nor_time() {
+    let (setup, _server) = Setup::local();
+    let mut session = at_terminal(&setup, "call countdown seconds=600 steps=2 --wait 4s");
+    let shown = session.exp_eof().unwrap();
+    assert!(!shown.contains("/s,") && !shown.contains(" left"), "{shown}");
+    assert_eq!(code(&session), 7);
 }
 
 #[test]

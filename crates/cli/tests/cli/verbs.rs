@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::command::{Said, Setup};
+use crate::command::Setup;
 use crate::servers::{Server, answering, answering_with, without_discovery};
 
 #[test]
@@ -20,7 +20,7 @@ fn every_way_to_end_has_its_exit_code_and_says_why() {
     let odd = answering("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\nhi");
     let nobody = "http://127.0.0.1:1/mcp";
     let nothing = "01a1fde7-1b32-78d1-93e4-b5ba23776d60";
-    let cases: [(i32, &[&str], &str); 26] = [
+    let cases: [(i32, &[&str], &str); 27] = [
         (0, &["call", "echo", "text=hi"], ""),
         (0, &["--version"], ""),
         (2, &[], "Usage: longhaul"),
@@ -32,6 +32,7 @@ fn every_way_to_end_has_its_exit_code_and_says_why() {
         (2, &["call", "countdown", "seconds=soon"], "`seconds` must be a number"),
         (5, &["call", "countdown", "seconds=-1"], "`seconds` must be at least 0"),
         (2, &["call", "echo", "text:=x"], "`text` is not JSON"),
+        (2, &["call", "fail", "how=softly"], "`how`: it must be one of"),
         (2, &["call", "echo", "@no-such-file"], "`no-such-file` cannot be read"),
         (2, &["tools", "nothing"], "there is no tool `nothing`; there are:"),
         (2, &["tools", "--server", "nobody"], "there is no server `nobody`"),
@@ -63,6 +64,10 @@ fn tools_are_shown_with_their_signature_and_schema() {
     assert!(one.starts_with("echo(text: string)") && one.contains("\"required\": ["), "{one}");
     assert_eq!(setup.run(&["tools", "echo", "--json"]).json()["name"], "echo");
     assert!(setup.run(&["tools", "--json"]).json()["tools"].as_array().unwrap().len() > 5);
+    // Where its type is behind a reference, too.
+    let fail = setup.run(&["tools", "fail"]).out();
+    assert!(fail.lines().next().unwrap().contains("how: string") && fail.contains("$ref"), "{fail}");
+    assert!(setup.run(&["tools", "ask"]).out().starts_with("ask(questions: string[]"));
 }
 
 #[test]
@@ -302,15 +307,6 @@ fn a_task_that_its_server_does_not_have_any_more_has_expired() {
     assert!(!setup.run(&["tasks"]).out().contains(&id));
     let again: Value = serde_json::from_str(&setup.run(&["again", &id]).out()).unwrap();
     assert_eq!(again["steps"], 10, "its call is remembered here");
-}
-
-#[test]
-fn every_change_of_a_watched_task_is_a_line_of_json() {
-    let (setup, _server) = Setup::local();
-    let id = setup.detach(&["countdown", "seconds=0.5", "steps=5"]);
-    let Said { code, out, .. } = setup.run(&["watch", &id, "--json"]);
-    let states: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((code, states.last().unwrap()["status"].as_str()), (0, Some("completed")));
 }
 
 #[test]

@@ -22,8 +22,26 @@ function replace(part, html) {
   part.querySelectorAll("input[type=checkbox]").forEach((box) => { box.checked = ticked.has(box.value); });
   part.querySelectorAll("details").forEach((one, at) => { if (at in opened) one.open = opened[at]; });
   part.querySelectorAll(".scroll, .picture").forEach((one, at) => { one.scrollLeft = scrolled[at] || 0; });
+  const titled = part.querySelector("[data-title]");
+  if (titled) document.title = titled.dataset.title;
+  inZone(part);
   if (focused) [...part.querySelectorAll("a, button, input, summary, [tabindex]")].find((one) => mark(one) === focused)?.focus();
   tell();
+}
+
+// Moments in the reader's time zone. Without script they are UTC, as is what one sees who points at one.
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const two = (number) => String(number).padStart(2, "0");
+
+function inZone(part) {
+  part.querySelectorAll("[data-at]").forEach((one) => {
+    const at = new Date(Number(one.dataset.at));
+    const day = `${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+    const minute = `${two(at.getHours())}:${two(at.getMinutes())}`;
+    const second = `${minute}:${two(at.getSeconds())}`;
+    const forms = { minute, second, day: `${day} ${minute}`, whole: `${at.getFullYear()}-${day} ${second}` };
+    if (!Number.isNaN(at.getTime())) one.textContent = forms[one.dataset.as];
+  });
 }
 
 // What an element is known by after its part was replaced.
@@ -99,5 +117,8 @@ document.querySelectorAll("[data-copy]").forEach((line) => {
   button.addEventListener("click", () => navigator.clipboard.writeText(text).then(() => { button.textContent = "Copied"; }));
   line.before(button);
 });
+
+inZone(document);
+document.getElementById("zone").textContent = `Times are those of ${zone}. Those that appear when you point at something are UTC.`;
 
 follow();

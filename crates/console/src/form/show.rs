@@ -75,11 +75,13 @@ impl Form<'_> {
         }
     }
 
-    /// What people call a field, and its name if that is another one.
+    /// What people call a field, and its name if the schema has another title.
     fn title_of(&self, name: &str) -> String {
-        let field = self.fields.iter().flatten().find(|field| field.name == name && field.title != name);
-        let title = field.map(|field| format!("{} ({})", line(&field.title, TITLE_MAX), line(name, TITLE_MAX)));
-        title.unwrap_or_else(|| line(name, TITLE_MAX))
+        match self.fields.iter().flatten().find(|field| field.name == name) {
+            Some(field) if field.title != name => format!("{} ({})", label(field), line(name, TITLE_MAX)),
+            Some(field) => label(field),
+            None => line(name, TITLE_MAX),
+        }
     }
 
     fn whole(&self, place: &str, filled: Prefill<'_>) -> Markup {
@@ -108,6 +110,28 @@ fn defaults(schema: &Value) -> String {
     let all: Map<String, Value> =
         properties.filter_map(|(name, property)| Some((name.clone(), property.get("default")?.clone()))).collect();
     serde_json::to_string_pretty(&all).unwrap_or_default()
+}
+
+/// What people call a field: the schema's title, or its name as words (`in_seconds` is `In seconds`).
+fn label(field: &Field) -> String {
+    if field.title != field.name {
+        return line(&field.title, TITLE_MAX);
+    }
+    let mut words = String::new();
+    let mut before = ' ';
+    for one in field.name.chars() {
+        let is_next_word = before.is_lowercase() && one.is_uppercase();
+        match one {
+            '_' | '-' => words.push(' '),
+            one if is_next_word => words.extend([' '].into_iter().chain(one.to_lowercase())),
+            one => words.push(one),
+        }
+        before = one;
+    }
+    let mut letters = words.trim().chars();
+    let first = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
+    let label = line(&format!("{first}{}", letters.as_str()), TITLE_MAX);
+    if label.is_empty() { line(&field.name, TITLE_MAX) } else { label }
 }
 
 fn text_of(value: &Value) -> String {
@@ -139,7 +163,7 @@ impl<'a> Shown<'a> {
                     span class="tick" {
                         input type="checkbox" id=(self.id) name=(self.name) value="true" checked[self.has("true")]
                             aria-describedby=[self.described_by()] aria-invalid=[self.invalid()];
-                        label for=(self.id) { (line(&self.field.title, TITLE_MAX)) }
+                        label for=(self.id) { (label(self.field)) }
                     }
                     (self.notes())
                 }
@@ -218,7 +242,7 @@ impl<'a> Shown<'a> {
 
     fn title(&self) -> Markup {
         html! {
-            (line(&self.field.title, TITLE_MAX))
+            (label(self.field))
             @if !self.field.is_required { span class="dim" { " (optional)" } }
         }
     }
@@ -232,7 +256,7 @@ impl<'a> Shown<'a> {
                 }
             }
             @if let Some(why) = self.wrong {
-                p class="error" id={ (self.id) "-error" } { (line(&self.field.title, TITLE_MAX)) ": "
+                p class="error" id={ (self.id) "-error" } { (label(self.field)) ": "
                     (block(why, HINT_MAX)) }
             }
         }

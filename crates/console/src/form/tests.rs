@@ -108,6 +108,24 @@ fn all_that_is_wrong_is_said_and_what_was_typed_is_kept() {
 }
 
 #[test]
+fn a_field_without_a_title_is_called_by_its_name_in_words() {
+    for (name, expected) in [
+        ("in_seconds", "In seconds"),
+        ("maxRows", "Max rows"),
+        ("dry-run", "Dry run"),
+        ("URL", "URL"),
+        ("name", "Name"),
+        ("_", "_"),
+        ("größe", "Größe"),
+    ] {
+        let shown = html(&json!({"properties": {name: {"type": "string"}}, "required": [name]}));
+        assert!(shown.contains(&format!(">{expected}</label>")), "{name}: {shown}");
+    }
+    let titled = html(&json!({"properties": {"n": {"type": "string", "title": "how many"}}, "required": ["n"]}));
+    assert!(titled.contains(">how many</label>"), "{titled}");
+}
+
+#[test]
 fn a_schema_that_no_fields_show_is_written_as_json() {
     let many: Map<String, Value> = (0..5_000).map(|number| (format!("p{number}"), json!({}))).collect();
     for schema in [

@@ -1,7 +1,7 @@
 //! What people do to tasks: cancel them, or make the same calls again.
 
 use longhaul_client::text::{count, line};
-use longhaul_client::{Call, Called, Error};
+use longhaul_client::{Call, Called, Error, Tool};
 use maud::{Markup, html};
 
 use super::Done;
@@ -59,13 +59,14 @@ pub(super) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Prob
             cancel(ask, id).await?;
             Ok(Done::To(link("task", &[("id", id), ("did", "cancelled")])))
         }
-        (Some("again"), [id]) => again(ask, id, posted.value("key")).await,
+        (Some("again"), [id]) => again(ask, id, posted.value("key"), &ask.source().tools().await?).await,
         (Some(what @ ("cancel" | "again")), ids) => {
             let mut all = All::default();
+            let tools = if what == "again" { ask.source().tools().await? } else { Vec::new() };
             for id in ids {
                 let done = match what {
                     "cancel" => cancel(ask, id).await,
-                    _ => again(ask, id, posted.value("key")).await.map(drop),
+                    _ => again(ask, id, posted.value("key"), &tools).await.map(drop),
                 };
                 all.count(id, done);
             }
@@ -80,8 +81,8 @@ async fn cancel(ask: &PageRequest, id: &str) -> Result<(), Problem> {
     ask.shared().acted("cancel", Some(id), done)
 }
 
-async fn again(ask: &PageRequest, id: &str, key: Option<&str>) -> Result<Done, Problem> {
-    let called = call_again(ask, id, key).await;
+async fn again(ask: &PageRequest, id: &str, key: Option<&str>, tools: &[Tool]) -> Result<Done, Problem> {
+    let called = call_again(ask, id, key, tools).await;
     Ok(match ask.shared().acted("again", Some(id), called)? {
         Called::Task(task) => Done::To(link("task", &[("id", &task.id), ("did", "again")])),
         Called::Result(result) => Done::Page(Box::new(Page::new("Result").still(
@@ -102,10 +103,10 @@ async fn again(ask: &PageRequest, id: &str, key: Option<&str>) -> Result<Done, P
     })
 }
 
-async fn call_again(ask: &PageRequest, id: &str, key: Option<&str>) -> Result<Called, Problem> {
+async fn call_again(ask: &PageRequest, id: &str, key: Option<&str>, tools: &[Tool]) -> Result<Called, Problem> {
     let source = ask.source();
     let (tool, arguments) = source.called(id).await?;
-    let listed = source.tools().await?.into_iter().find(|one| one.name == tool);
+    let listed = tools.iter().find(|one| one.name == tool).cloned();
     let key = key.map(|key| format!("longhaul-console-{key}-{id}"));
     Ok(source.call(&Call { key, listed, ..Call::new(&tool, arguments) }).await?)
 }

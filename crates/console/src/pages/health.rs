@@ -72,7 +72,7 @@ async fn attempts(ask: &PageRequest, rows: &[Row]) -> Attempts {
         if attempts.working > RECORDS_MAX {
             continue;
         }
-        let Ok(record) = ask.source().inspect(&row.task.id).await else { continue };
+        let Ok(record) = ask.source().record(&row.task.id).await else { continue };
         attempts.looked_at += 1;
         let last = record["attempts"].as_array().and_then(|attempts| attempts.last());
         attempts.running += usize::from(last.is_some_and(|attempt| attempt["end"] == Value::Null));
@@ -162,8 +162,8 @@ fn named(ask: &PageRequest, name: &str, rows: &[&Row], since: impl Fn(&Task) -> 
                         @for row in rows.iter().take(OLDEST_MAX) {
                             tr {
                                 th scope="row" class="id" { a href=(link_to_task(&row.task.id)) {
-                                    (line(&row.task.id, 80)) } }
-                                td { (line(row.tool.as_deref().unwrap_or("–"), 60)) }
+                                    (parts::id(&row.task.id)) } }
+                                td class="tool" { (line(row.tool.as_deref().unwrap_or("–"), 60)) }
                                 td class="message" { (parts::message(&row.task)) }
                                 td class="n" { (parts::age(since(&row.task), ask.now_ms)) }
                             }

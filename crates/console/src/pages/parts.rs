@@ -7,6 +7,13 @@ use serde_json::Value;
 
 use crate::clock;
 
+/// What is nearer is written without its day, in milliseconds.
+const NEAR_MS: i64 = 72_000_000;
+
+/// A longer id is shortened to so many of its last characters.
+const ID_MAX: usize = 16;
+const ID_END: usize = 8;
+
 /// Characters of JSON or text that a page shows of one value.
 const VALUE_MAX: usize = 32 << 10;
 
@@ -22,6 +29,49 @@ pub(crate) const fn words(status: Status) -> &'static str {
         Status::Completed => "completed",
         Status::Failed => "failed",
         Status::Cancelled => "cancelled",
+    }
+}
+
+/// How far a task is; of one that sleeps, until when.
+pub(crate) fn state(task: &Task, wakes_ms: Option<i64>, now_ms: i64) -> Markup {
+    let sleeps_until = wakes_ms.filter(|wakes_ms| task.status == Status::Working && *wakes_ms > now_ms);
+    html! {
+        @match sleeps_until {
+            None => (status(task.status)),
+            Some(wakes_ms) => {
+                span class="status working asleep" title="It goes on earlier if what it waits for arrives" {
+                    "asleep until " (moment(wakes_ms, now_ms))
+                }
+                span class="dim in" { " (in " (clock::in_words_ms(wakes_ms - now_ms)) ")" }
+            }
+        }
+    }
+}
+
+/// A moment: its time of day if it is near, otherwise with its day. Scripts show it in the reader's time zone.
+pub(crate) fn moment(at_ms: i64, now_ms: i64) -> Markup {
+    let is_near = (at_ms - now_ms).abs() < NEAR_MS;
+    let (form, text) =
+        if is_near { ("minute", clock::minute_of_day(at_ms)) } else { ("day", clock::day_and_minute(at_ms)) };
+    html! { time title=(clock::written(at_ms)) data-at=(at_ms) data-as=(form) { (text) } }
+}
+
+/// A moment to the second.
+pub(crate) fn exact_moment(at_ms: i64) -> Markup {
+    let text = clock::written(at_ms);
+    html! { time title=(text) data-at=(at_ms) data-as="whole" { (text) } }
+}
+
+/// The end of an id that is long as those of servers are: its beginning is the time, which many have in common. Who
+/// points at it sees the whole.
+pub(crate) fn id(id: &str) -> Markup {
+    let is_long = id.len() > ID_MAX && id.is_ascii();
+    let end = id.get(id.len().saturating_sub(ID_END)..).filter(|_| is_long);
+    html! {
+        @match end {
+            Some(end) => span title=(line(id, 200)) { "…" (line(end, ID_END)) },
+            None => (line(id, 80)),
+        }
     }
 }
 

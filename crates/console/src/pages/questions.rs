@@ -14,7 +14,7 @@ use crate::form::{self, FieldError, Form, Prefill};
 use crate::page::Page;
 use crate::posted::Posted;
 use crate::problem::Problem;
-use crate::source::{Filter, updated_ms};
+use crate::source::{Filter, Row, updated_ms};
 
 /// The name of this page.
 const NAME: &str = "questions";
@@ -46,46 +46,63 @@ struct Refused<'p> {
 
 /// The open questions: all of them, or those of one task.
 pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
-    Ok(shown(ask, &asking(ask, ask.value("id")).await?, None))
+    let (number, asking) = asking(ask, ask.value("id")).await?;
+    Ok(shown(ask, number, &asking, None))
 }
 
-async fn asking(ask: &PageRequest, of_task: Option<&str>) -> Result<Vec<Asking>, Problem> {
-    if let Some(id) = of_task {
-        return Ok(vec![Asking { task: ask.source().task(id).await?, tool: None }]);
-    }
+/// How many tasks ask, without what: some servers keep a request open for each question that they are asked for.
+pub(crate) async fn live(ask: &PageRequest) -> Result<Page, Problem> {
+    let is_meant = |row: &&Row| ask.value("id").is_none_or(|id| row.task.id == id);
+    let number = rows(ask).await?.iter().filter(is_meant).count();
+    Ok(Page::new("Questions").live("count", head(ask, number)))
+}
+
+/// The tasks that wait for answers.
+async fn rows(ask: &PageRequest) -> Result<Vec<Row>, Problem> {
     let filter = Filter { status: Some(Status::InputRequired), ..Filter::default() };
-    let rows = ask.source().tasks(&filter).await?.rows;
+    Ok(ask.source().tasks(&filter).await?.rows)
+}
+
+/// How many tasks ask, and those of them that are shown.
+async fn asking(ask: &PageRequest, of_task: Option<&str>) -> Result<(usize, Vec<Asking>), Problem> {
+    if let Some(id) = of_task {
+        let task = ask.source().task(id).await?;
+        return Ok((usize::from(task.status == Status::InputRequired), vec![Asking { task, tool: None }]));
+    }
+    let rows = rows(ask).await?;
+    let number = rows.len();
     let looks = rows.into_iter().take(TASKS_MAX).map(|row| async move {
         let task = ask.source().task(&row.task.id).await;
         task.map(|task| Asking { task, tool: row.tool })
     });
     // A task that cannot be read now asks nothing that could be answered now.
     let seen = stream::iter(looks).buffered(ASKED_AT_A_TIME).filter_map(|look| async { look.ok() });
-    Ok(seen.filter(|asking| std::future::ready(!asking.task.questions.is_empty())).collect().await)
+    Ok((number, seen.filter(|asking| std::future::ready(!asking.task.questions.is_empty())).collect().await))
 }
 
-fn shown(ask: &PageRequest, all: &[Asking], refused: Option<&Refused<'_>>) -> Page {
-    let open = || all.iter().flat_map(|asking| asking.task.questions.iter().map(move |question| (asking, question)));
-    let head = html! {
+fn head(ask: &PageRequest, number: usize) -> Markup {
+    html! {
         h1 { "Questions" }
         p {
-            @match open().count() {
-                0 => "Nothing is asked now.",
-                number => { (count(number, "open question", "open questions")) ". " },
-            }
+            @if number == 0 { "Nothing is asked now." }
+            @else { (count(number, "task asks", "tasks ask")) " something." }
             @if ask.value("id").is_some() {
                 " " a href=(link(NAME, &[])) { "All open questions" }
-            } @else if open().next().is_some() {
+            } @else if number > 0 {
                 " " a href=(link(NAME, &[])) { "Show those that came since" }
             }
         }
-    };
+    }
+}
+
+fn shown(ask: &PageRequest, number: usize, all: &[Asking], refused: Option<&Refused<'_>>) -> Page {
+    let open = all.iter().flat_map(|asking| asking.task.questions.iter().map(move |question| (asking, question)));
     let forms = html! {
-        @for (index, (asking, question)) in open().enumerate() {
+        @for (index, (asking, question)) in open.enumerate() {
             (self::question(ask, asking, question, &format!("q{index}"), refused))
         }
     };
-    Page::new("Questions").live("count", head).still("questions", forms)
+    Page::new("Questions").live("count", head(ask, number)).still("questions", forms)
 }
 
 fn question(
@@ -98,13 +115,15 @@ fn question(
     let message = question.params["message"].as_str().unwrap_or("The task asks something.");
     let heading = line(message, HEADING_MAX);
     let whole = block(message, MESSAGE_MAX);
-    let tool = asking.tool.as_deref().map_or_else(|| line(&asking.task.id, 80), |tool| line(tool, 80));
+    let tool = asking.tool.as_deref().map(|tool| line(tool, 80));
     let refused = refused.filter(|refused| refused.asked == fingerprint(question));
     html! {
         section class="card question" aria-labelledby={ (place) "-title" } {
             h2 id={ (place) "-title" } { (heading) }
             p class="dim" {
-                "Asked by " a href=(link_to_task(&asking.task.id)) { (tool) } ", "
+                "Asked by " a href=(link_to_task(&asking.task.id)) {
+                    @match &tool { Some(tool) => (tool), None => (parts::id(&asking.task.id)) }
+                } ", "
                 (parts::age(updated_ms(&asking.task), ask.now_ms)) " ago"
             }
             @if whole != heading { p class="text" { (whole) } }
@@ -233,6 +252,6 @@ fn again(
         questions: task.questions.iter().filter(|one| fingerprint(one) == asked).cloned().collect(),
         ..task.clone()
     };
-    let page = shown(ask, &[Asking { task, tool: None }], Some(&refused)).status(StatusCode::UNPROCESSABLE_ENTITY);
+    let page = shown(ask, 1, &[Asking { task, tool: None }], Some(&refused)).status(StatusCode::UNPROCESSABLE_ENTITY);
     Ok(Done::Page(Box::new(page)))
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::ask::{PageRequest, link, link_to_task};
 use crate::clock::{in_words_ms, moment_ms, written};
-use crate::page::Page;
+use crate::page::{Page, tab};
 use crate::pages::{acts, parts};
 use crate::problem::Problem;
 use crate::source::{created_ms, updated_ms};
@@ -34,7 +34,7 @@ pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     })?;
     let timeline = shown.as_ref().and_then(|shown| Timeline::of(shown, ask.now_ms));
     let record = shown.unwrap_or_default();
-    let mut page = Page::new("Task").live("head", head(ask, &task, &record));
+    let mut page = Page::new(&title(&task, &record)).live("head", head(ask, &task, &record));
     page = page.live("timeline", history(timeline.as_ref()));
     page = page.live("end", end(&task));
     if !record.is_null() {
@@ -167,14 +167,20 @@ fn shell(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
+/// Which tool, and how far: what a browser shows of a tab.
+fn title(task: &Task, record: &Value) -> String {
+    let tool = record["tool"].as_str().map_or_else(|| "Task".to_owned(), |tool| line(tool, 60));
+    format!("{tool}: {}", parts::words(task.status))
+}
+
 /// Status, bar, message, and the moments that matter.
 fn head(ask: &PageRequest, task: &Task, record: &Value) -> Markup {
     let tool = record["tool"].as_str().map(|tool| line(tool, 100));
     html! {
-        div class="title" {
+        div class="title" data-title=(tab(&title(task, record))) {
             h1 { (tool.as_deref().unwrap_or("Task")) }
-            (parts::status(task.status))
-            span class="id" { (line(&task.id, 100)) }
+            (parts::state(task, record["wakesAt"].as_str().and_then(moment_ms), ask.now_ms))
+            span class="id" title=(line(&task.id, 200)) { (line(&task.id, 100)) }
             @if !ask.is_read_only() && !task.status.is_end() && is_plain(&task.id) { (acts::cancel_form(ask, &task.id))
                 }
         }
@@ -223,6 +229,9 @@ fn facts(ask: &PageRequest, task: &Task, record: &Value) -> Markup {
             if record["startedAt"].is_null() {
                 rows.extend(moment("notBefore").map(|ms| ("Starts", ms, ahead(ms))));
             }
+            if task.status == Status::InputRequired {
+                rows.extend(moment("wakesAt").map(|ms| ("Waits until", ms, ahead(ms))));
+            }
             rows.extend(moment("deadlineAt").map(|ms| ("Deadline", ms, ahead(ms))));
         }
     }
@@ -232,7 +241,7 @@ fn facts(ask: &PageRequest, task: &Task, record: &Value) -> Markup {
             div { dt { (name) } dd { time datetime=(written(ms)) title=(written(ms)) { (relative) } } }
         }
         @if let Some(parent) = record["parent"].as_str() {
-            div { dt { "Called by" } dd { a href=(link_to_task(parent)) { (line(parent, 100)) } } }
+            div { dt { "Called by" } dd { a href=(link_to_task(parent)) { (parts::id(parent)) } } }
         }
         @if let Some(attempt) = record["attempt"].as_u64() { div { dt { "Attempts" } dd { (attempt) } } }
         @if let Some(failures @ 1..) = record["failures"].as_u64() {

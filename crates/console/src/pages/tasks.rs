@@ -8,7 +8,7 @@ use super::{acts, parts};
 use crate::ask::{PageRequest, link, link_to_task};
 use crate::page::Page;
 use crate::problem::Problem;
-use crate::source::{Filter, Listed, Row, created_ms, updated_ms};
+use crate::source::{Filter, Listed, Row, created_ms, updated_ms, wakes_ms};
 
 /// Tasks on a page.
 const PAGE: usize = 50;
@@ -152,9 +152,9 @@ fn row_of(ask: &PageRequest, row: &Row) -> Markup {
                 td { @if is_plain(&task.id) { input type="checkbox" name="id" value=(task.id) form=(FORM) aria-label={
                     "Task " (id) }; } }
             }
-            td { (parts::status(task.status)) }
+            td class="state" { (parts::state(task, wakes_ms(task), ask.now_ms)) }
             td class="tool" { (line(row.tool.as_deref().unwrap_or("–"), 60)) }
-            th scope="row" class="id" { a href=(link_to_task(&task.id)) { (id) } }
+            th scope="row" class="id" { a href=(link_to_task(&task.id)) { (parts::id(&task.id)) } }
             td class="message" { (parts::bar(task)) (parts::message(task)) }
             td class="n" { (parts::age(created_ms(task), ask.now_ms)) }
             td class="n" { (parts::age(updated_ms(task), ask.now_ms)) }

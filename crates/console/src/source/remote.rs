@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt};
@@ -31,7 +31,8 @@ pub struct Remote {
     target: Target,
     /// Without what it may have of secrets.
     url: String,
-    client: tokio::sync::Mutex<Option<Arc<Client>>>,
+    /// Not held while a request is under way, nor while connecting: others would wait for it one after the other.
+    client: Mutex<Option<Arc<Client>>>,
     /// Of tasks by id; `None` if the server does not tell.
     tools: Mutex<HashMap<String, Option<String>>>,
 }
@@ -41,7 +42,7 @@ impl Remote {
     #[must_use]
     pub fn new(target: Target) -> Self {
         let url = without_secrets(&target.url);
-        Self { target, url, client: tokio::sync::Mutex::default(), tools: Mutex::default() }
+        Self { target, url, client: Mutex::default(), tools: Mutex::default() }
     }
 
     /// That of the server which listens at this address of this machine.
@@ -50,28 +51,39 @@ impl Remote {
         Ok(Self::new(Target::new(url)))
     }
 
+    /// Ends the session that this may have begun with the server.
+    pub async fn close(&self) {
+        let client = self.lock_client().take();
+        if let Some(client) = client {
+            client.close().await;
+        }
+    }
+
+    fn lock_client(&self) -> MutexGuard<'_, Option<Arc<Client>>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn client(&self) -> Result<Arc<Client>, Error> {
-        let mut client = self.client.lock().await;
-        if let Some(client) = &*client {
+        if let Some(client) = &*self.lock_client() {
             return Ok(Arc::clone(client));
         }
         let connected = Arc::new(Client::connect(self.target.clone(), None).await?);
-        *client = Some(Arc::clone(&connected));
-        Ok(connected)
+        // Whoever connected first has all others use its session.
+        Ok(Arc::clone(self.lock_client().get_or_insert(connected)))
     }
 
     /// What came of a request. If the server could not be reached, the next request begins anew: what answers then may
     /// be another server.
-    async fn seen<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
+    fn seen<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
         if let Err(Error::Unreachable(_) | Error::SessionGone) = &done {
-            *self.client.lock().await = None;
+            *self.lock_client() = None;
         }
         done
     }
 
     /// The newest tasks that a filter takes.
     async fn rows(&self, filter: &TaskFilter) -> Result<Vec<Row>, Error> {
-        let mut tasks = self.seen(self.client().await?.list(filter, NEWEST).await).await?.tasks;
+        let mut tasks = self.seen(self.client().await?.list(filter, NEWEST).await)?.tasks;
         tasks.truncate(NEWEST);
         for task in &tasks {
             if let Some(tool) = task.raw.get("tool").and_then(Value::as_str) {
@@ -132,30 +144,34 @@ impl Source for Remote {
     }
 
     async fn task(&self, id: &str) -> Result<Task, Error> {
-        self.seen(self.client().await?.task(id).await).await
+        self.seen(self.client().await?.task(id).await)
     }
 
     async fn inspect(&self, id: &str) -> Result<Value, Error> {
-        let shown = self.seen(self.client().await?.inspect(id).await).await?;
+        let shown = self.seen(self.client().await?.inspect(id).await)?;
         self.remember(id, shown["tool"].as_str().map(str::to_owned));
         Ok(shown)
     }
 
+    async fn record(&self, id: &str) -> Result<Value, Error> {
+        self.seen(self.client().await?.record(id).await)
+    }
+
     async fn called(&self, id: &str) -> Result<(String, Map<String, Value>), Error> {
-        let (tool, arguments) = self.seen(self.client().await?.called(id).await).await?;
+        let (tool, arguments) = self.seen(self.client().await?.called(id).await)?;
         self.remember(id, Some(tool.clone()));
         Ok((tool, arguments))
     }
 
     async fn tools(&self) -> Result<Vec<Tool>, Error> {
-        self.seen(self.client().await?.tools().await).await
+        self.seen(self.client().await?.tools().await)
     }
 
     async fn call(&self, call: &Call) -> Result<Called, Error> {
         let client = self.client().await?;
         // A server that knows no keys would do twice what is sent twice.
         let call = Call { key: call.key.clone().filter(|_| client.takes_keys()), ..call.clone() };
-        let called = self.seen(client.call(&call, &mut Nobody).await).await?;
+        let called = self.seen(client.call(&call, &mut Nobody).await)?;
         if let Called::Task(task) = &called {
             self.remember(&task.id, Some(call.tool.clone()));
         }
@@ -163,11 +179,11 @@ impl Source for Remote {
     }
 
     async fn answer(&self, id: &str, question: &Question, answer: Value) -> Result<(), Error> {
-        self.seen(self.client().await?.answer(id, question, answer).await).await
+        self.seen(self.client().await?.answer(id, question, answer).await)
     }
 
     async fn cancel(&self, id: &str) -> Result<(), Error> {
-        self.seen(self.client().await?.cancel(id).await).await
+        self.seen(self.client().await?.cancel(id).await)
     }
 }
 

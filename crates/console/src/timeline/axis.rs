@@ -14,6 +14,10 @@ const WORK_PARTS: i64 = 4;
 /// Shorter waits are never folded, in milliseconds.
 const FOLD_MIN_MS: i64 = 500;
 
+/// A millisecond that is not folded has no more than this of the width if something is folded: a short attempt must not
+/// look like a long one.
+const SCALE_MAX: f64 = 0.1;
+
 /// What all folds, and what the least widths of all other pieces, have of the width.
 const SHARE: f64 = 0.32;
 
@@ -88,17 +92,23 @@ fn folded(timeline: &Timeline) -> Vec<Wait> {
     waits
 }
 
-/// Gives each piece its width: folds have one of their own, all others a least one and what their time is worth.
+/// Gives each piece its width: all others than folds have a least one and what their time is worth, folds the rest.
 fn laid_out(pieces: &[(i64, i64, bool)]) -> Vec<Piece> {
     let folds = pieces.iter().filter(|(.., is_folded)| *is_folded).count();
     let others = pieces.len() - folds;
-    let fold_width = (WIDTH * SHARE / number(folds).max(1.0)).min(64.0);
+    let fold_least = (WIDTH * SHARE / number(folds).max(1.0)).min(64.0);
     let least = (WIDTH * SHARE / number(others).max(1.0)).min(24.0);
-    let rest = WIDTH - number(folds) * fold_width - number(others) * least;
-    let work: f64 = pieces.iter().filter(|piece| !piece.2).map(|(from_ms, to_ms, _)| length(to_ms - from_ms)).sum();
+    let rest = WIDTH - number(folds) * fold_least - number(others) * least;
+    let time = |is_fold: bool| -> f64 {
+        let fitting = pieces.iter().filter(|piece| piece.2 == is_fold);
+        fitting.map(|(from_ms, to_ms, _)| length(to_ms - from_ms)).sum::<f64>().max(1.0)
+    };
+    let scale = if folds == 0 { rest / time(false) } else { (rest / time(false)).min(SCALE_MAX) };
+    let fold_scale = (rest - scale * time(false)).max(0.0) / time(true);
     let mut x = 0.0;
     let piece = |&(from_ms, to_ms, is_folded): &(i64, i64, bool)| {
-        let width = if is_folded { fold_width } else { least + rest * length(to_ms - from_ms) / work.max(1.0) };
+        let (least, scale) = if is_folded { (fold_least, fold_scale) } else { (least, scale) };
+        let width = least + scale * length(to_ms - from_ms);
         let piece = Piece { from_ms, to_ms, x, width };
         x += width;
         piece
@@ -139,6 +149,24 @@ mod tests {
         moments.sort_unstable();
         assert!(moments.is_sorted_by(|a, b| axis.x(*a) <= axis.x(*b)));
         assert!(axis.x(i64::MIN).abs() < 1e-6 && (axis.x(i64::MAX) - WIDTH).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_short_attempt_beside_a_long_wait_is_narrow() {
+        let mut line = line(2);
+        line.created_ms = 0;
+        line.until_ms = 200_000;
+        line.has_ended = false;
+        line.attempts.truncate(1);
+        for attempt in &mut line.attempts {
+            (attempt.from_ms, attempt.to_ms, attempt.held_until_ms) = (100_000, 100_002, 100_002);
+        }
+        let axis = Axis::of(&line);
+        let width = axis.x(100_002) - axis.x(100_000);
+        assert!((10.0..50.0).contains(&width), "{width}");
+        assert!((axis.x(200_000) - WIDTH).abs() < 1e-6);
+        let waited = axis.x(200_000) - axis.x(100_002);
+        assert!(waited > WIDTH / 3.0, "{waited}");
     }
 
     #[test]

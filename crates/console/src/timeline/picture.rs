@@ -4,7 +4,7 @@ use longhaul_client::text::{count, line};
 use maud::{Markup, html};
 
 use super::axis::{Axis, WIDTH};
-use super::{Attempt, End, Entry, Timeline, Wait};
+use super::{Attempt, End, Entry, Timeline, Wait, Why};
 use crate::clock::{day_and_minute, exact_ms, in_words_ms, time_of_day};
 
 /// Up to so many entries are drawn each for itself, and more of them as columns.
@@ -77,8 +77,8 @@ fn moments(timeline: &Timeline, axis: &Axis) -> Markup {
     html! {
         @for (x, ms) in shown {
             line class="tick" x1=(unit(x)) x2=(unit(x)) y1="4" y2="18" {}
-            text class="moment" x=(unit(x + 3.0)) y="12" { @if is_long { (day_and_minute(ms)) } @else {
-                (time_of_day(ms)) } }
+            @let (form, time) = if is_long { ("day", day_and_minute(ms)) } else { ("second", time_of_day(ms)) };
+            text class="moment" x=(unit(x + 3.0)) y="12" data-at=(ms) data-as=(form) { (time) }
         }
     }
 }
@@ -86,13 +86,12 @@ fn moments(timeline: &Timeline, axis: &Axis) -> Markup {
 fn wait_of(wait: &Wait, axis: &Axis) -> Markup {
     let (x, width) = span(axis, wait.from_ms, wait.to_ms, 0.0);
     let lasted = in_words_ms(wait.to_ms - wait.from_ms);
-    let why = wait.after.map_or("in the queue", End::wait_words);
-    let class = wait.after.map_or("yield", End::class);
     let is_folded = axis.is_folded(wait);
     html! {
-        g class={ "wait " (class) } {
-            title { (lasted) " " (why) }
-            rect x=(unit(x)) y="29" width=(unit(width)) height="8" {}
+        g class={ "wait " (wait.why.class()) } {
+            title { (lasted) " " (wait.why.words()) }
+            @if wait.why == Why::Lost { rect x=(unit(x)) y="22" width=(unit(width)) height="22" fill="url(#hatch)" {} }
+            @else { rect x=(unit(x)) y="29" width=(unit(width)) height="8" {} }
             @if is_folded && width > 50.0 {
                 text class="fold" x=(unit(x + width / 2.0)) y="50" { "⋯ " (lasted) " ⋯" }
             } @else if is_folded && width > 6.0 {
@@ -113,8 +112,6 @@ fn attempt_of(attempt: &Attempt, axis: &Axis) -> Markup {
                 @if let Some(reason) = &attempt.reason { ": " (line(reason, 120)) }
             }
             rect x=(unit(x)) y="22" width=(unit(width)) height="22" rx="2" {}
-            @if attempt.end == End::Died { rect x=(unit(x)) y="22" width=(unit(width)) height="22" rx="2"
-                fill="url(#hatch)" {} }
             @if matches!(attempt.end, End::Died | End::Failed) {
                 text class="wrong" x=(unit(x + width / 2.0)) y="56" { "✕" }
             }
@@ -179,13 +176,16 @@ fn legend(timeline: &Timeline) -> Markup {
         (End::Input, "attempt, then a question"),
         (End::Yield, "gave back"),
         (End::Failed, "failed"),
-        (End::Died, "died"),
+        (End::Died, "died (✕); what it recorded is kept"),
         (End::Unknown, "older attempt, known by its steps"),
     ];
     html! {
         ul class="legend" aria-label="Legend" {
             @for (end, words) in ends.into_iter().filter(|(end, _)| has(*end)) {
                 li { span class={ "key " (end.class()) } {} (words) }
+            }
+            @if timeline.waits().iter().any(|wait| wait.why == Why::Lost) {
+                li { span class="key lost" {} "lost work, or no server" }
             }
             @if !timeline.entries.is_empty() { li { span class="key step" {} "steps, below the attempts" } }
         }
@@ -233,6 +233,7 @@ mod tests {
         let picture = drawn(4, 2);
         assert!(picture.contains("⋯ 59 min ⋯"), "{picture}");
         assert!(picture.contains(r#"class="attempt died""#) && picture.contains("✕"), "{picture}");
+        assert_eq!(picture.matches("url(#hatch)").count(), 1, "only what is lost is hatched: {picture}");
         assert_eq!(picture.matches(r#"class="entry step""#).count(), 8);
     }
 

@@ -41,6 +41,14 @@ async fn a_form_that_is_sent_twice_makes_the_call_with_the_same_key() {
 }
 
 #[tokio::test]
+async fn many_calls_are_made_again_with_one_reading_of_the_tools() {
+    let browser = browser();
+    let answer = browser.post("/console/act", "id=a&id=b&act=again&key=k").await;
+    assert_eq!(answer.head["location"], "/console?did=again&n=2");
+    assert_eq!(browser.reads("tools"), 1);
+}
+
+#[tokio::test]
 async fn a_form_without_ticks_or_with_another_act_does_nothing() {
     let browser = browser();
     assert_eq!(browser.post("/console/act", "act=cancel").await.head["location"], "/console?did=none");

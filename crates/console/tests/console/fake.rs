@@ -22,6 +22,8 @@ pub(crate) struct Fake {
     /// Why it refuses all calls and answers.
     pub(crate) refusal: Option<&'static str>,
     pub(crate) done: Done,
+    /// What was read.
+    pub(crate) reads: Done,
 }
 
 const CREATED_AT: &str = "2026-11-23T04:05:30Z";
@@ -63,6 +65,10 @@ impl Fake {
         self.refusal.map_or(Ok(()), |why| Err(refusal(why)))
     }
 
+    fn read(&self, what: &str) {
+        self.reads.lock().unwrap().push(what.to_owned());
+    }
+
     fn did(&self, what: String) {
         self.done.lock().unwrap().push(what);
     }
@@ -80,14 +86,23 @@ impl Source for Fake {
     }
 
     async fn task(&self, id: &str) -> Result<Task, Error> {
+        self.read("task");
         self.gone(self.tasks.iter().find(|task| task.id == id).cloned())
     }
 
     async fn inspect(&self, id: &str) -> Result<Value, Error> {
+        self.read("inspect");
         match self.records.get(id) {
             Some(record) => self.gone(Some(record.clone())),
             None => Err(Error::Unsupported("no records here".to_owned())),
         }
+    }
+
+    async fn record(&self, id: &str) -> Result<Value, Error> {
+        self.read("record");
+        let mut record = self.gone(self.records.get(id).cloned())?;
+        record.as_object_mut().map(|record| record.remove("journal"));
+        Ok(record)
     }
 
     async fn called(&self, id: &str) -> Result<(String, Map<String, Value>), Error> {
@@ -95,6 +110,7 @@ impl Source for Fake {
     }
 
     async fn tools(&self) -> Result<Vec<Tool>, Error> {
+        self.read("tools");
         let schema = json!({"type": "object", "properties": {"rows": {"type": "integer"}}, "required": ["rows"]});
         self.gone(Some(vec![Tool { name: "etl".to_owned(), raw: json!({"name": "etl", "inputSchema": schema}) }]))
     }
@@ -123,6 +139,7 @@ pub(crate) struct Browser {
     pub(crate) console: Console,
     pub(crate) done: Done,
     pub(crate) acts: Done,
+    reads: Done,
     pub(crate) cookie: Mutex<String>,
 }
 
@@ -140,7 +157,7 @@ impl Browser {
     }
 
     pub(crate) fn with(fake: Fake, change: impl FnOnce(&mut Setup)) -> Self {
-        let (done, acts) = (Arc::clone(&fake.done), Done::default());
+        let (done, reads, acts) = (Arc::clone(&fake.done), Arc::clone(&fake.reads), Done::default());
         let log = Arc::clone(&acts);
         let log = move |act: &Act<'_>| {
             let outcome = if act.error.is_some() { "not " } else { "" };
@@ -149,7 +166,7 @@ impl Browser {
         let source = Arc::new(fake);
         let mut setup = Setup { source, acts: Box::new(log), is_read_only: false, hosts: Vec::new(), secret: None };
         change(&mut setup);
-        Self { console: Console::new(setup).unwrap(), done, acts, cookie: Mutex::default() }
+        Self { console: Console::new(setup).unwrap(), done, acts, reads, cookie: Mutex::default() }
     }
 
     pub(crate) async fn send(&self, request: http::request::Builder, body: &str) -> Response<Body> {
@@ -172,6 +189,12 @@ impl Browser {
     pub(crate) async fn post_as(&self, origin: &str, path: &str, body: &str) -> Answer {
         let request = Request::post(path).header("host", "localhost:8081").header("origin", origin);
         read(self.send(request, body).await).await
+    }
+
+    /// What was read since the last time, of one kind.
+    pub(crate) fn reads(&self, kind: &str) -> usize {
+        let reads = std::mem::take(&mut *self.reads.lock().unwrap());
+        reads.iter().filter(|read| *read == kind).count()
     }
 
     pub(crate) fn done(&self) -> Vec<String> {

@@ -31,6 +31,17 @@ async fn an_open_page_is_told_its_live_parts_and_the_end() {
     assert_eq!(next(&mut answer).await, None);
 }
 
+/// Servers of `2025-11-25` keep a request open for each question that they are asked for.
+#[tokio::test]
+async fn an_open_page_of_questions_asks_for_none_of_them() {
+    let browser = browser(Status::InputRequired);
+    for page in ["%2Fconsole%2Fquestions", "%2Fconsole%2Fquestions%3Fid%3Da"] {
+        let told = next(&mut follow(&browser, page).await).await.unwrap();
+        assert!(told.contains("data: count") && told.contains("1 task asks something."), "{told}");
+        assert_eq!(browser.reads("task"), 0);
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_does_not_answer_is_told_of() {
     let browser = Browser::of(Fake { is_gone: true, ..Fake::default() });

@@ -7,4 +7,5 @@ mod fake;
 mod forms;
 mod live;
 mod pages;
+mod remote;
 mod safety;

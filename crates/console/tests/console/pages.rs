@@ -76,7 +76,7 @@ async fn a_task_that_runs_has_a_bar_a_timeline_and_a_way_to_cancel() {
         "<h1>etl</h1>",
         "30 %",
         "3 attempts, 1 step in",
-        "Attempt 1 died after 3 s",
+        "Attempt 1 died; its last entry is 2 s after its start",
         "⋯ 2 h ⋯",
         "412 ms",
         "fetch",
@@ -136,10 +136,78 @@ async fn thousands_of_entries_stay_a_small_page() {
 }
 
 #[tokio::test]
-async fn health_says_what_it_is_computed_from() {
-    let tasks = vec![task("a", Status::InputRequired, ""), task("b", Status::Failed, "the disk is full")];
-    let page = Browser::of(with(tasks)).get("/console/health").await.text;
-    assert!(page.contains("Computed from the 2 tasks") && page.contains("the disk is full"), "{page}");
+async fn health_says_what_it_is_computed_from_and_reads_no_journal() {
+    let tasks = vec![
+        task("a", Status::InputRequired, ""),
+        task("b", Status::Failed, "the disk is full"),
+        task("c", Status::Working, ""),
+    ];
+    let runs = json!({"attempt": 1, "from": "2026-11-23T04:05:31Z", "to": null, "end": null});
+    let records = Map::from_iter([("c".to_owned(), record(&[runs], Vec::new()))]);
+    let browser = Browser::of(Fake { records, ..with(tasks) });
+    let page = browser.get("/console/health").await.text;
+    assert!(page.contains("Computed from the 3 tasks") && page.contains("the disk is full"), "{page}");
+    assert!(page.contains("1 attempt runs now"), "{page}");
+    assert_eq!(browser.reads("inspect"), 0);
+}
+
+#[tokio::test]
+async fn a_task_that_sleeps_says_until_when_in_the_list_and_on_its_page() {
+    // An hour and 58 minutes from now, and half a minute in which this may run.
+    let wakes_at = (Timestamp::now() + SignedDuration::from_secs(7_110)).to_string();
+    let mut sleeps = task("a", Status::Working, "");
+    sleeps.raw.insert("wakesAt".to_owned(), wakes_at.as_str().into());
+    let mut due = task("b", Status::Working, "");
+    due.raw.insert("wakesAt".to_owned(), "2026-11-23T04:05:30Z".into());
+    let mut shown = record(
+        &[json!({"attempt": 1, "from": "2026-11-23T04:05:31Z", "to": "2026-11-23T04:05:32Z",
+        "end": "timer"})],
+        Vec::new(),
+    );
+    shown["wakesAt"] = wakes_at.as_str().into();
+    let browser = Browser::of(Fake { records: Map::from_iter([("a".to_owned(), shown)]), ..with(vec![sleeps, due]) });
+    let list = browser.get("/console").await.text;
+    assert!(list.contains(r#"<span class="status working">working</span>"#), "one that is due works: {list}");
+    for page in [list, browser.get("/console/task?id=a").await.text] {
+        let (_, rest) = page.split_once("asleep until <time ").unwrap_or_else(|| panic!("{page}"));
+        let (time, rest) = rest.split_once("</time>").unwrap();
+        let minute = time.rsplit_once('>').unwrap().1;
+        assert!(minute.len() == 5 && wakes_at.contains(minute), "{time}");
+        assert!(rest.contains("(in 1 h 58 min)"), "{rest}");
+    }
+}
+
+#[tokio::test]
+async fn a_timer_is_shown_as_a_moment_and_a_failure_in_words() {
+    let entry = |kind: &str, name: &str, value: serde_json::Value| {
+        let at = "2026-11-23T04:05:32Z";
+        json!({"kind": kind, "name": name, "at": at, "attempt": 1, "bytes": 9, "value": value})
+    };
+    let attempt = json!({"attempt": 1, "from": "2026-11-23T04:05:31Z", "to": "2026-11-23T04:05:34Z", "end": "died"});
+    let journal = vec![
+        entry("timer", "0", json!(1_763_870_400_000_i64)),
+        entry("step", "fetch", json!({"Failed": "no <route>"})),
+    ];
+    let records = Map::from_iter([("a".to_owned(), record(&[attempt], journal))]);
+    let browser = Browser::of(Fake { records, ..with(vec![task("a", Status::Working, "")]) });
+    let page = browser.get("/console/task?id=a&entry=timer:0").await.text;
+    assert_eq!(page.matches(">2025-11-23 04:00:00 UTC</time>").count(), 2, "in its row and alone: {page}");
+    assert!(page.contains(r#"<span class="wrong">Failed: no &lt;route&gt;</span>"#), "{page}");
+    let (_, journal) = page.split_once("h-journal").unwrap();
+    assert!(!journal.contains("1763870400000<") && !journal.contains("attempt-died"), "{journal}");
+}
+
+#[tokio::test]
+async fn long_ids_are_short_and_the_tab_names_tool_and_status() {
+    let id = "01995b2e-7c3a-7f00-8000-0123456789ab";
+    let records = Map::from_iter([(id.to_owned(), record(&[], Vec::new()))]);
+    let browser = Browser::of(Fake { records, ..with(vec![task(id, Status::Working, "")]) });
+    let list = browser.get("/console").await.text;
+    let short = format!(r#"<span title="{id}">…456789ab</span>"#);
+    assert!(list.contains(&short), "{list}");
+    let page = browser.get(&format!("/console/task?id={id}")).await.text;
+    assert!(page.contains("<title>etl: working · Longhaul</title>"), "{page}");
+    assert!(page.contains(r#"data-title="etl: working · Longhaul""#), "{page}");
 }
 
 #[tokio::test]

@@ -157,12 +157,18 @@ async fn who_has_not_logged_in_sees_nothing_and_does_nothing() {
     assert_eq!(browser.post("/console/act", "id=done&act=cancel").await.code, 403);
     assert_eq!(browser.post("/console/log-in", "secret=wrong").await.code, 403);
     assert_eq!(browser.done(), Vec::<String>::new());
+    let wrong = browser.post("/console/log-in", "secret=wrong").await;
+    assert!(wrong.text.contains("This is not the token") && wrong.text.contains(r#"name="secret""#), "{}", wrong.text);
     let answer = browser.post("/console/log-in", &format!("secret={secret}")).await;
     let cookie = answer.head["set-cookie"].to_str().unwrap().to_owned();
     assert!(answer.code == 303 && cookie.contains("; HttpOnly; SameSite=Strict; Path=/console"), "{answer:?}");
     cookie.split(';').next().unwrap().clone_into(&mut browser.cookie.lock().unwrap());
     assert_eq!(browser.get("/console").await.code, 200);
-    assert_eq!(browser.acts(), ["not log in ", "log in "]);
+    assert_eq!(browser.get("/console/log-in").await.head["location"], "/console");
+    let answer = browser.post("/console/log-out", "").await;
+    assert!(answer.code == 303 && answer.head["set-cookie"].to_str().unwrap().ends_with("Max-Age=0"), "{answer:?}");
+    assert_eq!(browser.get("/console").await.code, 401, "the cookie is worth nothing any more");
+    assert_eq!(browser.acts(), ["not log in ", "not log in ", "log in ", "log out "]);
 }
 
 #[tokio::test]
@@ -174,8 +180,16 @@ async fn a_link_logs_in_once_and_is_not_used_up_by_being_looked_at() {
         let page = browser.get(&link).await;
         assert!(page.code == 401 && page.text.contains("Open the console"), "{}", page.text);
     }
-    assert_eq!(browser.post("/console/log-in", &format!("once={once}")).await.code, 303);
+    let answer = browser.post("/console/log-in", &format!("once={once}")).await;
+    assert_eq!(answer.code, 303);
     assert_eq!(browser.post("/console/log-in", &format!("once={once}")).await.code, 403);
+    let again = browser.get(&link).await;
+    assert!(again.code == 401 && again.text.contains("This link was used before"), "{}", again.text);
+    assert!(again.text.contains(r#"name="secret""#), "{}", again.text);
+    let cookie = answer.head["set-cookie"].to_str().unwrap();
+    cookie.split(';').next().unwrap().clone_into(&mut browser.cookie.lock().unwrap());
+    let place = browser.get(&link).await.head["location"].to_str().unwrap().to_owned();
+    assert!(browser.get(&place).await.text.contains("This link was used before. You are logged in already."));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What each event changes on the record besides the state, field by field, and the exact moments at which it applies.
 
 use longhaul_core::{
-    Advance, AttemptOutcome, Attempts, Cleanup, CleanupEnd, Failure, FailureKind, Lease, Outcome, PastAttempt,
+    Advance, Ask, AttemptOutcome, Attempts, Cleanup, CleanupEnd, Failure, FailureKind, Lease, Outcome, PastAttempt,
     Progress, Refusal, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp,
 };
 
@@ -249,6 +249,58 @@ fn answers_close_questions_and_the_last_one_queues_the_task() {
     let queued = TaskRecord { state: State::Queued, ..after.clone() };
     assert_eq!(apply(&after, &answer(&["b"])), queued);
     assert_eq!(apply_at(&after, &answer(&["a"]), NOW), Err(Refusal::NotAsked));
+}
+
+#[test]
+fn what_was_asked_may_be_answered_while_the_task_works() {
+    let (a, b) = (ask("a"), ask("b"));
+    let asks = || vec![a.clone(), b.clone()];
+    let answer = |key: &str| TaskEvent::Answer { keys: vec![key.to_owned()] };
+    let asking = TaskRecord { failures: 0, ..record(State::InputRequired { asks: asks(), until: Some(NOW) }) };
+    let claimed = apply(&asking, &claim());
+    assert_eq!((&claimed.asked, claimed.answered.is_empty()), (&asks(), true));
+    let attempt = claimed.attempt;
+    let suspend = |suspension| TaskEvent::Suspend { attempt, suspension, progress: None };
+    let input = |asks: Vec<Ask>| Suspension::Input { asks, until: Some(LATER) };
+
+    let half = apply(&claimed, &answer("a"));
+    assert_eq!(half, TaskRecord { answered: vec!["a".to_owned()], ..claimed.clone() });
+    for key in ["a", "z"] {
+        assert_eq!(apply_at(&half, &answer(key), NOW), Err(Refusal::NotAsked), "{key}");
+    }
+    let open = |record: &TaskRecord| Task::restore(record.clone()).answerable().cloned().collect::<Vec<_>>();
+    assert_eq!((open(&asking), open(&claimed), open(&half)), (asks(), asks(), vec![b.clone()]));
+
+    let left = apply(&half, &suspend(input(asks())));
+    assert_eq!(left.state, State::InputRequired { asks: vec![b.clone()], until: Some(LATER) });
+    assert!(left.asked.is_empty() && left.answered.is_empty());
+    let none = apply(&apply(&half, &answer("b")), &suspend(input(asks())));
+    assert_eq!((&none.state, none.asked.is_empty()), (&State::Queued, true));
+    for suspended in [&left, &none] {
+        assert!(Task::restore(suspended.clone()).already_applied(&suspend(input(asks()))));
+        assert!(!Task::restore(suspended.clone()).already_applied(&suspend(input(Vec::new()))));
+    }
+
+    let not_before = TaskEvent::Retry { attempt, not_before: LATER, reason: "no".to_owned() };
+    for event in [suspend(Suspension::Yield), suspend(Suspension::Timer(LATER)), not_before] {
+        let waits = apply(&half, &event);
+        assert_eq!((&waits.asked, &waits.answered), (&half.asked, &half.answered), "{event:?}");
+        let both = apply(&waits, &answer("b"));
+        assert_eq!((&both.state, both.answered.len()), (&waits.state, 2), "{event:?}");
+    }
+    let finish = TaskEvent::Finish { attempt, outcome: completed(), progress: None };
+    for event in [finish, TaskEvent::Cancel] {
+        let ended = apply(&half, &event);
+        assert!(ended.asked.is_empty() && ended.answered.is_empty(), "{event:?}");
+    }
+}
+
+#[test]
+fn a_record_that_says_nothing_of_what_was_asked_has_asked_nothing() {
+    let task = Task::restore(record(running()));
+    let stored = serde_json::to_value(&task).unwrap();
+    assert_eq!((stored.get("asked"), stored.get("answered")), (None, None));
+    assert_eq!(serde_json::from_value::<Task>(stored).unwrap(), task);
 }
 
 #[test]

@@ -53,6 +53,8 @@ pub(crate) fn record(state: State) -> TaskRecord {
         variables: None,
         cleanup: Cleanup::None,
         held_until: None,
+        asked: Vec::new(),
+        answered: Vec::new(),
         parent: None,
         attempts: Attempts::default(),
     }

@@ -1,15 +1,13 @@
 //! What holds for a task whatever happens to it, in any order and at any time.
 
 use longhaul_core::{
-    Advance, Ask, Cleanup, CleanupEnd, Failure, FailureKind, Lease, LeaseToken, Outcome, PartsName, Payload, Policy,
-    Progress, Refusal, RequestedTerms, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms,
-    Timestamp,
+    Cleanup, FailureKind, LeaseToken, Refusal, State, Status, Task, TaskEvent, TaskRecord, Terms, Timestamp,
 };
+use longhaul_testkit::StoreModel;
+use longhaul_testkit::given::NOW;
 use proptest::prelude::*;
 
 use crate::given::record;
-
-const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
 fn task(terms: Terms, not_before: Option<Timestamp>) -> Task {
     let state = not_before.map_or(State::Queued, |until| State::Sleeping { until });
@@ -29,98 +27,9 @@ fn task(terms: Terms, not_before: Option<Timestamp>) -> Task {
     })
 }
 
-fn terms() -> impl Strategy<Value = Terms> {
-    (1_u64..8_000, 0_u64..2_000, 0_u32..4).prop_map(|(run_ms_max, retention_ms, consecutive_failures_max)| {
-        let policy =
-            Policy { run_ms_max, retention_ms, ttl_ms: 0, ttl_ms_max: 0, poll_ms: None, consecutive_failures_max };
-        Terms::negotiate(&policy, RequestedTerms::default())
-    })
-}
-
 /// A later start, or none.
 fn not_before() -> impl Strategy<Value = Option<Timestamp>> {
     prop_oneof![3 => Just(None), 1 => (1_u64..3_000).prop_map(|ms| Some(NOW.plus_ms(ms)))]
-}
-
-fn moment() -> impl Strategy<Value = Timestamp> {
-    (0_u64..12_000).prop_map(|ms| NOW.plus_ms(ms))
-}
-
-fn payload() -> impl Strategy<Value = Payload> {
-    prop_oneof![
-        any::<String>().prop_map(Payload::Inline),
-        (any::<u32>(), any::<u32>(), any::<u64>(), any::<String>()).prop_map(|(attempt, count, bytes, entry)| {
-            Payload::Parts { name: PartsName::Entry { attempt, entry }, count, bytes }
-        }),
-    ]
-}
-
-/// Quarters, which every number format reads back exactly.
-fn progress() -> impl Strategy<Value = Option<Progress>> {
-    let progress = (any::<i32>(), any::<Option<i32>>(), any::<Option<String>>()).prop_map(|(done, total, message)| {
-        Progress { done: f64::from(done) / 4.0, total: total.map(|total| f64::from(total) / 4.0), message }
-    });
-    proptest::option::of(progress)
-}
-
-fn suspension() -> impl Strategy<Value = Suspension> {
-    let asks = proptest::collection::btree_set("[abc]", 0..3)
-        .prop_map(|keys| keys.into_iter().map(|key| Ask { key, request: "{}".to_owned() }).collect::<Vec<_>>());
-    prop_oneof![
-        (asks, proptest::option::of(moment())).prop_map(|(asks, until)| Suspension::Input { asks, until }),
-        moment().prop_map(Suspension::Timer),
-        Just(Suspension::Yield),
-    ]
-}
-
-fn outcome() -> impl Strategy<Value = Outcome> {
-    prop_oneof![
-        payload().prop_map(|result| Outcome::Completed { result, kind: ResultKind::Success }),
-        (any::<String>(), proptest::option::of(payload()))
-            .prop_map(|(message, detail)| { Outcome::Failed(Failure { kind: FailureKind::Tool, message, detail }) }),
-    ]
-}
-
-fn cleanup_end() -> impl Strategy<Value = CleanupEnd> {
-    prop_oneof![
-        Just(CleanupEnd::Done),
-        moment().prop_map(|again_at| CleanupEnd::Failed { again_at }),
-        moment().prop_map(|again_at| CleanupEnd::NotRun { again_at }),
-    ]
-}
-
-fn event() -> impl Strategy<Value = TaskEvent> {
-    let attempt = || 0_u32..6;
-    let advance = || prop_oneof![Just(Advance::Recorded), Just(Advance::NotYet)];
-    prop_oneof![
-        6 => (any::<[u8; 16]>(), moment())
-            .prop_map(|(token, lease_until)| TaskEvent::Claim { token: LeaseToken::from_random(token), lease_until }),
-        3 => (attempt(), moment(), progress(), advance()).prop_map(|(attempt, lease_until, progress, advance)| {
-            TaskEvent::Heartbeat { attempt, lease_until, progress, advance }
-        }),
-        1 => (attempt(), payload()).prop_map(|(attempt, variables)| TaskEvent::SetVariables { attempt, variables }),
-        4 => (attempt(), suspension(), progress())
-            .prop_map(|(attempt, suspension, progress)| TaskEvent::Suspend { attempt, suspension, progress }),
-        2 => (attempt(), moment(), any::<String>())
-            .prop_map(|(attempt, not_before, reason)| TaskEvent::Retry { attempt, not_before, reason }),
-        1 => (attempt(), outcome(), progress())
-            .prop_map(|(attempt, outcome, progress)| TaskEvent::Finish { attempt, outcome, progress }),
-        3 => proptest::collection::vec("[abz]", 0..3).prop_map(|keys| TaskEvent::Answer { keys }),
-        2 => moment().prop_map(|at| TaskEvent::Wake { at }),
-        1 => Just(TaskEvent::Cancel),
-        2 => moment().prop_map(|not_since| TaskEvent::Resend { not_since }),
-        1 => Just(TaskEvent::RetriesExhausted),
-        1 => Just(TaskEvent::TimeOut),
-        1 => (0_u64..10_000_000).prop_map(|retention_ms| TaskEvent::ExtendRetention { retention_ms }),
-        2 => (0_u8..2, moment()).prop_map(|(number, until)| TaskEvent::BeginCleanup {
-            lease: Lease { until, token: LeaseToken::from_random([number; 16]) }
-        }),
-        1 => (0_u8..2, cleanup_end()).prop_map(|(number, end)| TaskEvent::EndCleanup {
-            token: LeaseToken::from_random([number; 16]),
-            end
-        }),
-        1 => Just(TaskEvent::Forget),
-    ]
 }
 
 /// What happened to a task, and the result.
@@ -136,8 +45,8 @@ struct Change {
 /// different machines do.
 fn life() -> impl Strategy<Value = Vec<Change>> {
     let step = prop_oneof![4 => 0_i64..200, 1 => -300_i64..2_000];
-    let steps = proptest::collection::vec((event(), step), 1..60);
-    (terms(), not_before(), steps).prop_map(|(terms, not_before, steps)| {
+    let steps = proptest::collection::vec((StoreModel::event(), step), 1..60);
+    (StoreModel::terms(), not_before(), steps).prop_map(|(terms, not_before, steps)| {
         let (mut task, mut now, mut life) = (task(terms, not_before), NOW, Vec::new());
         for (event, step) in steps {
             now = Timestamp::from_ms(now.as_ms().saturating_add_signed(step)).max(NOW);

@@ -66,6 +66,9 @@ fn outcome(before: &Task, after: &Task) -> String {
     if after.failures < before.failures {
         cell.push_str(", failures 0");
     }
+    if after.answered.len() > before.answered.len() {
+        cell.push_str(", answer noted");
+    }
     if after.cleanup != before.cleanup {
         cell.push_str(match after.cleanup {
             Cleanup::None => ", no cleanup",
@@ -116,6 +119,11 @@ fn states() -> Vec<(&'static str, Task)> {
         ("Queued", task(State::Queued, unchanged)),
         ("Queued, past deadline", task(State::Queued, |record| record.terms.run_ms = 1)),
         ("Running", task(running(FUTURE), unchanged)),
+        ("Running beside question a", task(running(FUTURE), |record| record.asked = vec![ask("a")])),
+        (
+            "Running, question a answered",
+            task(running(FUTURE), |record| (record.asked, record.answered) = (vec![ask("a")], vec!["a".to_owned()])),
+        ),
         ("Running, lease over", task(running(PAST), unchanged)),
         (
             "Running, lease over, last try",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use longhaul_core::{Ask, EntryKind, Suspension};
+use longhaul_core::{Ask, EntryKind, Suspension, strict_json};
 use serde::{Deserialize, Serialize};
 
 use crate::suspension::{Driven, Reason, Suspended, Wait};
@@ -97,7 +97,7 @@ impl Attempt {
     }
 
     async fn read_round(&self, number: usize, text: &str) -> RecordedRound {
-        match serde_json::from_str(text) {
+        match strict_json::from_str(text) {
             Ok(round) => round,
             Err(error) => self.abort(Reason::corrupt(format!("round {number} cannot be read: {error}"))).await,
         }

@@ -60,6 +60,8 @@ impl Engine {
         let key = task.key();
         let begun = match self.apply_with_retry(&key, &TaskEvent::BeginCleanup { lease }).await {
             Ok(begun) => begun,
+            // The answer to an earlier try of this write was lost.
+            Err(ApplyError::Refused { current, .. }) if current.cleanup == Cleanup::GivenUp => *current,
             Err(ApplyError::Refused { why: Refusal::Leased { until }, .. }) => {
                 return Disposition::RetryAfter { after_ms: until.since_ms(now).max(1) };
             }
@@ -119,6 +121,11 @@ impl Engine {
                 let after_ms = self.settings.lease_ms;
                 tracing::warn!(task_id = %task.id, tool = task.tool, after_ms, "this worker cannot clean up after the \
                     tool");
+                (CleanupEnd::NotRun { again_at: self.now().plus_ms(after_ms) }, Some(after_ms))
+            }
+            Cleaned::NoMemory => {
+                let after_ms = self.memory_wait_ms();
+                tracing::info!(task_id = %task.id, tool = task.tool, after_ms, "there is no memory for cleaning up");
                 (CleanupEnd::NotRun { again_at: self.now().plus_ms(after_ms) }, Some(after_ms))
             }
         };

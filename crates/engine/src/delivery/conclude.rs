@@ -2,7 +2,7 @@
 
 use longhaul_core::ports::{ApplyError, Message, StoreError};
 use longhaul_core::{
-    Advance, Failure, FailureKind, Outcome, PartsName, Payload, Progress, Refusal, ResultKind, Suspension, Task,
+    Advance, Failure, FailureKind, Outcome, PartsName, Payload, Progress, Refusal, ResultKind, State, Suspension, Task,
     TaskEvent, TaskKey, Timestamp, limits,
 };
 
@@ -10,14 +10,29 @@ use super::watch::End;
 use crate::suspension::{Reason, Suspended};
 use crate::{Attempt, AttemptEnd, Disposition, Engine, LoadError};
 
+/// The longest wait before memory for an attempt's arguments is looked for again. Each try costs two writes.
+const MEMORY_WAIT_MS: u64 = 5_000;
+
 impl Engine {
-    /// Writes how the attempt ended, and returns what to do with its message.
+    /// Writes how the attempt ended, and returns what to do with its message. If the task has ended with it otherwise
+    /// than by a result, cancels the children that the attempt knows.
     pub(crate) async fn conclude(&self, attempt: &Attempt, end: End) -> Disposition {
+        let goes_on = end.is_followed_by_another();
+        let has_result = matches!(end, End::Tool(AttemptEnd::Completed { .. }));
+        let disposition = self.write_end(attempt, end).await;
+        if !goes_on && disposition == Disposition::Acknowledge {
+            self.cancel_open_children(attempt, has_result).await;
+        }
+        disposition
+    }
+
+    async fn write_end(&self, attempt: &Attempt, end: End) -> Disposition {
         match end {
             End::Tool(AttemptEnd::Completed { result, kind }) => self.complete(attempt, result, kind).await,
             End::Tool(AttemptEnd::Failed { message, detail }) => self.fail(attempt, message, detail).await,
             End::Tool(AttemptEnd::Crashed { reason }) => self.retry(attempt, reason).await,
             End::Tool(AttemptEnd::NoSuchTool) => self.leave_to_others(attempt.task()).await,
+            End::Tool(AttemptEnd::NoMemory) => self.wait_for_memory(attempt.task()).await,
             End::Tool(AttemptEnd::Suspended(Suspended(Reason::Suspend { suspension, signals }))) => {
                 self.suspend(attempt, suspension, &signals).await
             }
@@ -25,6 +40,7 @@ impl Engine {
             End::Tool(AttemptEnd::Suspended(Suspended(Reason::Fail(kind, message)))) => {
                 self.finish(attempt, failed(kind, &message, None)).await
             }
+            End::ParentEnded => self.end_for_good(attempt.task(), TaskEvent::Cancel).await,
             End::PastDeadline => self.end_for_good(attempt.task(), TaskEvent::TimeOut).await,
             End::Overran => self.retry(attempt, self.overrun()).await,
             End::Stopped => self.suspend(attempt, Suspension::Yield, &[]).await,
@@ -36,8 +52,14 @@ impl Engine {
     pub(crate) async fn cannot_start(&self, task: &Task, error: LoadError) -> Disposition {
         match error {
             LoadError::Missing => {
-                let message = "parts of the call's arguments are missing; call the tool again";
-                self.write_finish(task, failed(FailureKind::Corrupt, message, None), None).await
+                self.fail_as_corrupt(task, "parts of the call's arguments are missing; call the tool again").await
+            }
+            LoadError::Unreadable(error) => {
+                tracing::error!(
+                    task_id = %task.id, attempt = task.attempt, error = &error as &dyn std::error::Error,
+                    "what an attempt needs is damaged, and the task fails"
+                );
+                self.fail_as_corrupt(task, "what is stored of the call or its steps cannot be read").await
             }
             // Nothing was run and nothing is wrong with the task: release it.
             LoadError::Unavailable(error) => {
@@ -48,6 +70,10 @@ impl Engine {
                 self.give_back_unrun(task, self.settings.retry_ms).await
             }
         }
+    }
+
+    async fn fail_as_corrupt(&self, task: &Task, message: &str) -> Disposition {
+        self.write_finish(task, failed(FailureKind::Corrupt, message, None), None).await
     }
 
     /// Leaves a task to a worker that has its tool. That is no failure of the task, which times out if no such worker
@@ -61,10 +87,22 @@ impl Engine {
         self.give_back_unrun(task, after_ms).await
     }
 
+    /// Gives back a task for whose arguments this worker has no memory, so that the worker can do other work meanwhile.
+    async fn wait_for_memory(&self, task: &Task) -> Disposition {
+        tracing::info!(task_id = %task.id, attempt = task.attempt, bytes = task.request.bytes(),
+            "there is no memory for the arguments of an attempt; the task waits");
+        self.give_back_unrun(task, self.memory_wait_ms()).await
+    }
+
+    /// A random time until there may be memory again.
+    pub(crate) fn memory_wait_ms(&self) -> u64 {
+        self.ports.ids.delay_ms(MEMORY_WAIT_MS)
+    }
+
     /// Gives back a task that was claimed, and of which nothing was run: it goes on in another attempt after this time.
     pub(crate) async fn give_back_unrun(&self, task: &Task, after_ms: u64) -> Disposition {
         let event = TaskEvent::Suspend { attempt: task.attempt, suspension: Suspension::Yield, progress: None };
-        self.release(task, &event, Some(after_ms), &[]).await
+        self.release(task, &event, Some(after_ms), &[]).await.unwrap_or_else(|refused| refused)
     }
 
     /// Writes an end that any worker may write, not only the one that holds the task.
@@ -172,7 +210,7 @@ impl Engine {
 
     async fn suspend(&self, attempt: &Attempt, suspension: Suspension, signals: &[String]) -> Disposition {
         let task = attempt.task();
-        let suspension = if task.cleanup.is_armed() { until_deadline(suspension, task) } else { suspension };
+        let suspension = until_deadline(suspension, task);
         let suspension = if task.parent.is_some() {
             at_the_latest(suspension, self.now().plus_ms(limits::CHILD_POLL_MS_MAX))
         } else {
@@ -185,14 +223,23 @@ impl Engine {
             }
         }
         let resume_in_ms = match &suspension {
-            // The answer will send the message.
-            Suspension::Input { until: None, .. } => None,
-            Suspension::Input { until: Some(until), .. } | Suspension::Timer(until) => Some(until.since_ms(self.now())),
+            // The answer sends a message too.
+            Suspension::Input { until, .. } => Some(until.unwrap_or(task.deadline()).since_ms(self.now())),
+            Suspension::Timer(until) => Some(until.since_ms(self.now())),
             Suspension::Yield => Some(0),
         };
         let (progress, _) = attempt.shared().pending.take();
         let event = TaskEvent::Suspend { attempt: task.attempt, suspension, progress };
-        self.release(task, &event, resume_in_ms, signals).await
+        match self.release(task, &event, resume_in_ms, signals).await {
+            Ok(disposition) => disposition,
+            Err(disposition) => {
+                // Whoever ended the task while its first attempt ran leaves the children to the attempt.
+                if disposition == Disposition::Acknowledge {
+                    self.cancel_open_children(attempt, false).await;
+                }
+                disposition
+            }
+        }
     }
 
     async fn retry(&self, attempt: &Attempt, reason: String) -> Disposition {
@@ -211,7 +258,7 @@ impl Engine {
         }
         let reason = limits::cut(&reason, limits::MESSAGE_BYTES_MAX);
         tracing::warn!(task_id = %task.id, attempt = task.attempt, reason, "an attempt failed");
-        let delay_ms = self.settings.retry_delay_ms(failures);
+        let delay_ms = self.until_deadline_ms(task, self.settings.retry_delay_ms(failures));
         let not_before = self.now().plus_ms(delay_ms);
         let retry = TaskEvent::Retry { attempt: task.attempt, not_before, reason: reason.clone() };
         match self.apply_with_retry(&task.key(), &retry).await {
@@ -235,19 +282,21 @@ impl Engine {
         event: &TaskEvent,
         resume_in_ms: Option<u64>,
         signals: &[String],
-    ) -> Disposition {
+    ) -> Result<Disposition, Disposition> {
         let released = match self.apply_with_retry(&task.key(), event).await {
             Ok(released) => released,
-            Err(error) => return self.not_applied(&task.key(), error, self.settings.lease_ms),
+            Err(error) => return Err(self.not_applied(&task.key(), error, self.settings.lease_ms)),
         };
         let (task, delay_ms) = match self.wake_if_there(&released, signals).await {
             Some((woken, at)) => (woken, Some(at.since_ms(self.now()))),
+            // All questions were answered while the attempt ran.
+            None if asks(event) && released.state == State::Queued => (released, Some(0)),
             None => (released, resume_in_ms),
         };
-        match delay_ms {
+        Ok(match delay_ms {
             Some(delay_ms) => self.replace_message(&task, delay_ms).await,
             None => Disposition::Acknowledge,
-        }
+        })
     }
 
     fn overrun(&self) -> String {
@@ -258,10 +307,17 @@ impl Engine {
     }
 }
 
-/// The same suspension, until the task's deadline at the latest: a message then finds the task past it, so that it is
-/// cleaned although nobody polls.
+const fn asks(event: &TaskEvent) -> bool {
+    matches!(event, TaskEvent::Suspend { suspension: Suspension::Input { .. }, .. })
+}
+
+/// The same suspension, whose time is over at the task's deadline at the latest: a message then finds the task past it,
+/// and ends it although nobody polls.
 fn until_deadline(suspension: Suspension, task: &Task) -> Suspension {
-    at_the_latest(suspension, task.deadline())
+    match suspension {
+        question @ Suspension::Input { until: None, .. } => question,
+        timed => at_the_latest(timed, task.deadline()),
+    }
 }
 
 fn at_the_latest(suspension: Suspension, at: Timestamp) -> Suspension {

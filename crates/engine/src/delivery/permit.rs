@@ -111,19 +111,19 @@ impl Engine {
     /// deleted. One that was delivered before is kept instead. A task that would not be claimed anyway does not wait.
     async fn wait_for_a_permit(&self, limit: &AttemptLimit, work: Work<'_>) -> Disposition {
         let (message, now) = (&work.delivery.message, self.now());
-        let waited_ms = match self.store().get(&message.task, now).await {
+        let (waited_ms, left_ms) = match self.store().get(&message.task, now).await {
             Ok(None) => return Disposition::Acknowledge,
             Ok(Some(task)) => match task.apply(&self.claim_of(work), now) {
                 Err(why) => return self.refused_claim(&task, why, work).await,
-                Ok(_) => now.since_ms(waits_since(&task)),
+                Ok(_) => (now.since_ms(waits_since(&task)), task.deadline().since_ms(now)),
             },
             Err(error) => {
                 let (task_id, error) = (message.task.id, &error as &dyn std::error::Error);
                 tracing::warn!(%task_id, error, "a task that waits could not be read");
-                0
+                (0, u64::MAX)
             }
         };
-        let delay_ms = limit.next_wait_ms(waited_ms, &*self.ports.ids);
+        let delay_ms = limit.next_wait_ms(waited_ms, &*self.ports.ids).min(left_ms);
         // A long wait has many tries: one of them is news.
         if waited_ms < limit.wait_ms {
             tracing::info!(task_id = %message.task.id, "the owner runs as many attempts as it may; the task waits");

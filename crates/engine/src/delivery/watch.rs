@@ -5,9 +5,10 @@ use std::pin::pin;
 
 use futures::future::{Either, select};
 use longhaul_core::ports::{ApplyError, Delivery};
-use longhaul_core::{Refusal, TaskEvent, Timestamp};
+use longhaul_core::{Refusal, TaskEvent, Timestamp, limits};
 
 use crate::attempt::News;
+use crate::suspension::{Reason, Suspended};
 use crate::{Attempt, AttemptEnd, Engine, Settings, ToolRunner, WorkerSignals};
 
 pub(crate) enum End {
@@ -15,10 +16,27 @@ pub(crate) enum End {
     Tool(AttemptEnd),
     /// The record says that this attempt may no longer write.
     Lost(Refusal),
+    /// The task's parent has ended otherwise than by a result.
+    ParentEnded,
     PastDeadline,
     /// The attempt's time is over, and the tool did not reach a step boundary.
     Overran,
     Stopped,
+}
+
+impl End {
+    /// Whether the attempt gives the task back, for another attempt to continue.
+    pub(crate) const fn is_followed_by_another(&self) -> bool {
+        match self {
+            Self::Stopped | Self::Tool(AttemptEnd::NoSuchTool | AttemptEnd::NoMemory) => true,
+            Self::Tool(AttemptEnd::Suspended(Suspended(reason))) => matches!(reason, Reason::Suspend { .. }),
+            Self::Tool(AttemptEnd::Completed { .. } | AttemptEnd::Failed { .. } | AttemptEnd::Crashed { .. })
+            | Self::Lost(_)
+            | Self::ParentEnded
+            | Self::PastDeadline
+            | Self::Overran => false,
+        }
+    }
 }
 
 /// What wakes the watch, besides the tool.
@@ -30,7 +48,8 @@ enum Wakeup {
 
 impl Engine {
     /// Runs the tool and watches it. When this returns, the tool's future has been dropped, and its cancellation token
-    /// has fired unless the tool ended by itself.
+    /// has fired unless the tool ended by itself. A tool that blocks its thread may go on: it is waited for no longer
+    /// than for one whose worker stops.
     pub(crate) async fn watch(
         &self,
         attempt: &Attempt,
@@ -38,16 +57,22 @@ impl Engine {
         runner: &dyn ToolRunner,
         signals: &WorkerSignals,
     ) -> End {
-        let tool = pin!(runner.run(attempt.clone()));
-        let guard = pin!(self.guard(attempt, delivery, signals));
-        // The tool comes first: a result that it reached is not discarded because a deadline passed at the same time.
-        match select(tool, guard).await {
-            Either::Left((end, _)) => End::Tool(end),
-            Either::Right((end, _)) => {
-                attempt.cancelled().cancel();
-                end
+        let end = {
+            let tool = pin!(runner.run(attempt.clone()));
+            let guard = pin!(self.guard(attempt, delivery, signals));
+            // The tool comes first: a result that it reached is not discarded because a deadline passed at the same
+            // time.
+            match select(tool, guard).await {
+                Either::Left((end, _)) => return End::Tool(end),
+                Either::Right((end, _)) => end,
             }
+        };
+        attempt.cancelled().cancel();
+        let over = self.ports.clock.sleep_ms(self.settings.stop_grace_ms);
+        if let Either::Right(_) = select(pin!(attempt.gone()), over).await {
+            tracing::warn!(task_id = %attempt.task().id, attempt = attempt.task().attempt, "the tool does not stop");
         }
+        end
     }
 
     /// Renews the lease and writes progress until something ends the attempt from outside.
@@ -67,6 +92,10 @@ impl Engine {
             }
             if grace_ends.is_some_and(|ends| now >= ends) {
                 return End::Stopped;
+            }
+            let polls_parent = attempt.task().parent.is_some() && pace.polls_parent(now);
+            if polls_parent && self.has_parent_ended(attempt.task()).await {
+                return End::ParentEnded;
             }
             if let Some(due) = pace.due(now, news) {
                 let written = match due {
@@ -161,13 +190,25 @@ pub(crate) struct Pace {
     beat_at: Timestamp,
     /// From when on progress may be written again.
     progress_from: Timestamp,
+    /// When the attempt of a child polls its parent next.
+    parent_at: Timestamp,
 }
 
 impl Pace {
     /// The times of an attempt that begins at `now`. Its first progress is written at once.
     pub(crate) const fn new(settings: &Settings, now: Timestamp) -> Self {
         let (heartbeat_ms, progress_ms) = (settings.heartbeat_ms, settings.progress_ms);
-        Self { heartbeat_ms, progress_ms, beat_at: now.plus_ms(heartbeat_ms), progress_from: now }
+        let parent_at = now.plus_ms(limits::PARENT_POLL_MS);
+        Self { heartbeat_ms, progress_ms, beat_at: now.plus_ms(heartbeat_ms), progress_from: now, parent_at }
+    }
+
+    /// Whether the attempt of a child polls its parent now. That is decided at its heartbeats, and at other writes.
+    fn polls_parent(&mut self, now: Timestamp) -> bool {
+        let is_time = now >= self.parent_at;
+        if is_time {
+            self.parent_at = now.plus_ms(limits::PARENT_POLL_MS);
+        }
+        is_time
     }
 
     /// When the next write is due; this may be in the past.

@@ -93,6 +93,8 @@ other_worlds! {
     no_seed_breaks_a_promise_where_filtered_lists_are_read: 4, with_filtered_lists;
     /// Worlds whose tools wait for signals, while somebody outside records them at any moment.
     no_seed_breaks_a_promise_where_tools_wait_for_signals: 2, with_signals;
+    /// Worlds whose tools ask beside sleeps, polls, signals and calls, while clients answer at any moment.
+    no_seed_breaks_a_promise_where_tools_ask_beside_other_work: 2, with_questions;
     /// Each seed's world once more, in which most calls are to start later.
     no_seed_breaks_a_promise_where_calls_start_later: 2, with_later_starts;
     /// Each seed's world once more, in which nobody polls, messages are lost, and the server looks after unfinished
@@ -107,8 +109,12 @@ other_worlds! {
     no_seed_breaks_a_promise_where_the_store_has_few_units: 2, with_partitions;
     /// Each seed's world once more, in which a new task's message is written with its record.
     no_seed_breaks_a_promise_where_store_and_queue_are_one_database: 2, with_one_database;
+    /// Each seed's world once more, whose tools wait past their deadlines, while nobody polls and nobody answers.
+    no_seed_breaks_a_promise_where_tools_wait_past_their_deadlines: 4, with_long_waits;
     /// Worlds whose tools call each other.
     no_seed_breaks_a_promise_where_tools_call_tools: 8, with_children;
+    /// Worlds whose tools fail while those that they called run.
+    no_seed_breaks_a_promise_where_children_run_when_their_parent_ends: 16, with_running_children;
 }
 
 #[test]

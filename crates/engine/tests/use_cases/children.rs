@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::future::join_all;
+use futures::future::{Either, join_all, select};
 use longhaul_core::ports::TaskStore;
 use longhaul_core::{IdSource, State, Status, TaskEvent, TaskId, TaskKey, limits};
-use longhaul_engine::{Attempt, AttemptEnd, CallError, ChildEnd, Settings};
-use longhaul_testkit::SeededIds;
+use longhaul_engine::{Attempt, AttemptEnd, CallError, ChildEnd, Engine, Settings};
+use longhaul_testkit::{Fault, SeededIds, StoreCall};
 
-use super::world::{Tool, World, call, completed, tool};
+use super::world::{Tool, World, call, completed, hangs, tool};
 
 const MINUTE_MS: u64 = 60_000;
 
@@ -166,7 +166,7 @@ async fn a_call_beyond_the_owners_limit_waits_for_one_that_nothing_waits_for() {
         }
         let first = calls(&attempt, 1, "child");
         let made = attempt.sleep_ms(1_000);
-        futures::future::select(Box::pin(first), Box::pin(made)).await;
+        select(Box::pin(first), Box::pin(made)).await;
         completed(&format!("{:?}", calls(&attempt, 2, "child").await))
     });
     for _ in 0..150 {
@@ -331,7 +331,7 @@ async fn a_parent_that_ends_with_a_result_leaves_its_children() {
         }
         let call = Box::pin(calls(&attempt, 1, "child"));
         let nap = Box::pin(attempt.sleep_ms(MINUTE_MS));
-        futures::future::select(call, nap).await;
+        select(call, nap).await;
         completed("first")
     });
     for _ in 0..70 {
@@ -340,4 +340,188 @@ async fn a_parent_that_ends_with_a_result_leaves_its_children() {
     }
     assert_eq!(world.on_record(&key).await.status(), Status::Completed);
     assert_eq!(children(&world, &key).await[0].status(), Status::Completed);
+}
+
+/// A parent that calls three tools, and gives up if its step ends; and the tool of its children.
+fn gives_up<F, Fut>(step: F) -> Tool
+where
+    F: Fn() -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<String, ()>> + Send + 'static,
+{
+    tool(move |attempt| {
+        let step = step.clone();
+        async move {
+            if attempt.task().depth() > 0 {
+                return std::future::pending().await;
+            }
+            let calls = Box::pin(join_all((0..3).map(|number| calls(&attempt, number, "child"))));
+            match select(calls, Box::pin(attempt.step("gives up", step))).await {
+                Either::Right((Err(()), _)) => AttemptEnd::Failed { message: "no".to_owned(), detail: "{}".to_owned() },
+                _ => completed("all"),
+            }
+        }
+    })
+}
+
+async fn statuses(world: &World, parent: &TaskKey) -> Vec<Status> {
+    children(world, parent).await.iter().map(longhaul_core::Task::status).collect()
+}
+
+#[tokio::test]
+async fn children_of_a_parent_that_fails_in_its_first_attempt_are_cancelled() {
+    let (world, key) = with_parent().await;
+    let delivery = world.receive().await.unwrap();
+    world.deliver(&delivery, &gives_up(|| std::future::ready(Err(())))).await;
+    assert_eq!(world.on_record(&key).await.status(), Status::Failed);
+    assert_eq!(statuses(&world, &key).await, [Status::Cancelled; 3]);
+}
+
+#[tokio::test]
+async fn children_of_a_parent_that_ends_while_its_first_attempt_runs_are_cancelled() {
+    for cancels in [true, false] {
+        let (world, key) = with_parent().await;
+        let delivery = world.receive().await.unwrap();
+        let tool = gives_up(std::future::pending);
+        let attempt = world.begun(&delivery, &tool);
+        if cancels {
+            world.engine.cancel(&key).await.unwrap();
+        }
+        world.while_time_passes(10_000, attempt).await;
+        assert!(world.on_record(&key).await.has_ended());
+        assert_eq!(statuses(&world, &key).await, [Status::Cancelled; 3]);
+    }
+}
+
+/// Calls three children that never end; while it waits for them, its own task is cancelled and forgotten.
+async fn cancelled_and_forgotten(attempt: Attempt, engine: Engine, key: TaskKey, fails: bool) -> AttemptEnd {
+    if attempt.task().depth() > 0 {
+        return std::future::pending().await;
+    }
+    let mut calls = Box::pin(join_all((0..3).map(|number| calls(&attempt, number, "child"))));
+    assert!(futures::poll!(&mut calls).is_pending());
+    engine.cancel(&key).await.unwrap();
+    engine.forget(&key).await.unwrap();
+    if fails {
+        return AttemptEnd::Failed { message: "no".to_owned(), detail: "{}".to_owned() };
+    }
+    drop(calls.await);
+    completed("all")
+}
+
+/// Whether the attempt was about to wait or to fail, it finds no record any more.
+#[tokio::test]
+async fn children_of_a_parent_that_is_cancelled_and_forgotten_while_its_first_attempt_runs_are_cancelled() {
+    for fails in [true, false] {
+        let (world, key) = with_parent().await;
+        let delivery = world.receive().await.unwrap();
+        let engine = world.engine.clone();
+        let tool = tool(move |attempt| cancelled_and_forgotten(attempt, engine.clone(), key, fails));
+        world.deliver(&delivery, &tool).await;
+        assert_eq!(statuses(&world, &key).await, [Status::Cancelled; 3], "fails: {fails}");
+    }
+}
+
+/// The attempt that knows the children is dead, and the journal has them.
+#[tokio::test]
+async fn children_of_a_parent_whose_only_attempt_dies_are_cancelled() {
+    for polls in [true, false] {
+        let world = World::new();
+        let mut call = call();
+        call.terms.consecutive_failures_max = 1;
+        let key = world.accept(call).await.key();
+        let delivery = world.receive().await.unwrap();
+        // Recorded when its step is left to it: a step that runs keeps the attempt.
+        drop(world.begun(&delivery, &gives_up(std::future::pending)));
+        assert_eq!(statuses(&world, &key).await, [Status::Working; 3]);
+        world.clock.advance_ms(world.engine.settings().lease_ms);
+        if polls {
+            world.engine.poll(&key).await.unwrap();
+        } else {
+            world.work(&hangs_if_claimed(key)).await;
+        }
+        assert_eq!(world.on_record(&key).await.status(), Status::Failed);
+        assert_eq!(statuses(&world, &key).await, [Status::Cancelled; 3]);
+    }
+}
+
+/// A tool that must not run for this task, and ends at once for others.
+fn hangs_if_claimed(key: TaskKey) -> Tool {
+    tool(move |attempt| async move {
+        assert_ne!(attempt.task().key(), key, "it has no attempt left");
+        attempt.sleep_ms(HOUR_MS).await;
+        completed("1")
+    })
+}
+
+/// As if whoever cancelled the parent had died right after that.
+#[tokio::test]
+async fn a_running_child_polls_its_parent_once_a_minute() {
+    let (world, key) = with_parent().await;
+    let delivery = world.receive().await.unwrap();
+    let parent_tool = family(1, |_attempt| std::future::pending());
+    world.deliver(&delivery, &parent_tool).await;
+    let delivery = world.receive().await.unwrap();
+    let tool = hangs();
+    let mut attempt = world.begun(&delivery, &tool);
+    world.took();
+    let began = world.now();
+    while world.now().since_ms(began) < 10 * MINUTE_MS {
+        world.clock.advance_ms(1_000);
+        assert!(futures::FutureExt::now_or_never(attempt.as_mut()).is_none());
+    }
+    let took = world.took();
+    let polls = took.iter().filter(|call| *call == "get").count();
+    assert!((9..=10).contains(&polls), "{took:?}");
+    world.store.apply(&key, &TaskEvent::Cancel, world.now()).await.unwrap();
+    let cancelled_at = world.now();
+    world.while_time_passes(1_000, attempt).await;
+    assert_eq!(statuses(&world, &key).await, [Status::Cancelled]);
+    assert!(world.now().since_ms(cancelled_at) <= limits::PARENT_POLL_MS + world.engine.settings().heartbeat_ms);
+}
+
+/// An attempt made the child, and could not record that; the child has ended and is forgotten since.
+#[tokio::test]
+async fn a_child_that_is_gone_before_its_call_is_recorded_is_not_made_again() {
+    let (world, key) = with_parent().await;
+    let tool = family(1, |_attempt| async { completed("17") });
+    let delivery = world.receive().await.unwrap();
+    world.store_fails(|call| matches!(call, StoreCall::Record(_, entry) if entry.name.starts_with("call")));
+    world.while_time_passes(10, world.deliver(&delivery, &tool)).await;
+    world.store_fails(|_call| false);
+    let delivery = world.receive().await.unwrap();
+    let child = delivery.message.task;
+    assert_ne!(child, key);
+    world.deliver(&delivery, &tool).await;
+    world.store.apply(&child, &TaskEvent::Forget, world.now()).await.unwrap();
+    world.clock.advance_ms(1_000);
+    world.work(&tool).await;
+    assert_eq!(result(&world, &key).await, r#"[Ok(Completed("17"))]"#);
+    assert_eq!(children(&world, &key).await.len(), 0, "no second child");
+}
+
+/// The store writes an end, and does not answer once.
+#[tokio::test]
+async fn children_are_cancelled_although_the_answer_to_the_end_of_their_parent_was_lost() {
+    for polls in [true, false] {
+        let world = World::new();
+        let (key, child, _tool) = with_a_sleeping_child(&world).await;
+        if polls {
+            world.clock.advance_to(world.on_record(&key).await.deadline());
+        }
+        let mut is_lost = false;
+        world.store.follow(move |call| match call {
+            StoreCall::Apply(_, TaskEvent::Cancel | TaskEvent::TimeOut) if !is_lost => {
+                is_lost = true;
+                Fault::After
+            }
+            _ => Fault::None,
+        });
+        if polls {
+            world.while_time_passes(10, world.engine.poll(&key)).await.unwrap();
+        } else {
+            world.while_time_passes(10, world.engine.cancel(&key)).await.unwrap();
+        }
+        assert!(world.on_record(&key).await.has_ended());
+        assert!(world.on_record(&child).await.has_ended());
+    }
 }

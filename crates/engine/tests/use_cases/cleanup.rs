@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
 use futures::FutureExt;
 use longhaul_core::{Cleanup, Clock, State, Status, Task, TaskKey, Timestamp};
-use longhaul_engine::{AttemptEnd, Call, Cleaned, Settings, WorkerSignals};
+use longhaul_engine::{Attempt, AttemptEnd, Call, Cleaned, Ended, Settings, ToolRunner, WorkerSignals};
 
 use super::world::{Tool, World, call, completed, crashing, tool};
 
@@ -114,7 +115,7 @@ async fn a_task_that_waits_for_an_answer_ends_at_its_deadline_and_is_cleaned_alt
     let (key, tool) = (armed(&world).await, asks());
     world.work(&tool).await;
     let task: Task = world.on_record(&key).await;
-    assert!(matches!(&task.state, State::InputRequired { until, .. } if *until == Some(task.deadline())));
+    assert!(matches!(&task.state, State::InputRequired { until: None, .. }));
     world.clock.advance_to(task.deadline());
     world.work(&tool).await;
     assert_eq!((world.on_record(&key).await.status(), tool.cleanups()), (Status::Failed, 1));
@@ -250,6 +251,19 @@ async fn cleanup_that_takes_too_long_is_stopped_and_tried_again() {
 }
 
 #[tokio::test]
+async fn a_worker_without_memory_cleans_up_later_and_counts_no_try() {
+    let world = World::new();
+    let full = asks().cleaned_by(|_ended| async { Cleaned::NoMemory });
+    let key = cancelled_while_it_waits(&world, &full).await;
+    works_for_leases(&world, &full, 8).await;
+    assert!(matches!(cleanup(&world, &key).await, Cleanup::Armed { tries: 0, .. }));
+    assert!(full.cleanups() > 1);
+    let tool = asks();
+    works_for_leases(&world, &tool, 2).await;
+    assert_eq!((tool.cleanups(), cleanup(&world, &key).await), (1, Cleanup::Done));
+}
+
+#[tokio::test]
 async fn a_worker_without_the_tool_leaves_the_cleanup_to_another() {
     let world = World::new();
     let key = cancelled_while_it_waits(&world, &asks()).await;
@@ -278,4 +292,52 @@ async fn a_poll_sends_a_lost_message_for_cleanup_again() {
     world.engine.poll(&key).await.unwrap();
     world.work(&tool).await;
     assert_eq!((tool.cleanups(), cleanup(&world, &key).await), (1, Cleanup::Done));
+}
+
+/// Notes when it is dropped.
+struct Notes(Arc<Mutex<Vec<&'static str>>>);
+
+impl Drop for Notes {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().push("the tool is dropped");
+    }
+}
+
+/// Runs a tool that never ends on a task of its own, which is only told to stop when its attempt is over.
+struct Elsewhere(Arc<Mutex<Vec<&'static str>>>);
+
+#[async_trait]
+impl ToolRunner for Elsewhere {
+    async fn run(&self, attempt: Attempt) -> AttemptEnd {
+        let (runs, notes) = (attempt.runs_elsewhere(), Notes(Arc::clone(&self.0)));
+        let mut tool = tokio::task::JoinSet::new();
+        tool.spawn(async move {
+            let _dropped_first = notes;
+            std::future::pending::<()>().await;
+            drop(runs);
+        });
+        tool.join_next().await;
+        AttemptEnd::NoSuchTool
+    }
+
+    async fn clean(&self, _ended: &Ended) -> Cleaned {
+        self.0.lock().unwrap().push("cleanup begins");
+        Cleaned::Done
+    }
+}
+
+#[tokio::test]
+async fn cleanup_begins_when_a_tool_that_runs_elsewhere_has_been_dropped() {
+    let world = World::new();
+    let key = armed(&world).await;
+    let delivery = world.receive().await.unwrap();
+    let log = Arc::<Mutex<Vec<&'static str>>>::default();
+    let tool = Elsewhere(Arc::clone(&log));
+    let attempt = world.begun(&delivery, &tool);
+    world.engine.cancel(&key).await.unwrap();
+    // Its task begins.
+    tokio::task::yield_now().await;
+    world.while_time_passes(100, attempt).await;
+    assert_eq!(*log.lock().unwrap(), ["the tool is dropped", "cleanup begins"]);
+    assert_eq!(cleanup(&world, &key).await, Cleanup::Done);
 }

@@ -34,10 +34,10 @@ async fn a_task_that_has_ended_is_left_alone_even_past_its_deadline() {
 
 #[tokio::test]
 async fn a_task_gets_a_new_message_for_when_it_needs_one() {
-    for (first, delays) in [
-        (sleeps(600_000), vec![500_000]),
-        // It waits for its client.
-        (asks("a"), vec![]),
+    for (first, delay_ms) in [
+        (sleeps(600_000), 500_000),
+        // It waits for its client, until its deadline.
+        (asks("a"), 1_700_000),
     ] {
         let world = World::new();
         let (_, delivery) = delivered(&world).await;
@@ -45,7 +45,7 @@ async fn a_task_gets_a_new_message_for_when_it_needs_one() {
         world.delays();
         world.clock.advance_ms(100_000);
         assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Acknowledge);
-        assert_eq!(world.delays(), delays);
+        assert_eq!(world.delays(), [delay_ms]);
     }
     let world = World::new();
     let (_, delivery) = delivered(&world).await;

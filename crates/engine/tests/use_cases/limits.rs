@@ -75,6 +75,8 @@ async fn a_new_task_records_what_was_called() {
         variables: None,
         cleanup: Cleanup::None,
         held_until: None,
+        asked: Vec::new(),
+        answered: Vec::new(),
         parent: None,
         attempts: Attempts::default(),
     };

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a broken promise shows as a panic")]
 
 mod accepting;
+mod answering;
 mod auditing;
 mod children;
 mod cleanup;
@@ -27,5 +28,6 @@ mod starting_later;
 mod steps;
 mod sweeping;
 mod unclaimed;
+mod unreadable;
 mod variables;
 mod world;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use longhaul_core::{MailboxId, Task};
 use longhaul_engine::{Engine, Observer, PollError, WorkerSignals};
-use longhaul_testkit::Fault;
+use longhaul_testkit::{Fault, StoreCall};
 
 use super::world::{World, call_with_key, completed, crashing, quick, tool};
 
@@ -122,7 +122,7 @@ async fn what_a_poll_recovers_is_reported() {
     assert_eq!(log.take(), ["recovered working"]);
     world.clock.advance_to(task.deadline());
     world.engine.poll(&task.key()).await.unwrap();
-    assert_eq!(log.take(), ["recovered failed", "ended failed"]);
+    assert_eq!(log.take(), ["ended failed", "recovered failed"]);
     world.engine.poll(&task.key()).await.unwrap();
     assert_eq!(log.take(), Vec::<String>::new());
 }
@@ -158,4 +158,30 @@ async fn a_store_that_does_not_answer_is_reported_by_every_use_case() {
     };
     world.while_time_passes(100, asks).await;
     assert_eq!(log.take(), ["unavailable"; 9]);
+}
+
+#[tokio::test]
+async fn an_end_is_reported_although_the_store_did_not_answer() {
+    for cancels in [true, false] {
+        let (world, log) = observed();
+        let key = world.accepted().await.key();
+        log.take();
+        let mut is_lost = false;
+        world.store.follow(move |call| match call {
+            StoreCall::Apply(_, event) if event.ends_task() && !is_lost => {
+                is_lost = true;
+                Fault::After
+            }
+            _ => Fault::None,
+        });
+        if cancels {
+            world.while_time_passes(10, world.engine.cancel(&key)).await.unwrap();
+            assert_eq!(log.take(), ["ended cancelled"]);
+            world.engine.cancel(&key).await.unwrap();
+            assert_eq!(log.take(), Vec::<String>::new(), "an end that was there before is no news");
+        } else {
+            world.while_time_passes(10, world.work(&quick())).await;
+            assert!(log.take().contains(&"ended completed".to_owned()));
+        }
+    }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use longhaul_core::Status;
 use longhaul_core::ports::WorkQueue;
+use longhaul_core::{State, Status};
 use longhaul_engine::{AttemptEnd, WorkerSignals};
 use longhaul_testkit::FakeQueue;
 
@@ -55,6 +55,24 @@ async fn a_worker_without_the_tool_leaves_the_task_and_counts_no_failure() {
         let task = world.on_record(&key).await;
         assert_eq!((task.status(), task.failures), (Status::Working, 0));
         world.clock.advance_ms(lease_ms);
+    }
+    world.work(&quick()).await;
+    assert_eq!(world.on_record(&key).await.status(), Status::Completed);
+}
+
+#[tokio::test]
+async fn a_worker_without_memory_gives_the_task_back_and_counts_no_failure() {
+    let (world, key) = World::with_key().await;
+    let full = tool(|_attempt| async { AttemptEnd::NoMemory });
+    world.delays();
+    for _ in 0..10 {
+        world.work(&full).await;
+        let [delay_ms] = world.delays().try_into().unwrap();
+        assert!((2_500..=5_000).contains(&delay_ms), "{delay_ms} ms");
+        let task = world.on_record(&key).await;
+        assert_eq!((task.status(), task.failures), (Status::Working, 0));
+        assert!(!matches!(task.state, State::Running { .. }), "{:?}", task.state);
+        world.clock.advance_ms(delay_ms);
     }
     world.work(&quick()).await;
     assert_eq!(world.on_record(&key).await.status(), Status::Completed);

@@ -267,7 +267,7 @@ async fn a_branch_that_lost_its_race_waits_for_its_signal_no_more() {
     world.took();
     world.work(&tool).await;
     // An attempt that waits for no signal looks for none.
-    assert_eq!(world.took(), ["claim", "journal", "suspend"]);
+    assert_eq!(world.took(), ["claim", "journal", "suspend", "send"]);
 }
 
 #[tokio::test]

@@ -15,7 +15,8 @@ use longhaul_engine::{
     ToolRunner, WorkerSignals,
 };
 use longhaul_testkit::{
-    FakeQueue, FakeStore, Fault, FaultyQueue, FaultyStore, ManualClock, QueueCall, SeededIds, StoreCall, given,
+    FakeQueue, FakeStore, FakeUnfinished, Fault, FaultyQueue, FaultyStore, ManualClock, QueueCall, SeededIds,
+    StoreCall, given,
 };
 
 /// An engine and its fakes.
@@ -23,7 +24,11 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) store: Arc<FaultyStore>,
+    /// What `store` fails around.
+    pub(crate) fake: Arc<FakeStore>,
     pub(crate) queue: Arc<FaultyQueue>,
+    /// What a sweep reads.
+    pub(crate) unfinished: FakeUnfinished,
     pub(crate) calls: Arc<Mutex<Vec<String>>>,
     delays: Arc<Mutex<Vec<u64>>>,
     extensions: Arc<Mutex<Vec<u64>>>,
@@ -40,16 +45,15 @@ impl World {
         let time: Arc<dyn longhaul_core::Clock> = Arc::clone(&clock) as _;
         let calls = Arc::new(Mutex::new(Vec::new()));
         let (kept, sent) = (Arc::clone(&calls), Arc::clone(&calls));
-        let store = Arc::new(FaultyStore::new(Arc::<FakeStore>::default(), move |call| {
+        let (fake, messages) = (Arc::<FakeStore>::default(), Arc::new(FakeQueue::new(time, 10)));
+        let unfinished = FakeUnfinished::of(Arc::clone(&fake), Arc::clone(&messages));
+        let store = Arc::new(FaultyStore::new(Arc::clone(&fake) as _, move |call| {
             kept.lock().unwrap().push(verb(call).to_owned());
             Fault::None
         }));
         let (delays, extensions) = (Arc::default(), Arc::default());
-        let logged = LoggedQueue {
-            inner: FakeQueue::new(time, 10),
-            delays: Arc::clone(&delays),
-            extensions: Arc::clone(&extensions),
-        };
+        let (kept_delays, kept_extensions) = (Arc::clone(&delays), Arc::clone(&extensions));
+        let logged = LoggedQueue { inner: messages, delays: kept_delays, extensions: kept_extensions };
         let queue = Arc::new(FaultyQueue::new(Arc::new(logged), move |call| {
             if let QueueCall::Send(_) = call {
                 sent.lock().unwrap().push("send".to_owned());
@@ -62,7 +66,7 @@ impl World {
             clock: Arc::clone(&clock) as _,
             ids: Arc::new(SeededIds::new(7)),
         };
-        Self { engine: Engine::new(ports, settings), clock, store, queue, calls, delays, extensions }
+        Self { engine: Engine::new(ports, settings), clock, store, fake, queue, unfinished, calls, delays, extensions }
     }
 
     /// The delays in milliseconds of the messages that were sent since this was last asked.
@@ -233,7 +237,7 @@ impl World {
 
 /// A queue that logs for how long its messages are hidden.
 struct LoggedQueue {
-    inner: FakeQueue,
+    inner: Arc<FakeQueue>,
     delays: Arc<Mutex<Vec<u64>>>,
     extensions: Arc<Mutex<Vec<u64>>>,
 }

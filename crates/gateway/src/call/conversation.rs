@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use longhaul::SystemClock;
 use longhaul::ports::Clock;
+use longhaul_core::strict_json;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResponse, ClientRequest, ClientResult, CreateTaskResult, CustomRequest, GetTaskParams, InputRequest,
@@ -108,12 +109,12 @@ type ReadAnswer = fn(Value) -> Result<ClientResult, serde_json::Error>;
 fn reader_of(request: &InputRequest) -> ReadAnswer {
     match request {
         InputRequest::CreateMessage(_) => {
-            |answer| Ok(ClientResult::CreateMessageResult(Box::new(serde_json::from_value(answer)?)))
+            |answer| Ok(ClientResult::CreateMessageResult(Box::new(strict_json::from_value(answer)?)))
         }
-        InputRequest::Elicitation(_) => |answer| Ok(ClientResult::ElicitResult(serde_json::from_value(answer)?)),
-        InputRequest::ListRoots(_) => |answer| Ok(ClientResult::ListRootsResult(serde_json::from_value(answer)?)),
+        InputRequest::Elicitation(_) => |answer| Ok(ClientResult::ElicitResult(strict_json::from_value(answer)?)),
+        InputRequest::ListRoots(_) => |answer| Ok(ClientResult::ListRootsResult(strict_json::from_value(answer)?)),
         // Anything that a later version of `rmcp` may add.
-        _ => serde_json::from_value,
+        _ => strict_json::from_value,
     }
 }
 

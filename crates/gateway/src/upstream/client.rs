@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use longhaul_core::strict_json;
 use rmcp::ErrorData;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ClientResult, ErrorCode, Implementation, InputRequest, JsonObject,
@@ -52,7 +53,7 @@ impl Client {
     pub(crate) fn of_lists(server: &str) -> Self {
         let all = json!({"elicitation": {}, "roots": {}, "sampling": {}});
         // Some servers show tools that ask only to those who can be asked.
-        let capabilities = serde_json::from_value(all).unwrap_or_default();
+        let capabilities = strict_json::from_value(all).unwrap_or_default();
         Self {
             server: server.to_owned(),
             capabilities,

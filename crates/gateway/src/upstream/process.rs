@@ -10,6 +10,7 @@ use std::time::Duration;
 use longhaul::SystemClock;
 use longhaul::ports::Clock;
 use longhaul_client::{Line, Lines, Overlong};
+use longhaul_core::strict_json;
 use rmcp::RoleClient;
 use rmcp::model::{JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -360,16 +361,13 @@ impl Transport<RoleClient> for StdioTransport {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             match self.line().await {
-                Line::Text(line) => match serde_json::from_slice::<ServerJsonRpcMessage>(&line) {
-                    Ok(message) => {
+                Line::Text(line) => match message(&line) {
+                    Some(message) => {
                         self.task_tools.note_line(&line);
                         return Some(message);
                     }
                     // Some servers write what should go to standard error, or to nobody.
-                    Err(error) => {
-                        self.watch.odd("it wrote a line that is not a message");
-                        tracing::debug!(%error, "a line of a server is not a message");
-                    }
+                    None => self.watch.odd("it wrote a line that is not a message"),
                 },
                 Line::TooLong => {
                     let most = limits::LINE_BYTES_MAX >> 20;
@@ -392,4 +390,9 @@ impl Transport<RoleClient> for StdioTransport {
         drop(tokio::time::timeout(ends_within, self.read_to_end()).await);
         Ok(())
     }
+}
+
+/// The message in a line. A list would be read by position.
+fn message(line: &[u8]) -> Option<ServerJsonRpcMessage> {
+    line.trim_ascii_start().starts_with(b"{").then(|| strict_json::from_slice(line).ok())?
 }

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use longhaul_client::{Error, Message, Raw, Refusal, Reply};
+use longhaul_core::strict_json;
 use reqwest::header::{HeaderMap, HeaderValue};
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -122,7 +123,7 @@ impl<'s> Session<'s> {
     /// Answers questions. A server that does not know the session any more asks again.
     pub(crate) async fn respond(&self, answers: &InputResponses) -> Result<(), RequestError> {
         for (id, answer) in answers {
-            let id: Value = serde_json::from_str(id).unwrap_or_default();
+            let id: Value = strict_json::from_str(id).unwrap_or_default();
             match self.post(&json!({"jsonrpc": "2.0", "id": id, "result": answer})).await {
                 Err(_) if self.is_gone() => return Ok(()),
                 posted => posted?,
@@ -201,7 +202,7 @@ async fn read(mut reply: Reply) -> Result<Answer, RequestError> {
                 return Err(RequestError::Refused(ErrorData::new(code, message, data)));
             }
             Message::Request { id, method, params } => {
-                if let Ok(request) = serde_json::from_value(json!({"method": method, "params": params})) {
+                if let Ok(request) = strict_json::from_value(json!({"method": method, "params": params})) {
                     return Ok(Answer::Asks(id, Box::new(request)));
                 }
             }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use longhaul_core::strict_json;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -101,7 +102,7 @@ impl TaskTools {
         if line.len() > LIST_BYTES_MAX || !(contains(b"\"taskSupport\"") || contains(b"\"protocolVersion\"")) {
             return;
         }
-        if let Ok(message) = serde_json::from_slice::<Value>(line) {
+        if let Ok(message) = strict_json::from_slice::<Value>(line) {
             message.get("result").into_iter().for_each(|result| self.note(result));
         }
     }

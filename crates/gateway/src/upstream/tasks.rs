@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use longhaul_client::Raw;
+use longhaul_core::strict_json;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResult, CancelTaskParams, ClientCapabilities, CreateTaskResult, ErrorCode, GetTaskParams, InputRequests,
@@ -237,7 +238,7 @@ pub(crate) fn seen(server: &str, payload: TaskPayload, message: Option<String>) 
         TaskPayload::InputRequired { input_requests } => Seen::Asks(input_requests),
         TaskPayload::Completed { result } => Seen::Ended(tool_result(server, Value::Object(result)).map(Box::new)),
         TaskPayload::Failed { error } => {
-            let error = serde_json::from_value(Value::Object(error));
+            let error = strict_json::from_value(Value::Object(error));
             Seen::Ended(Err(error.unwrap_or_else(|_| failed(&format!("a task of `{server}` failed without a reason")))))
         }
         TaskPayload::Cancelled => Seen::Ended(Err(cancelled(server, message))),
@@ -247,7 +248,7 @@ pub(crate) fn seen(server: &str, payload: TaskPayload, message: Option<String>) 
 }
 
 pub(crate) fn tool_result(server: &str, result: Value) -> Result<CallToolResult, ErrorData> {
-    serde_json::from_value(result).map(completed).map_err(|error| {
+    strict_json::from_value(result).map(completed).map_err(|error| {
         failed(&format!("a task of `{server}` ended with something that is not the result of a tool: {error}"))
     })
 }

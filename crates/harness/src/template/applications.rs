@@ -4,20 +4,15 @@ use longhaul_settings::{Declared, Place, Preset, page, table};
 
 use super::resolve::Stack;
 use super::{parameters, yaml};
-use crate::{file, root};
+use crate::{file, is_up_to_date};
 
 const PAGE: &str = "docs/settings.md";
 
 /// Compares the documented settings with the declared ones: in the page, between the markers of each part. With the
 /// variable `UPDATE_GOLDEN` it writes them.
 pub fn are_documented(parts: &[(&str, &[&'static dyn Declared])]) {
-    let text = file(PAGE);
-    let real = parts.iter().fold(text.clone(), |text, (part, declared)| renewed(&text, part, declared));
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(root().join(PAGE), real).unwrap();
-    } else {
-        assert_eq!(text, real, "{PAGE} is out of date: run with UPDATE_GOLDEN=1 and read the difference");
-    }
+    let real = parts.iter().fold(file(PAGE), |text, (part, declared)| renewed(&text, part, declared));
+    is_up_to_date(PAGE, &real);
 }
 
 /// `text` with what is between the markers of `part` replaced by the table of `declared`.

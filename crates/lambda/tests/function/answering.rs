@@ -9,6 +9,7 @@ use lambda_http::request::LambdaRequest;
 use lambda_http::{Adapter, Context, LambdaEvent, Service, StreamAdapter, service_fn};
 use longhaul_core::{Clock, Identity, OwnerId, TaskKey};
 use longhaul_engine::{Engine, Ports};
+use longhaul_http::WebOrigin;
 use longhaul_lambda::metrics::EmbeddedMetrics;
 use longhaul_lambda::{Api, Auth, HttpEvent, IamOwner, OnBehalf, TokenClaims};
 use longhaul_mcp::{McpServer, McpSettings, TaskContext, TaskPolicy};
@@ -81,8 +82,8 @@ pub(crate) fn api(world: &World, auth: Auth, origins: &[&str]) -> Api {
     let policies = BTreeMap::from([("countdown".to_owned(), TaskPolicy::optional())]);
     let tools = Tools::default();
     let mcp = McpServer::new(move || tools.clone(), policies, world.engine.clone(), McpSettings::new([7; 32]));
-    let origins = origins.iter().map(|origin| (*origin).to_owned()).collect();
-    Api::new(mcp, auth, origins, Arc::clone(&world.clock) as _)
+    let origins: Vec<_> = origins.iter().map(|origin| (*origin).to_owned()).collect();
+    Api::new(mcp, auth, WebOrigin::listed(&origins).unwrap(), Arc::clone(&world.clock) as _)
 }
 
 /// A function that anybody may call.
@@ -317,10 +318,16 @@ async fn tools_do_not_see_credentials() {
 #[tokio::test]
 async fn only_listed_origins_are_allowed() {
     let world = World::new();
-    let api = api(&world, Auth::Anonymous, &["https://app.example.com"]);
-    for (origin, status) in
-        [("https://app.example.com", 200), ("https://evil.example.com", 403), ("http://localhost:3000", 403)]
-    {
+    let api = api(&world, Auth::Anonymous, &["https://App.example.com:443", "file://", "vscode-webview://0K4L"]);
+    for (origin, status) in [
+        ("https://app.example.com", 200),
+        ("https://app.example.com:443", 200),
+        ("file://", 200),
+        ("vscode-webview://0k4l", 200),
+        ("https://evil.example.com", 403),
+        ("http://localhost:3000", 403),
+        ("null", 403),
+    ] {
         let mut call = event("api-function-url");
         call["headers"]["origin"] = origin.into();
         assert_eq!(answer(&api, &call).await["statusCode"], status, "{origin}");

@@ -392,3 +392,16 @@ async fn a_server_without_schedules_needs_none() {
     assert_eq!(answer(&worker(&world, &runner, 1), &tick(), LONG_MS, &world).await, failed(&[]));
     assert_eq!(world.queue.asked(), []);
 }
+
+/// `serde` reads structures from lists too: the first one was once taken for "look at the schedules", and deleted.
+#[tokio::test]
+async fn messages_of_others_are_neither_believed_nor_deleted() {
+    let (world, runner) = (World::new(), Arc::default());
+    for body in ["[1]", r#"[{"orderId": 7}]"#, r#"[{"lookAtSchedules": ""}]"#, r#"{"orderId": 7}"#, "1", "", "[[1]]"] {
+        let mut event = tick();
+        event["Records"][0]["body"] = body.into();
+        let unread = failed(&[message_id(&event, 0)]);
+        assert_eq!(answer(&worker(&world, &runner, 1), &event, LONG_MS, &world).await, unread, "{body}");
+    }
+    assert_eq!(world.queue.asked(), []);
+}

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -29,14 +30,21 @@ pub enum OptionsError {
 
 impl OptionsError {
     /// Prints it as programs do: help on standard output, errors on standard error. Returns the exit code: 0 for help,
-    /// 2 otherwise.
-    #[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the output of the program for its user")]
+    /// 1 if that cannot be written, 2 otherwise.
+    #[expect(clippy::print_stderr, reason = "this is the output of the program for its user")]
     #[must_use]
     pub fn report(&self) -> ExitCode {
         match self {
             Self::Help(text) => {
-                print!("{text}");
-                ExitCode::SUCCESS
+                let mut output = std::io::stdout().lock();
+                match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+                    // A reader that has gone has read enough.
+                    Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                        eprintln!("error: the standard output cannot be written: {error}");
+                        ExitCode::FAILURE
+                    }
+                    Ok(()) | Err(_) => ExitCode::SUCCESS,
+                }
             }
             Self::Usage(text) => {
                 eprint!("{text}");

@@ -14,6 +14,7 @@ use http_body_util::{BodyExt, Full};
 use longhaul_core::ports::{StoreError, TaskStore};
 use longhaul_core::{Clock, IdSource, OwnerId, TaskKey, Timestamp};
 use longhaul_http::{Body, HEALTH_PATH};
+use longhaul_sqlite::Database;
 use tokio::sync::Mutex;
 
 use crate::{OsIds, SystemClock};
@@ -36,6 +37,8 @@ pub(super) enum Unready {
     Draining,
     /// Its store does not answer.
     Store,
+    /// The file of its store was removed, moved or replaced.
+    Lost,
     /// Its queue does not answer.
     #[cfg(feature = "aws")]
     Queue,
@@ -62,6 +65,10 @@ impl Unready {
             }
             Self::Draining => "{\"status\":\"draining\",\"why\":\"the process was asked to stop\"}\n",
             Self::Store => "{\"status\":\"unavailable\",\"why\":\"the store does not answer: see the log\"}\n",
+            Self::Lost => {
+                "{\"status\":\"unavailable\",\"why\":\"the database was removed, moved or replaced: put it back and \
+                 start the server again\"}\n"
+            }
             #[cfg(feature = "aws")]
             Self::Queue => "{\"status\":\"unavailable\",\"why\":\"the queue does not answer: see the log\"}\n",
             Self::Slow => "{\"status\":\"unavailable\",\"why\":\"the store or the queue took too long\"}\n",
@@ -73,18 +80,35 @@ impl Unready {
 #[async_trait]
 pub(super) trait Probe: Send + Sync {
     async fn probe(&self) -> Result<(), Unready>;
+
+    /// How many tasks this process could not read, because their records are damaged. That is no reason not to be
+    /// ready: each costs itself only.
+    fn unreadable_tasks(&self) -> usize {
+        0
+    }
 }
 
 /// A store, whose queue is in the same file, or is not known here.
-pub(super) struct StoreAlone(pub(super) Arc<dyn TaskStore>);
+pub(super) struct StoreAlone {
+    pub(super) store: Arc<dyn TaskStore>,
+    /// The file, if it is ours.
+    pub(super) database: Option<Database>,
+}
 
 #[async_trait]
 impl Probe for StoreAlone {
-    /// Reads a task that is not there.
+    /// Reads a task that is not there. Reads are answered from a file that is lost, too.
     async fn probe(&self) -> Result<(), Unready> {
+        if self.database.as_ref().is_some_and(Database::is_lost) {
+            return Err(Unready::Lost);
+        }
         let now = SystemClock.now();
         let nobody = TaskKey::new(OwnerId::from_bytes([0; 32]), OsIds.task_id(now));
-        self.0.get(&nobody, now).await.map(drop).map_err(|error| Unready::store(&error))
+        self.store.get(&nobody, now).await.map(drop).map_err(|error| Unready::store(&error))
+    }
+
+    fn unreadable_tasks(&self) -> usize {
+        self.database.as_ref().map_or(0, Database::unreadable_tasks)
     }
 }
 
@@ -120,9 +144,16 @@ impl Health {
             return Some(json(StatusCode::OK, "{\"status\":\"ok\"}\n"));
         }
         Some(match self.ready().await {
-            Ok(()) => json(StatusCode::OK, "{\"status\":\"ready\"}\n"),
+            Ok(()) => json(StatusCode::OK, self.ready_answer()),
             Err(unready) => json(StatusCode::SERVICE_UNAVAILABLE, unready.answer()),
         })
+    }
+
+    fn ready_answer(&self) -> String {
+        match self.probe.get().map_or(0, |probe| probe.unreadable_tasks()) {
+            0 => "{\"status\":\"ready\"}\n".to_owned(),
+            count => format!("{{\"status\":\"ready\",\"unreadableTasks\":{count}}}\n"),
+        }
     }
 
     async fn ready(&self) -> Result<(), Unready> {
@@ -155,8 +186,8 @@ pub(super) fn nothing_else() -> Response<Body> {
     json(StatusCode::NOT_FOUND, "{\"error\":\"this process runs tasks: it answers /healthz and /readyz only\"}\n")
 }
 
-fn json(status: StatusCode, text: &'static str) -> Response<Body> {
-    let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync());
+fn json(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
+    let mut answer = Response::new(Full::new(text.into()).boxed_unsync());
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

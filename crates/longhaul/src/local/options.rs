@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul_http::{Host, OriginPolicy};
+use longhaul_http::{Host, OriginPolicy, WebOrigin};
 use longhaul_mcp::{AnonymousCallers, ServerSettings};
 use longhaul_oauth::OauthConfig;
 use longhaul_settings::table::{Callers, Console, Role};
@@ -163,7 +163,7 @@ impl Options {
             console: console(values, &callers, role)?,
             callers,
             allow_host: values.find(&table::ALLOW_HOST)?.unwrap_or_default(),
-            allow_origin: values.find(&table::ALLOW_ORIGIN)?.unwrap_or_default(),
+            allow_origin: allow_origin(values)?,
             concurrency,
             owner_concurrency,
             server,
@@ -186,7 +186,7 @@ pub(crate) struct Config {
     pub(super) webhooks: Option<WebhookSettings>,
     pub(crate) connections: ConnectionSettings,
     allow_host: Vec<String>,
-    allow_origin: Vec<String>,
+    allow_origin: Vec<WebOrigin>,
 }
 
 /// Who may call a local server, and how it knows them.
@@ -212,6 +212,11 @@ impl LocalCallers {
             }
         }
     }
+}
+
+fn allow_origin(values: &Values) -> Result<Vec<WebOrigin>, SettingsError> {
+    let listed = values.find(&table::ALLOW_ORIGIN)?.unwrap_or_default();
+    WebOrigin::listed(&listed).map_err(|error| values.refuse(&table::ALLOW_ORIGIN, &listed, &error.to_string()))
 }
 
 /// Whether there is a console: by itself where whoever reaches it may do all of it anyway.

@@ -87,8 +87,8 @@ struct Opened {
 }
 
 impl Opened {
-    fn alone(backend: Backend) -> Self {
-        let probe = Arc::new(StoreAlone(Arc::clone(&backend.store)));
+    fn alone(backend: Backend, database: Option<Database>) -> Self {
+        let probe = Arc::new(StoreAlone { store: Arc::clone(&backend.store), database });
         Self { backend, probe, receives: Receives::INSIDE, listen_poll_ms: None, told: None }
     }
 }
@@ -124,7 +124,7 @@ impl Running {
         server.check().await?;
         webhooks::refuse(options.values())?;
         let (running, listening) = Self::listen(server, None, options, options.config()?).await?;
-        drop(running.parts.begin(Opened::alone(backend)));
+        drop(running.parts.begin(Opened::alone(backend, None)));
         running.serve_http(listening);
         Ok(running)
     }
@@ -150,7 +150,8 @@ impl Running {
         running.database = Some(database.clone());
         let (tasks, outbox) = (database.store(), database.outbox());
         let told = (!endpoints.is_empty()).then(|| endpoints.clone());
-        let engine = running.parts.begin(Opened { told, ..Opened::alone(Backend { store, queue, signing_key }) });
+        let opened = Opened::alone(Backend { store, queue, signing_key }, Some(database.clone()));
+        let engine = running.parts.begin(Opened { told, ..opened });
         running.serve_http(listening);
         running.rest.spawn(webhooks::sweep(engine.clone(), tasks, running.stop.clone()));
         if !endpoints.is_empty() {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode, SECRET, SqsQueue};
 use longhaul_core::ports::{QueueError, StoreError};
-use longhaul_core::{IdSource, with_causes};
+use longhaul_core::{Clock, IdSource, with_causes};
 use longhaul_settings::table::Role;
 
 use super::health::{Probe, Unready};
@@ -107,5 +107,9 @@ impl Probe for Both {
         let (store, queue) = tokio::join!(self.store.connect(), self.queue.check());
         store.map_err(|error| Unready::store(&error))?;
         queue.map_err(|error| Unready::queue(&error))
+    }
+
+    fn unreadable_tasks(&self) -> usize {
+        self.store.unreadable_tasks(SystemClock.now())
     }
 }

@@ -1,7 +1,7 @@
 //! What tools read of their environment, on a local server.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use longhaul_settings::{EnvSource, SettingsError, Values, table};
@@ -82,12 +82,7 @@ fn secret(name: &str, source: &str, env: &dyn EnvSource) -> Result<String, ToolE
 
 /// The text in a file, without the end of its last line, which editors add.
 pub(super) fn text_of(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(SECRET_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > SECRET_BYTES_MAX {
-        let why = format!("it has more than {SECRET_BYTES_MAX} bytes");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
-    }
+    let text = longhaul_settings::read_text(path, SECRET_BYTES_MAX)?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use http_body_util::BodyExt;
-use longhaul_core::Principal;
+use longhaul_core::{Principal, strict_json};
 use longhaul_mcp::McpServer;
 use serde_json::{Map, Value, json};
 
@@ -28,7 +28,7 @@ impl Client {
         let answer = self.mcp.respond(request(method, name, params)?, self.caller.clone()).await;
         let status = answer.status();
         let body = answer.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-        let mut answer: Value = serde_json::from_slice(&body).map_err(|error| {
+        let mut answer: Value = strict_json::from_slice(&body).map_err(|error| {
             TestError::Unexpected(format!("the answer to `{method}` ({status}) is not JSON: {error}"))
         })?;
         if let Some(error) = answer.get("error") {

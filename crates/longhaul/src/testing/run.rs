@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_core::{EntryKind, Progress, Recording, Status};
+use longhaul_core::{EntryKind, Progress, Recording, Status, strict_json};
 use rmcp::ErrorData;
 use rmcp::model::CallToolResult;
 use serde_json::{Map, Value};
@@ -56,13 +56,13 @@ impl Run {
     /// # Errors
     /// [`TestError::Unexpected`] if it is not a result of this version of `rmcp`.
     pub fn result(&self) -> Result<Option<CallToolResult>, TestError> {
-        self.result.clone().map(serde_json::from_value).transpose().map_err(unexpected)
+        self.result.clone().map(strict_json::from_value).transpose().map_err(unexpected)
     }
 
     /// The error with which the task failed.
     #[must_use]
     pub fn error(&self) -> Option<ErrorData> {
-        serde_json::from_value(self.error.clone()?).ok()
+        strict_json::from_value(self.error.clone()?).ok()
     }
 
     /// What a client shows: the texts of the result, one below the other, or the message of the error. Empty if the

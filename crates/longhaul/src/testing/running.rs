@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_core::{Clock, EntryKind, Failure, FailureKind, Progress, State as TaskState, TaskId, TaskKey};
+use longhaul_core::{
+    Clock, EntryKind, Failure, FailureKind, Progress, State as TaskState, TaskId, TaskKey, strict_json,
+};
 use serde_json::{Map, Value, json};
 
 use super::TestError;
@@ -175,7 +177,7 @@ impl Running {
         for entry in entries {
             let text = self.world.engine.load(&self.key, &entry.value).await.map_err(unexpected)?;
             // What a tool returns as a state between rounds of questions is any text.
-            let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+            let value = strict_json::from_str(&text).unwrap_or(Value::String(text));
             journal.push(JournalEntry { kind: entry.kind, name: entry.name, value, recording: entry.recording });
         }
         let order = self.world.script.recorded();
@@ -211,8 +213,9 @@ impl Running {
         if is_answered {
             return Ok(());
         }
-        // A question may race with a sleep, which has a message of its own.
-        if self.world.next_at().is_none() {
+        // A question may race with a sleep, at whose end the tool goes on.
+        let task = self.world.engine.poll(&self.key).await.map_err(unexpected)?;
+        if matches!(task.state, longhaul_core::State::InputRequired { until: None, .. }) {
             let questions = questions.iter().map(|question| question.key.clone()).collect();
             return Err(TestError::Unanswered { questions });
         }
@@ -244,7 +247,7 @@ impl Running {
             None => Map::new(),
             Some(payload) => {
                 let text = self.world.engine.load(&self.key, payload).await.map_err(unexpected)?;
-                serde_json::from_str(&text).map_err(unexpected)?
+                strict_json::from_str(&text).map_err(unexpected)?
             }
         };
         self.clean_up().await?;

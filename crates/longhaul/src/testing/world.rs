@@ -194,7 +194,7 @@ impl ToolRunner for Cleanups {
         match &cleaned {
             Cleaned::Done => self.lock().push(Ok(())),
             Cleaned::Failed { reason } => self.lock().push(Err(reason.clone())),
-            Cleaned::NoSuchTool => {}
+            Cleaned::NoSuchTool | Cleaned::NoMemory => {}
         }
         cleaned
     }

@@ -89,6 +89,8 @@ fn task(owner: OwnerId, tool: &str, at: Timestamp) -> Task {
         variables: None,
         cleanup: Cleanup::None,
         held_until: None,
+        asked: Vec::new(),
+        answered: Vec::new(),
         parent: None,
         attempts: Attempts::default(),
     })

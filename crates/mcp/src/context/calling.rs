@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use longhaul_core::{TaskId, Timestamp};
+use longhaul_core::{TaskId, Timestamp, strict_json};
 use longhaul_engine::{Attempt, Call, CallError, ChildEnd};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, JsonObject};
@@ -188,8 +188,8 @@ fn result_of(name: &str, end: ChildEnd) -> Result<CallToolResult, ErrorData> {
     let unreadable = |error| errors::internal("the result of a call cannot be read", &error);
     let error = |why: String| Err(ErrorData::internal_error(format!("the call `{name}` {why}"), None));
     match end {
-        ChildEnd::Completed(result) => serde_json::from_str(&result).map_err(unreadable),
-        ChildEnd::Failed { detail: Some(detail), .. } => Err(serde_json::from_str(&detail).map_err(unreadable)?),
+        ChildEnd::Completed(result) => strict_json::from_str(&result).map_err(unreadable),
+        ChildEnd::Failed { detail: Some(detail), .. } => Err(strict_json::from_str(&detail).map_err(unreadable)?),
         ChildEnd::Failed { message, detail: None } => error(format!("failed: {message}")),
         ChildEnd::Cancelled => error("was cancelled".to_owned()),
         ChildEnd::TooLarge { bytes } => {

@@ -1,6 +1,6 @@
 //! Questions to the client, and its answers.
 
-use longhaul_core::FailureKind;
+use longhaul_core::{FailureKind, strict_json};
 use rmcp::ErrorData;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, InputRequest,
@@ -93,7 +93,7 @@ impl TaskContext {
                 let request = serde_json::to_string(&request)
                     .map_err(|error| errors::internal("a question could not be written", &error))?;
                 let answer = attempt.ask(key, request).await;
-                match serde_json::from_str(&answer) {
+                match strict_json::from_str(&answer) {
                     Ok(answer) => asking::unless_refused(answer),
                     Err(error) => {
                         let message = format!("the recorded answer to `{key}` cannot be read: {error}");
@@ -117,7 +117,7 @@ impl TaskContext {
         let params =
             ElicitRequestParams::FormElicitationParams { meta: None, message: message.into(), requested_schema };
         let answer = self.request_input(key, InputRequest::Elicitation(ElicitRequest::new(params))).await?;
-        serde_json::from_value(answer).map_err(|error| misanswered(key, &error))
+        strict_json::from_value(answer).map_err(|error| misanswered(key, &error))
     }
 
     /// Asks the user to fill in a form for a `T`: a struct of texts, numbers, booleans and choices. Doc comments of its
@@ -151,7 +151,7 @@ impl TaskContext {
         let answer = self.elicit(key, message, schema).await?;
         match answer.action {
             ElicitationAction::Accept => {
-                let content = serde_json::from_value(answer.content.unwrap_or_default());
+                let content = strict_json::from_value(answer.content.unwrap_or_default());
                 content.map(Answer::Accepted).map_err(|error| misanswered(key, &error))
             }
             ElicitationAction::Decline => Ok(Answer::Declined),

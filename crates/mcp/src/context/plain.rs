@@ -13,6 +13,7 @@ use rmcp::{ErrorData, Peer, RoleServer};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use crate::shared::asking::NoAnswer;
 use crate::shared::{asking, errors};
 
 /// A plain call while its tool runs. Clones are the same call.
@@ -125,7 +126,10 @@ impl PlainCall {
     pub(crate) async fn ask(&self, key: &str, request: InputRequest) -> Result<Value, ErrorData> {
         match self.0.start.rounds {
             Rounds::Known => Ok(self.end_with(key, request).await),
-            Rounds::Unknown => asking::ask(&self.0.start.peer, request).await,
+            Rounds::Unknown => {
+                let never = CancellationToken::new();
+                asking::ask(&self.0.start.peer, request, &never).await.map_err(NoAnswer::into_error)
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use longhaul_core::strict_json;
 use longhaul_engine::VariableLimit;
 use rmcp::ErrorData;
 use serde::Serialize;
@@ -91,7 +92,7 @@ impl TaskContext {
             Run::Task(attempt) => attempt.variable(name).await,
             Run::Plain(call) => call.variable(name),
         };
-        let read = value.map(serde_json::from_value).transpose();
+        let read = value.map(strict_json::from_value).transpose();
         read.map_err(|cause| VariableError::WrongType { name: name.to_owned(), cause })
     }
 

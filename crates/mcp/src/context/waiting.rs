@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use longhaul_core::{FailureKind, Timestamp};
+use longhaul_core::{FailureKind, Timestamp, strict_json};
 use longhaul_engine::{Attempt, Every};
 use rmcp::ErrorData;
 use serde::de::DeserializeOwned;
@@ -140,7 +140,7 @@ struct HandedOut {
 }
 
 async fn read_value<T: DeserializeOwned>(attempt: &Attempt, name: &str, text: &str) -> T {
-    match serde_json::from_str(text) {
+    match strict_json::from_str(text) {
         Ok(value) => value,
         Err(error) => {
             let message = format!("the value that the callback `{name}` brought is not what the tool expects: {error}");

@@ -40,7 +40,7 @@ impl<H: ServerHandler> Durable<H> {
             Some(state) => self.shared.signer.verify_rounds(state, &binding)?,
             None => Rounds::default(),
         };
-        let Rounds { mut answers, state, call_key, job } = rounds;
+        let Rounds { mut answers, state, call_key, job, attempt: _ } = rounds;
         answers.extend(request.input_responses.clone().unwrap_or_default());
         Ok(Verified { answers, state, call_key: Some(call_key).filter(|key| !key.is_empty()), job, binding })
     }
@@ -80,7 +80,7 @@ impl<H: ServerHandler> Durable<H> {
             PlainEnd::Ended(Ok(CallToolResponse::Task(_))) => Err(errors::made_a_task()),
             PlainEnd::Ended(ended) => ended,
             PlainEnd::Asks(asks) => {
-                let state = self.sign(Rounds { answers, state: None, call_key: key, job: None }, &binding)?;
+                let state = self.sign(Rounds { answers, call_key: key, ..Rounds::default() }, &binding)?;
                 Ok(InputRequiredResult::new(Some(asks), Some(state)).into())
             }
             PlainEnd::Broken(error) => Err(error),
@@ -113,7 +113,7 @@ impl<H: ServerHandler> Durable<H> {
     ) -> Result<CallToolResponse, ErrorData> {
         if !answers.is_empty() || asked.request_state.is_some() {
             let state = asked.request_state.take();
-            asked.request_state = Some(self.sign(Rounds { answers, state, call_key, job: None }, binding)?);
+            asked.request_state = Some(self.sign(Rounds { answers, state, call_key, ..Rounds::default() }, binding)?);
         }
         Ok(asked.into())
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use longhaul_core::{Ask, Progress, State, Task, TaskKey, Timestamp};
+use longhaul_core::{Ask, Progress, State, Task, TaskKey};
 use longhaul_engine::{Listener, PollError};
 use rmcp::model::{
     CallToolResponse, CallToolResult, InputRequest, InputRequests, InputRequiredResult, LoggingLevel,
@@ -12,8 +12,10 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
+use tokio_util::sync::CancellationToken;
 
 use crate::revision::Generation;
+use crate::shared::asking::NoAnswer;
 use crate::shared::caller::{self, Caller};
 use crate::shared::signer::{Binding, Rounds};
 use crate::shared::streams::Held;
@@ -79,11 +81,13 @@ impl Waiting<'_> {
     /// The next event. What the tool logs until then is passed on.
     async fn next(&self, watch: &mut TaskWatch, log: Option<&mut Following>) -> Option<Event> {
         let Some(log) = log else { return watch.next().await };
+        // It goes on while messages are sent: a tool that never stops logging would hold it up otherwise.
+        let mut next = std::pin::pin!(watch.next());
         loop {
             let (messages, event) = tokio::select! {
                 biased;
+                event = &mut next => (log.unread(), Some(event)),
                 messages = log.next() => (messages, None),
-                event = watch.next() => (log.unread(), Some(event)),
             };
             for message in messages {
                 self.notify_log(message).await;
@@ -156,20 +160,54 @@ impl Waiting<'_> {
         }
         match self.caller.generation {
             Generation::PerRequest => self.round(task, asks).map(Some),
-            Generation::Handshake => {
-                let key = task.key();
-                tokio::select! {
-                    biased;
-                    asked = self.ask_all(&key, asks) => asked?,
-                    // The next event says that the caller has left.
-                    () = self.context.ct.cancelled() => return Ok(None),
+            Generation::Handshake => self.converse(task, asks, watch).await,
+        }
+    }
+
+    /// Asks the client while its call is open, for as long as the task asks that. If the client does not answer, the
+    /// questions stay open and the call ends with the id of the job.
+    async fn converse(
+        &self,
+        task: &Task,
+        asks: InputRequests,
+        watch: &mut TaskWatch,
+    ) -> Result<Option<CallToolResponse>, ErrorData> {
+        let (key, names) = (task.key(), asks.keys().cloned().collect::<Vec<_>>());
+        let still_asks = |task: &Task| names.iter().all(|name| task.answerable().any(|ask| ask.key == *name));
+        // The time that the user takes does not count.
+        watch.wait_until_after(self.wait_ms.saturating_add(self.shared.settings.ask_ms_max));
+        let withdrawn = CancellationToken::new();
+        let mut asking = std::pin::pin!(self.ask_all(&key, asks, &withdrawn));
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = watch.next() => event,
+                asked = &mut asking => match asked? {
+                    Asked::Answered => break,
+                    Asked::Open => return Ok(Some(self.unfinished(task))),
+                },
+            };
+            match event {
+                Some(Event::Progress(_, progress)) => self.notify_progress(&progress).await,
+                Some(Event::Changed(task) | Event::Status(task) | Event::Question(task, _)) if still_asks(&task) => {}
+                Some(event @ (Event::Changed(_) | Event::Status(_) | Event::Question(..))) => {
+                    watch.put_back(&event);
+                    withdrawn.cancel();
+                    asking.await?;
+                    break;
                 }
-                // The time that the user took does not count.
-                watch.wait_until_after(self.wait_ms);
-                watch.look().await;
-                Ok(None)
+                Some(Event::KeepAlive) => {}
+                Some(event @ (Event::Ended(_) | Event::Gone(_) | Event::Left | Event::Close(_))) => {
+                    withdrawn.cancel();
+                    asking.await?;
+                    return Box::pin(self.react(&key, &event, watch)).await;
+                }
+                None => return Ok(None),
             }
         }
+        watch.wait_until_after(self.wait_ms);
+        watch.look().await;
+        Ok(None)
     }
 
     /// How long the caller waits: not at all if its owner has too many requests that wait. Then the job's id is the
@@ -258,25 +296,44 @@ impl Waiting<'_> {
         Ok(if can { requests } else { InputRequests::new() })
     }
 
-    /// Ends the call with the questions; its retry continues with the task.
+    /// Ends the call with the questions; its retry continues with the task, for as long as there is one.
     fn round(&self, task: &Task, asks: InputRequests) -> Result<CallToolResponse, ErrorData> {
-        let until: Timestamp = self.shared.engine.ports().clock.now().plus_ms(self.shared.settings.state_ms_max);
-        let rounds = Rounds { job: Some(task.id), ..Rounds::default() };
-        let state = self.shared.signer.sign_rounds(rounds, self.binding, until)?;
+        let rounds = Rounds { job: Some(task.id), attempt: Some(task.attempt), ..Rounds::default() };
+        let state = self.shared.signer.sign_rounds(rounds, self.binding, task.expires_at)?;
         Ok(InputRequiredResult::new(Some(asks), Some(state)).into())
     }
 
-    /// Asks the client while its call is open.
-    async fn ask_all(&self, key: &TaskKey, asks: InputRequests) -> Result<(), ErrorData> {
-        let answers = asks.into_iter().map(|(name, request)| async move { (name, self.ask(request).await) });
-        let answers: BTreeMap<_, _> = futures::future::join_all(answers).await.into_iter().collect();
-        self.shared.engine.answer(key, &answers).await.map_err(errors::of_answer)
-    }
-
-    async fn ask(&self, request: InputRequest) -> String {
-        match asking::ask(&self.context.peer, request).await {
-            Ok(answer) => answer.to_string(),
-            Err(error) => asking::refusal(&error),
+    /// Asks the client while its call is open. Only what the client sent is an answer.
+    async fn ask_all(
+        &self,
+        key: &TaskKey,
+        asks: InputRequests,
+        withdrawn: &CancellationToken,
+    ) -> Result<Asked, ErrorData> {
+        let answers = asks.into_iter().map(|(name, request)| async move {
+            match asking::ask(&self.context.peer, request, withdrawn).await {
+                Ok(answer) => Some((name, answer.to_string())),
+                Err(NoAnswer::Refused(error)) => Some((name, asking::refusal(&error))),
+                Err(NoAnswer::Open(error)) => {
+                    tracing::info!(task_id = %key.id, %error, "a question stays open");
+                    None
+                }
+            }
+        });
+        let answers = futures::future::join_all(answers).await;
+        let outcome = if answers.iter().all(Option::is_some) { Asked::Answered } else { Asked::Open };
+        let answers: BTreeMap<_, _> = answers.into_iter().flatten().collect();
+        if !answers.is_empty() {
+            self.shared.engine.answer(key, &answers).await.map_err(errors::of_answer)?;
         }
+        Ok(outcome)
     }
+}
+
+/// What became of questions that a client was asked while its call was open.
+enum Asked {
+    /// The client has answered all of them, or refused to.
+    Answered,
+    /// Some are still open.
+    Open,
 }

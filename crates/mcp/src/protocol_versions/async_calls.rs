@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 use http::Response;
-use longhaul_core::RequestedTerms;
+use longhaul_core::{RequestedTerms, strict_json};
 use longhaul_engine::{AcceptError, PollError};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, JsonObject};
@@ -50,7 +50,7 @@ impl ProtocolVersion for AsyncCalls {
         if notice.method != "tools/async/cancel" || notice.client.generation() != Generation::Handshake {
             return;
         }
-        let params = notice.params.and_then(|params| serde_json::from_str::<Named>(params.get()).ok());
+        let params = notice.params.and_then(|params| strict_json::from_str::<Named>(params.get()).ok());
         let key = params.and_then(|Named { token, .. }| token.key(&notice.owner));
         if let Some(key) = key
             && let Err(error @ PollError::Unavailable(_)) = endpoint.shared().engine.cancel(&key).await

@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use http::Response;
-use longhaul_core::{OwnerId, Task, TaskId};
+use longhaul_core::{OwnerId, Task, TaskId, strict_json};
 use longhaul_engine::Cancelled;
 use rmcp::ErrorData;
 use serde::Deserialize;
@@ -128,7 +128,7 @@ struct ListParams {
 async fn list(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData> {
     let bad_cursor = || ErrorData::invalid_params("the cursor is not valid; start again without one", None);
     let params = match call.params {
-        Some(params) => serde_json::from_str::<ListParams>(params.get()).map_err(|_malformed| bad_cursor())?,
+        Some(params) => strict_json::from_str::<ListParams>(params.get()).map_err(|_malformed| bad_cursor())?,
         None => ListParams::default(),
     };
     let before: Option<TaskId> = match params.cursor {

@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use http::{HeaderValue, Response, StatusCode};
-use longhaul_core::OwnerId;
+use longhaul_core::{OwnerId, strict_json};
 use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, ErrorCode};
 use serde::Deserialize;
@@ -141,9 +141,9 @@ struct Params {
 
 /// The handshake: `rmcp` negotiates, the protocol versions add what they have, and the session id stores the outcome.
 async fn initialize(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
-    // A request that cannot be read is refused by `rmcp`, and begins no session.
     let Some(params) = call.params::<Params>() else {
-        return endpoint.backend().answer(call.http.clone(), Some(&call.id)).await;
+        let message = "the params of initialize are malformed: `capabilities`, and what is in it, must be objects";
+        return reply::error(&call.id, &ErrorData::invalid_params(message, None));
     };
     let own = own_revision(&params.protocol_version);
     let mut request = call.http.clone();
@@ -178,7 +178,7 @@ fn with_requested_revision(call: &Incoming<'_>, revision: &str) -> Option<String
 async fn with_agreed_revision(answer: Response<Body>, revision: &str) -> Result<Response<Body>, ErrorData> {
     let (parts, body) = answer.into_parts();
     let text = reply::read(body).await;
-    let mut message: Value = serde_json::from_slice(&text)
+    let mut message: Value = strict_json::from_slice(&text)
         .map_err(|error| errors::internal("the handler's answer cannot be read", &error))?;
     match message.get_mut("result").and_then(|result| result.get_mut("protocolVersion")) {
         Some(version) => *version = revision.into(),
@@ -207,7 +207,7 @@ async fn with_session(
 ) -> Response<Body> {
     let (mut parts, body) = answer.into_parts();
     let text = reply::read(body).await;
-    if let Ok(Agreed { result }) = serde_json::from_slice(&text) {
+    if let Ok(Agreed { result }) = strict_json::from_slice(&text) {
         let shared = endpoint.shared();
         let session = Session::new(result.protocol_version, capabilities, &*shared.engine.ports().ids);
         let signed = session.sign(&shared.signer, &call.owner).ok().and_then(|id| HeaderValue::from_str(&id).ok());

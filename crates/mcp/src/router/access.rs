@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use http::{Response, StatusCode};
-use longhaul_core::{MissingScopes, Principal, Scopes};
+use longhaul_core::{MissingScopes, Principal, Scopes, strict_json};
 use rmcp::ErrorData;
 use rmcp::model::RequestId;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::Body;
@@ -141,8 +141,8 @@ impl Denied {
 }
 
 /// What parameters say that matters here. Readers of parameters differ: in whether a name may be inside of `request`,
-/// in which of two members with one name counts, and in whether a list stands for an object. Everything that one of
-/// them could take for the name of a tool, or a URI, is collected.
+/// and in which of two members with one name counts. Everything that one of them could take for the name of a tool, or
+/// a URI, is collected.
 #[derive(Default)]
 struct NamedThings {
     texts: BTreeSet<String>,
@@ -159,48 +159,43 @@ impl NamedThings {
         said
     }
 
-    /// Reads one object or list; returns what may be the parameters inside of it.
+    /// Reads one object; returns what may be the parameters inside of it.
     fn read<'a>(&mut self, value: &'a RawValue) -> Vec<&'a RawValue> {
-        if !value.get().starts_with(['{', '[']) {
+        if !value.get().starts_with('{') {
             return Vec::new();
         }
-        let Ok(Members(members)) = serde_json::from_str(value.get()) else {
+        let Ok(Members(members)) = strict_json::from_str(value.get()) else {
             self.is_unreadable = true;
             return Vec::new();
         };
         let mut nested = Vec::new();
         for (name, member) in members {
             match name {
-                Some("name" | "uri") => self.texts.extend(serde_json::from_str::<String>(member.get())),
-                Some("request") => nested.push(member),
-                Some(_) => self.has_answers = true,
-                None => {
-                    self.texts.extend(serde_json::from_str::<String>(member.get()));
-                    self.has_answers = true;
-                    nested.push(member);
-                }
+                "name" | "uri" => self.texts.extend(strict_json::from_str::<String>(member.get())),
+                "request" => nested.push(member),
+                _ => self.has_answers = true,
             }
         }
         nested
     }
 }
 
-/// The members of an object that matter here, or all of a list.
-struct Members<'a>(Vec<(Option<&'static str>, &'a RawValue)>);
+/// The members of an object that matter here.
+struct Members<'a>(Vec<(&'static str, &'a RawValue)>);
 
 impl<'de: 'a, 'a> serde::Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyMembers)
+        deserializer.deserialize_map(RelevantMembers)
     }
 }
 
-struct AnyMembers;
+struct RelevantMembers;
 
-impl<'de> Visitor<'de> for AnyMembers {
+impl<'de> Visitor<'de> for RelevantMembers {
     type Value = Members<'de>;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an object or a list")
+        f.write_str("an object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
@@ -208,19 +203,11 @@ impl<'de> Visitor<'de> for AnyMembers {
         let mut members = Vec::new();
         while let Some(name) = map.next_key::<Cow<'de, str>>()? {
             match RELEVANT.into_iter().find(|relevant| *relevant == name) {
-                Some(relevant) => members.push((Some(relevant), map.next_value()?)),
+                Some(relevant) => members.push((relevant, map.next_value()?)),
                 None => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
-        }
-        Ok(Members(members))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Members<'de>, A::Error> {
-        let mut members = Vec::new();
-        while let Some(member) = list.next_element()? {
-            members.push((None, member));
         }
         Ok(Members(members))
     }

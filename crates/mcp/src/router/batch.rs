@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
+use longhaul_core::{limits, strict_json};
 use rmcp::ErrorData;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
@@ -27,7 +28,7 @@ pub(super) const REVISION: &str = "2025-03-26";
 pub(super) const MESSAGES_MAX: usize = 50;
 
 /// Bytes of an event that has not ended, at most: the longest result, and what is around it.
-const EVENT_BYTES_MAX: usize = 2 * reply::BODY_BYTES_MAX;
+const EVENT_BYTES_MAX: usize = 2 * limits::BODY_BYTES_MAX;
 
 pub(super) fn is_batch(body: &[u8]) -> bool {
     body.trim_ascii_start().first() == Some(&b'[')
@@ -37,7 +38,7 @@ pub(super) fn is_batch(body: &[u8]) -> bool {
 /// empty batch and one that is too long.
 pub(super) fn messages(body: &Bytes) -> Result<Vec<Bytes>, ErrorData> {
     let First { messages, are_more } =
-        serde_json::from_slice(body).map_err(|error| ErrorData::parse_error(format!("not JSON: {error}"), None))?;
+        strict_json::from_slice(body).map_err(|error| ErrorData::parse_error(format!("not JSON: {error}"), None))?;
     if are_more {
         let message = format!("a batch may have at most {MESSAGES_MAX} messages; send the others in another one");
         return Err(ErrorData::invalid_request(message, None));

@@ -51,6 +51,12 @@ impl Pump {
         mut self,
         tool: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, String> {
+        let runs = self.attempt.runs_elsewhere();
+        let tool = async move {
+            let ended = tool.await;
+            drop(runs);
+            ended
+        };
         // Spawned, because a tool that computes for long without awaiting must not delay the heartbeat.
         #[expect(
             clippy::disallowed_methods,

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
+use longhaul_core::limits;
 use rmcp::model::{
     ClientJsonRpcMessage, InitializeRequestParams, JsonObject, ProtocolVersion, RequestId, SubscriptionFilter,
 };
@@ -103,7 +104,7 @@ fn config() -> StreamableHttpServerConfig {
         .with_json_response(true)
         // The HTTP frontend checks the host.
         .disable_allowed_hosts()
-        .with_max_request_body_bytes(reply::BODY_BYTES_MAX)
+        .with_max_request_body_bytes(limits::BODY_BYTES_MAX)
 }
 
 /// `rmcp` requires that a client accepts both JSON and event streams. Here every client counts as accepting both: it

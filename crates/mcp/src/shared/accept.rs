@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 
-use longhaul_core::{Cleanup, Principal, RequestedTerms, Task, Terms, Timestamp, TraceParent, limits};
+use longhaul_core::{Cleanup, Principal, RequestedTerms, Task, Terms, Timestamp, TraceParent, limits, strict_json};
 use longhaul_engine::{Call, Engine, Idempotency};
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -182,7 +182,7 @@ impl StoredCall {
     /// reported; the rest of an answer does not depend on it.
     pub(crate) async fn progress_token_of(engine: &Engine, task: &Task) -> Option<ProgressToken> {
         let call = match engine.load(&task.key(), &task.request).await {
-            Ok(call) => serde_json::from_str::<Self>(&call).map_err(|error| Box::new(error) as Box<dyn Error>),
+            Ok(call) => strict_json::from_str::<Self>(&call).map_err(|error| Box::new(error) as Box<dyn Error>),
             Err(error) => Err(error.into()),
         };
         match call {

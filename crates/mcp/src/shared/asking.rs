@@ -9,10 +9,12 @@ use rmcp::model::{
     ClientCapabilities, ClientResult, CustomResult, ElicitRequestParams, ElicitationCapability,
     FormElicitationCapability, InputRequest, ServerRequest, UrlElicitationCapability,
 };
+use rmcp::service::PeerRequestOptions;
 use rmcp::{ErrorData, Peer, RoleServer, ServiceError};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::Body;
 use crate::shared::signer::Purpose;
@@ -20,6 +22,9 @@ use crate::shared::{Shared, errors, reply};
 
 /// In place of an answer: the error with which the client answered.
 const REFUSED: &str = "dev.longhaul/error";
+
+/// Marks an error that the server made because the client has not answered.
+const NOT_ANSWERED: &str = "dev.longhaul/not-answered";
 
 /// Says which task a message belongs to.
 pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
@@ -124,8 +129,9 @@ pub(crate) async fn take(
         Err(error @ AnswerError::TooLarge { .. }) => {
             reply::error_with(StatusCode::PAYLOAD_TOO_LARGE, None, &errors::of_answer(error))
         }
-        Err(error @ AnswerError::Unavailable(_)) => {
-            reply::error_with(StatusCode::SERVICE_UNAVAILABLE, None, &errors::of_answer(error))
+        Err(AnswerError::Unavailable(error)) => {
+            let status = errors::status_of(&error);
+            reply::error_with(status, None, &errors::of_answer(AnswerError::Unavailable(error)))
         }
     }
 }
@@ -167,7 +173,7 @@ pub(crate) async fn answer_to_call(
             }
         }
         if clock.now() >= deadline {
-            return Err(ErrorData::internal_error("the client did not answer in time", None));
+            return Err(not_answered(ErrorData::internal_error("the client did not answer in time", None)));
         }
         tokio::select! {
             biased;
@@ -177,21 +183,76 @@ pub(crate) async fn answer_to_call(
     }
 }
 
-/// Asks the client while its call is open, and returns its answer.
-pub(crate) async fn ask(peer: &Peer<RoleServer>, request: InputRequest) -> Result<Value, ErrorData> {
+/// The same error, marked as one that the client did not send.
+pub(crate) fn not_answered(mut error: ErrorData) -> ErrorData {
+    error.data = Some(json!({NOT_ANSWERED: true}));
+    error
+}
+
+/// Why there is no answer.
+pub(crate) enum NoAnswer {
+    /// The client answered with this error.
+    Refused(ErrorData),
+    /// The client did not answer: in time, at all, or because it could not be asked.
+    Open(ErrorData),
+}
+
+impl NoAnswer {
+    /// The error that a tool gets which asks while its call is open.
+    pub(crate) fn into_error(self) -> ErrorData {
+        match self {
+            Self::Refused(error) | Self::Open(error) => error,
+        }
+    }
+}
+
+/// Asks the client while its call is open, and returns its answer. If the question is withdrawn, the client is told so.
+pub(crate) async fn ask(
+    peer: &Peer<RoleServer>,
+    request: InputRequest,
+    withdrawn: &CancellationToken,
+) -> Result<Value, NoAnswer> {
     let request = match request {
         InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
         InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
         InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
         // Anything that a later version of `rmcp` may add.
-        _ => return Err(ErrorData::invalid_request("this request cannot be sent while a call is open", None)),
-    };
-    match peer.send_request(request).await {
-        Ok(answer) => {
-            serde_json::to_value(answer).map_err(|error| errors::internal("an answer could not be read", &error))
+        _ => {
+            let error = ErrorData::invalid_request("this request cannot be sent while a call is open", None);
+            return Err(NoAnswer::Open(error));
         }
-        Err(ServiceError::McpError(error)) => Err(error),
-        Err(error) => Err(ErrorData::internal_error(format!("the client could not be asked: {error}"), None)),
+    };
+    match response(peer, request, withdrawn).await {
+        Ok(answer) => serde_json::to_value(answer)
+            .map_err(|error| NoAnswer::Open(errors::internal("an answer could not be read", &error))),
+        Err(ServiceError::McpError(mut error)) => {
+            if error.data.as_ref().is_none_or(|data| data.get(NOT_ANSWERED).is_none()) {
+                return Err(NoAnswer::Refused(error));
+            }
+            error.data = None;
+            Err(NoAnswer::Open(error))
+        }
+        Err(error) => {
+            let message = format!("the client could not be asked: {error}");
+            Err(NoAnswer::Open(ErrorData::internal_error(message, None)))
+        }
+    }
+}
+
+async fn response(
+    peer: &Peer<RoleServer>,
+    request: ServerRequest,
+    withdrawn: &CancellationToken,
+) -> Result<ClientResult, ServiceError> {
+    let mut asked = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
+    tokio::select! {
+        biased;
+        response = &mut asked.rx => response.unwrap_or(Err(ServiceError::TransportClosed)),
+        () = withdrawn.cancelled() => {
+            let reason = "the question is no longer asked".to_owned();
+            asked.cancel(Some(reason.clone())).await?;
+            Err(ServiceError::Cancelled { reason: Some(reason) })
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use http::request::Parts;
-use longhaul_core::{OwnerId, Principal, Scopes, VerifiedIdentity};
+use longhaul_core::{OwnerId, Principal, Scopes, VerifiedIdentity, limits};
 use longhaul_engine::Idempotency;
 use rmcp::model::{CallToolRequestParams, ClientCapabilities, JsonObject, ProtocolVersion, RequestMetaObject};
 use rmcp::service::RequestContext;
@@ -141,6 +141,9 @@ pub(crate) fn key_of_header(headers: &HeaderMap) -> Result<Option<&str>, ErrorDa
     let refused = |why: &str| ErrorData::invalid_params(format!("the header Idempotency-Key {why}"), None);
     if keys.next().is_some() {
         return Err(refused("must not be sent twice"));
+    }
+    if key.len() > limits::IDEMPOTENCY_KEY_BYTES_MAX {
+        return Err(refused(&format!("must have at most {} bytes", limits::IDEMPOTENCY_KEY_BYTES_MAX)));
     }
     let key = std::str::from_utf8(key.as_bytes()).map_err(|_not_text| refused("must be text in UTF-8"))?;
     Ok(Some(key))

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use longhaul_core::{MailboxId, OwnerId, Timestamp};
+use longhaul_core::{MailboxId, OwnerId, Timestamp, strict_json};
 use rmcp::model::RequestId;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
@@ -41,7 +41,7 @@ pub(crate) struct Ending {
 /// Leaves the cancellation where the instance that runs the request finds it. Without a session, the ids of requests
 /// belong to nobody, and it is ignored.
 pub(crate) async fn leave(shared: &Shared, notice: &Notice<'_>) {
-    let params = notice.params.and_then(|params| serde_json::from_str::<Params>(params.get()).ok());
+    let params = notice.params.and_then(|params| strict_json::from_str::<Params>(params.get()).ok());
     let Some(Params { request_id }) = params else { return };
     let Some(mailbox) = mailbox(notice.client, &request_id) else { return };
     let now = shared.engine.ports().clock.now();

@@ -4,7 +4,7 @@
 use hmac::{Hmac, KeyInit, Mac};
 use longhaul_core::{IdSource, OwnerId, TaskId, TaskKey, Timestamp};
 use rmcp::model::JsonObject;
-use serde_json::Value;
+use serde_json::{Number, Value};
 use sha2::{Digest, Sha256};
 
 /// An id source without randomness: the same parts give the same id.
@@ -71,7 +71,7 @@ pub(crate) fn named_openly(owner: &OwnerId, at: Timestamp, parts: &[&[u8]]) -> T
 }
 
 /// SHA-256 over the tool's name and its arguments, with the keys of objects sorted: the order in which a client writes
-/// its arguments, and spaces, make no difference.
+/// its arguments, spaces, and the form of a number make no difference.
 pub(crate) fn digest_of_call(tool: &str, arguments: Option<&JsonObject>) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update((tool.len() as u64).to_be_bytes());
@@ -106,8 +106,18 @@ fn hash_value(hash: &mut Sha256, any: &Value) {
             }
             hash.update("]");
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => hash.update(any.to_string()),
+        Value::Number(number) => hash.update(whole(number).map_or_else(|| any.to_string(), |whole| whole.to_string())),
+        Value::Null | Value::Bool(_) | Value::String(_) => hash.update(any.to_string()),
     }
+}
+
+/// The integer that a number is, though it is written as a fraction: `0` for `0.0`, `1000` for `1e3`.
+#[expect(clippy::cast_possible_truncation, reason = "it has no fraction, and fits")]
+fn whole(number: &Number) -> Option<i64> {
+    /// Up to here, every integer is a number of its own among floating-point numbers.
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    let value = number.as_f64().filter(|value| number.is_f64() && value.fract() == 0.0 && value.abs() <= EXACT_MAX)?;
+    Some(value as i64)
 }
 
 #[cfg(test)]
@@ -152,6 +162,25 @@ mod tests {
 
     fn digest(tool: &str, arguments: Value) -> [u8; 32] {
         digest_of_call(tool, arguments.as_object())
+    }
+
+    #[test]
+    fn the_form_of_a_number_makes_no_difference_and_its_value_does() {
+        let of = |number: &str| digest("a", serde_json::from_str(&format!("{{\"n\": [{number}]}}")).unwrap());
+        for (one, other) in
+            [("0", "0.0"), ("0", "-0.0"), ("5", "5.0"), ("1000", "1e3"), ("-7", "-7.0"), ("0.5", "5e-1")]
+        {
+            assert_eq!(of(one), of(other), "{one} {other}");
+        }
+        for (one, other) in [
+            ("0", "1e-300"),
+            ("5", "5.5"),
+            ("1", "\"1\""),
+            ("9007199254740993", "9007199254740992.0"),
+            ("18446744073709551615", "1.8446744073709552e19"),
+        ] {
+            assert_ne!(of(one), of(other), "{one} {other}");
+        }
     }
 
     #[test]

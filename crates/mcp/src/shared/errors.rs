@@ -2,6 +2,8 @@
 
 use std::error::Error;
 
+use http::StatusCode;
+use longhaul_core::ports::StoreError;
 use longhaul_engine::{AcceptError, AnswerError, LoadError, PollError};
 use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, ErrorCode};
@@ -65,6 +67,7 @@ pub(crate) fn of_load(error: LoadError) -> ErrorData {
             tracing::error!("a part of a stored result is missing");
             ErrorData::internal_error(UNREADABLE_RESULT, None)
         }
+        LoadError::Unreadable(cause) => unreadable_result(&cause),
         LoadError::Unavailable(cause) => unavailable(&cause),
     }
 }
@@ -94,7 +97,20 @@ pub(crate) fn internal(what: &'static str, cause: &(dyn Error + 'static)) -> Err
     ErrorData::internal_error(what, None)
 }
 
-fn unavailable(cause: &(dyn Error + 'static)) -> ErrorData {
-    tracing::error!(error = cause, "a request was not answered");
-    ErrorData::internal_error("the task store is not available; try again", None)
+/// The HTTP status of an answer that [`unavailable`] is.
+pub(crate) const fn status_of(cause: &StoreError) -> StatusCode {
+    if cause.may_pass() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::INTERNAL_SERVER_ERROR }
+}
+
+fn unavailable(cause: &StoreError) -> ErrorData {
+    tracing::error!(error = cause as &dyn Error, "a request was not answered");
+    let message = match cause {
+        StoreError::Unavailable(_) => "the task store is not available; try again",
+        StoreError::Lost(_) => "the server has lost its database, and accepts nothing until its operator has acted",
+        StoreError::Corrupt(_) => "what is stored about this cannot be read; ask whoever runs the server",
+        StoreError::NewerVersion(_) => {
+            "a newer version of the server wrote this task, and this instance leaves it alone; ask again later"
+        }
+    };
+    ErrorData::internal_error(message, None)
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::Request;
-use longhaul_core::{OwnerId, Principal};
+use longhaul_core::{OwnerId, Principal, strict_json};
 use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, RequestId, RequestMetaObject};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -50,16 +50,13 @@ impl<'a> Message<'a> {
     /// included.
     pub(crate) fn read(body: &'a [u8]) -> Result<Self, ErrorData> {
         let invalid = |what: &'static str| ErrorData::invalid_request(what, None);
-        let peek = serde_json::from_slice::<Peek<'_>>(body).map_err(|error| not_a_message(body, &error))?;
-        if body.trim_ascii_start().first() != Some(&b'{') {
-            return Err(invalid("a message must be a JSON object"));
-        }
+        let peek = strict_json::from_slice::<Peek<'_>>(body).map_err(|error| not_a_message(body, &error))?;
         if peek.jsonrpc.as_deref() != Some("2.0") {
             return Err(invalid("`jsonrpc` must be \"2.0\""));
         }
         match (peek.method, peek.id) {
             (Some(method), Some(id)) => {
-                let id = serde_json::from_str(id.get())
+                let id = strict_json::from_str(id.get())
                     .map_err(|_other_type| invalid("`id` must be a string or an integer"))?;
                 Ok(Message::Request { id, method, params: peek.params })
             }
@@ -73,6 +70,35 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// Fails if parameters, a result or an error are not an object: a list would be read by position.
+    pub(crate) fn check_objects(&self) -> Result<(), ErrorData> {
+        let is_object = |value: &RawValue| value.get().starts_with('{');
+        let refused = match self {
+            Self::Request { params: Some(params), .. } | Self::Notification { params: Some(params), .. } => {
+                (!is_object(params)).then(|| ErrorData::invalid_params("`params` must be an object", None))
+            }
+            Self::Request { params: None, .. } | Self::Notification { params: None, .. } => None,
+            Self::Reply { outcome: Ok(value) | Err(value), .. } => (!is_object(value)).then(|| {
+                ErrorData::invalid_request("the `result` or the `error` of an answer must be an object", None)
+            }),
+        };
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Leaves out parameters that are an empty list: some languages write an empty map like that. Returns `body`, of
+    /// which this was read, with a map in that place.
+    pub(crate) fn take_empty_params(&mut self, body: &[u8]) -> Option<Vec<u8>> {
+        let (Self::Request { params, .. } | Self::Notification { params, .. }) = self else { return None };
+        let list = params.as_ref()?.get();
+        let is_empty = list.strip_prefix('[')?.strip_suffix(']')?.trim_ascii().is_empty();
+        let from = list.as_ptr().addr().checked_sub(body.as_ptr().addr()).filter(|_| is_empty)?;
+        let mut body = body.to_vec();
+        *body.get_mut(from)? = b'{';
+        *body.get_mut(from + list.len() - 1)? = b'}';
+        *params = None;
+        Some(body)
+    }
+
     /// The id of a request; `None` for anything that wants no answer.
     pub(crate) const fn id(&self) -> Option<&RequestId> {
         match self {
@@ -83,7 +109,7 @@ impl<'a> Message<'a> {
 }
 
 fn not_a_message(body: &[u8], error: &serde_json::Error) -> ErrorData {
-    if body.trim_ascii_start().first() == Some(&b'[') && serde_json::from_slice::<IgnoredAny>(body).is_ok() {
+    if body.trim_ascii_start().first() == Some(&b'[') && strict_json::from_slice::<IgnoredAny>(body).is_ok() {
         return ErrorData::invalid_request("batches are not supported; send one message at a time", None);
     }
     match error.classify() {
@@ -167,13 +193,13 @@ struct WithMeta {
 impl Incoming<'_> {
     /// The parameters as a `T`; `None` if they are missing or malformed.
     pub(crate) fn params<T: DeserializeOwned>(&self) -> Option<T> {
-        serde_json::from_str(self.params?.get()).ok()
+        strict_json::from_str(self.params?.get()).ok()
     }
 
     /// The `_meta` of the request; empty if there is none. Fails with `-32602` if it is present but malformed.
     pub(crate) fn meta(&self) -> Result<RequestMetaObject, ErrorData> {
         let Some(params) = self.params else { return Ok(RequestMetaObject::default()) };
-        let read = serde_json::from_str::<WithMeta>(params.get());
+        let read = strict_json::from_str::<WithMeta>(params.get());
         read.map(|params| params.meta.unwrap_or_default())
             .map_err(|error| ErrorData::invalid_params(format!("`_meta` is malformed: {error}"), None))
     }

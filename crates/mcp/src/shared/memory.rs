@@ -14,7 +14,7 @@ use std::task::Poll;
 use futures::future::poll_fn;
 use http::header::{HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
-use longhaul_core::{Clock, limits};
+use longhaul_core::{Clock, limits, strict_json};
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, RequestId};
 use serde::Deserialize;
@@ -109,15 +109,15 @@ impl Memory {
         }
     }
 
-    /// Waits until there is memory for an attempt with these arguments, for as long as it takes: the attempt is counted
-    /// from then on.
-    pub(crate) async fn for_attempt(&self, request: &str) -> Held {
+    /// Memory for an attempt with these arguments; `None` if others use it now. An attempt does not wait for it: it
+    /// would hold its worker, and what waits behind it.
+    pub(crate) fn for_attempt(&self, request: &str) -> Option<Held> {
         let bytes = Weight::of(request.as_bytes()).kept;
         if bytes <= FREE_BYTES_MAX {
-            return Held::NOTHING;
+            return Some(Held::NOTHING);
         }
         let permits = kib(bytes.min(ATTEMPTS_BYTES_MAX));
-        Held(Arc::clone(&self.attempts).acquire_many_owned(permits).await.ok())
+        Arc::clone(&self.attempts).try_acquire_many_owned(permits).ok().map(|permit| Held(Some(permit)))
     }
 
     /// Waits until no other request reads a journal, which may take [`limits::ENTRIES_MAX`] times
@@ -132,8 +132,8 @@ impl Memory {
 }
 
 impl Admitted {
-    /// Answers a request: it is read when `answer` is first polled, and what only reading needs is given back after
-    /// that; the rest when the body of the answer has ended.
+    /// Answers a request: it is read when `answer` is first polled, for which it waits for nothing, and what only
+    /// reading needs is given back after that; the rest when the body of the answer has ended.
     pub(crate) async fn during(mut self, mut answer: Pin<Box<impl Future<Output = Response<Body>>>>) -> Response<Body> {
         let first = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
         self.held.shrink_to(self.kept);
@@ -163,10 +163,10 @@ struct Named<'a> {
 }
 
 /// A refusal with the request's id, if it can be found without building anything from the rest.
-fn refuse(status: StatusCode, error: &ErrorData, body: &[u8]) -> Response<Body> {
-    let id = serde_json::from_slice::<Named<'_>>(body).ok().and_then(|named| named.id);
+pub(crate) fn refuse(status: StatusCode, error: &ErrorData, body: &[u8]) -> Response<Body> {
+    let id = strict_json::from_slice::<Named<'_>>(body).ok().and_then(|named| named.id);
     let id = id.filter(|id| id.get().len() <= ID_BYTES_MAX);
-    let id = id.and_then(|id| serde_json::from_str::<RequestId>(id.get()).ok());
+    let id = id.and_then(|id| strict_json::from_str::<RequestId>(id.get()).ok());
     tracing::info!(%status, "a request was refused: {}", error.message);
     reply::error_with(status, id.as_ref(), error)
 }

@@ -10,6 +10,7 @@ use http::{Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use longhaul_core::strict_json;
 use rmcp::ErrorData;
 use rmcp::model::RequestId;
 use serde::Deserialize;
@@ -57,12 +58,6 @@ pub(crate) fn json(status: StatusCode, text: impl Into<Bytes>) -> Response<Body>
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
-
-/// Bytes that a request may have besides the arguments that are stored: names, capabilities, the answers of earlier
-/// rounds.
-const ENVELOPE_BYTES_MAX: usize = 1024 * 1024;
-
-pub(crate) const BODY_BYTES_MAX: usize = longhaul_core::limits::REQUEST_BYTES_MAX + ENVELOPE_BYTES_MAX;
 
 /// Bytes of a plain text that are repeated in an answer.
 const TEXT_BYTES_MAX: usize = 1024;
@@ -205,7 +200,7 @@ fn retry_ms(text: &Bytes) -> Option<u64> {
     if !text.windows(MARK.len()).any(|part| part == MARK) {
         return None;
     }
-    let Refusal { error } = serde_json::from_slice(text).ok()?;
+    let Refusal { error } = strict_json::from_slice(text).ok()?;
     (error.code == errors::TOO_MUCH_FOR_NOW.0).then_some(error.data.retry_after_ms)
 }
 

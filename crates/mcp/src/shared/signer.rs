@@ -43,6 +43,9 @@ pub(crate) struct Rounds {
     /// The task that the call became.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) job: Option<TaskId>,
+    /// That task's attempt that asked, so that each round has another state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) attempt: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]

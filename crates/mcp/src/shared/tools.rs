@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use longhaul_core::{Clock, Timestamp};
 use rmcp::model::{InitializeRequestParams, JsonObject, NumberOrString, PaginatedRequestParams};
 use rmcp::service::{RequestContext, serve_directly};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -19,13 +20,19 @@ const PAGES_MAX: usize = 100;
 /// Input schemas, by the names of their tools.
 type Listed = BTreeMap<String, Arc<JsonObject>>;
 
+/// For how long a list that was read counts as what there is, in milliseconds. Names that no tool has, and arguments
+/// that are not valid, have it read no more often.
+const FRESH_MS: u64 = 1_000;
+
 /// What is known of the handler's tools.
-#[derive(Default)]
 pub(crate) struct Tools {
+    clock: Arc<dyn Clock>,
     /// The schemas of the tools that policies name. Each is compiled once, and again if its tool changes it.
     compiled: Mutex<BTreeMap<String, Compiled>>,
     /// What a handler lists that does not answer `get_tool`.
-    listed: tokio::sync::Mutex<Option<Listed>>,
+    listed: Mutex<Option<Arc<Listed>>>,
+    /// When it was last read; held while it is read. Calls that the last list is enough for do not wait for this.
+    reading: tokio::sync::Mutex<Option<Timestamp>>,
 }
 
 struct Compiled {
@@ -35,6 +42,10 @@ struct Compiled {
 }
 
 impl Tools {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, compiled: Mutex::default(), listed: Mutex::default(), reading: tokio::sync::Mutex::default() }
+    }
+
     /// Refuses a tool that does not exist (`-32602`). A handler written by hand may have tools and not implement
     /// `get_tool`, so a "no" counts only if it says "yes" to another tool, or if its list has others.
     pub(crate) async fn must_have<H: ServerHandler>(
@@ -56,12 +67,28 @@ impl Tools {
 
     /// Whether the handler lists tools, and this one is not among them. The list is read again before it is missed.
     async fn lack<H: ServerHandler>(&self, handler: &H, tool: &str) -> bool {
-        let mut listed = self.listed.lock().await;
-        if listed.as_ref().is_some_and(|listed| listed.contains_key(tool)) {
+        if self.listed().is_some_and(|listed| listed.contains_key(tool)) {
             return false;
         }
-        *listed = list(handler).await;
-        listed.as_ref().is_some_and(|listed| !listed.is_empty() && !listed.contains_key(tool))
+        let listed = self.list_again(handler).await;
+        listed.is_some_and(|listed| !listed.is_empty() && !listed.contains_key(tool))
+    }
+
+    /// What was listed last.
+    fn listed(&self) -> Option<Arc<Listed>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The list, not older than a second. One call reads it at a time, for all that want it.
+    async fn list_again<H: ServerHandler>(&self, handler: &H) -> Option<Arc<Listed>> {
+        let mut read_at = self.reading.lock().await;
+        let now = self.clock.now();
+        if !read_at.is_some_and(|read_at| read_at <= now && now.since_ms(read_at) < FRESH_MS) {
+            let listed = list(handler).await.map(Arc::new);
+            *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = listed;
+            *read_at = Some(self.clock.now());
+        }
+        self.listed()
     }
 
     /// Checks the arguments of a call before there is a task, if the tool has a policy that wants it. They are taken
@@ -80,16 +107,14 @@ impl Tools {
         if let Some(known) = handler.get_tool(tool) {
             return self.check_against(tool, known.input_schema, arguments);
         }
-        let mut listed = self.listed.lock().await;
-        if let Some(source) = listed.as_ref().and_then(|listed| listed.get(tool))
-            && self.check_against(tool, Arc::clone(source), arguments).is_ok()
+        let source = |listed: Option<Arc<Listed>>| listed?.get(tool).cloned();
+        if let Some(source) = source(self.listed())
+            && self.check_against(tool, source, arguments).is_ok()
         {
             return Ok(());
         }
         // It is listed again before a call is refused: the tool may have changed.
-        *listed = list(handler).await;
-        let source = listed.as_ref().and_then(|listed| listed.get(tool)).cloned();
-        drop(listed);
+        let source = source(self.list_again(handler).await);
         source.map_or(Ok(()), |source| self.check_against(tool, source, arguments))
     }
 

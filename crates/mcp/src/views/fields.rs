@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use longhaul_core::{Failure, FailureKind, Progress, State, Task, Timestamp};
+use longhaul_core::{Failure, FailureKind, Progress, State, Task, Timestamp, strict_json};
 use longhaul_engine::{Engine, LoadError};
 use rmcp::ErrorData;
 use rmcp::model::ProgressToken;
@@ -22,7 +22,7 @@ pub(crate) async fn error(engine: &Engine, task: &Task, failure: &Failure) -> Re
 
 /// A stored text, if it is a JSON object: anything else, inserted into an answer, would make the whole answer invalid.
 pub(crate) fn object(text: String) -> Result<String, ErrorData> {
-    let checked = serde_json::from_str::<&RawValue>(&text).and_then(|value| {
+    let checked = strict_json::from_str::<&RawValue>(&text).and_then(|value| {
         if value.get().starts_with('{') { Ok(()) } else { Err(serde::de::Error::custom("not a JSON object")) }
     });
     match checked {
@@ -38,7 +38,7 @@ pub(crate) async fn error_data(engine: &Engine, task: &Task, failure: &Failure) 
         return Ok(ErrorData::internal_error(failure.message.clone(), Some(reason)));
     };
     let text = engine.load(&task.key(), detail).await?;
-    Ok(serde_json::from_str(&text).unwrap_or_else(|error| errors::unreadable_result(&error)))
+    Ok(strict_json::from_str(&text).unwrap_or_else(|error| errors::unreadable_result(&error)))
 }
 
 const fn reason(kind: FailureKind) -> &'static str {
@@ -110,7 +110,7 @@ pub(crate) const PROGRESS: &str = "dev.longhaul/progress";
 pub(crate) async fn variables(engine: &Engine, task: &Task) -> Result<Option<Value>, ErrorData> {
     let Some(variables) = &task.variables else { return Ok(None) };
     let text = engine.load(&task.key(), variables).await.map_err(errors::of_load)?;
-    let set: Map<String, Value> = serde_json::from_str(&text)
+    let set: Map<String, Value> = strict_json::from_str(&text)
         .map_err(|error| errors::internal("the variables of this task cannot be read", &error))?;
     Ok(if set.is_empty() { None } else { Some(Value::Object(set)) })
 }
@@ -139,7 +139,7 @@ impl Outcome {
             State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => Ok(None),
             State::Completed { result, .. } => {
                 let text = engine.load(&task.key(), result).await?;
-                Ok(Some(match serde_json::from_str::<Map<String, Value>>(&text) {
+                Ok(Some(match strict_json::from_str::<Map<String, Value>>(&text) {
                     Ok(mut result) => {
                         // Older revisions have only one kind of result.
                         result.remove("resultType");

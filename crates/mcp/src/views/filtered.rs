@@ -96,6 +96,9 @@ fn row(task: &Task, now: Timestamp) -> Value {
     let mut row = view::brief(task, now);
     let mut add = |name: &str, value: Value| drop(row.as_object_mut().map(|row| row.insert(name.to_owned(), value)));
     add("tool", task.tool.as_str().into());
+    if let Some(moment) = task.wakes_at() {
+        add("wakesAt", fields::rfc3339(moment).into());
+    }
     if let Some(progress) = &task.progress {
         add("progress", fields::progress_params(progress).into());
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use longhaul_core::{ResultKind, State, Task, Timestamp};
+use longhaul_core::{ResultKind, State, Task, Timestamp, strict_json};
 use rmcp::model::{CallToolResult, ContentBlock, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
@@ -114,7 +114,7 @@ fn output(mut result: Map<String, Value>) -> Value {
 fn other_than_text(result: &Map<String, Value>) -> Vec<ContentBlock> {
     let blocks = result.get("content").and_then(Value::as_array).into_iter().flatten();
     let others = blocks.filter(|block| block.get("type").and_then(Value::as_str) != Some("text"));
-    others.filter_map(|block| serde_json::from_value(block.clone()).ok()).collect()
+    others.filter_map(|block| strict_json::from_value(block.clone()).ok()).collect()
 }
 
 fn error(code: &str, message: &str, details: Option<Value>) -> Value {

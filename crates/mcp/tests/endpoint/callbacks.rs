@@ -142,6 +142,15 @@ async fn a_token_that_nobody_handed_out_is_not_found() {
 }
 
 #[tokio::test]
+async fn a_tool_goes_on_without_a_value_when_the_time_is_over() {
+    let office = Office::new();
+    let (id, token) = office.waits("approve").await;
+    office.world.clock.advance_ms(3_600_000);
+    assert_eq!(office.status(&token, "1").await, 404, "the token has expired");
+    assert_eq!(office.result(&id).await, json!({"decision": null}));
+}
+
+#[tokio::test]
 async fn what_is_no_value_is_refused_and_the_next_one_counts() {
     let office = Office::new();
     let (id, token) = office.waits("approve").await;

@@ -299,6 +299,15 @@ async fn a_client_that_cannot_answer_says_so_to_the_tool() {
 }
 
 #[tokio::test]
+async fn a_client_that_declared_no_elicitation_is_not_asked() {
+    let world = World::new();
+    let client = Older::connect_as(&world.mcp, REVISION, bob(), json!({})).await;
+    let id = start(&client, &world.mcp, "reports", json!({})).await;
+    world.work().await;
+    assert_eq!(get(&client, &world.mcp, &id).await["status"], "failed");
+}
+
+#[tokio::test]
 async fn the_progress_token_of_the_call_lives_as_long_as_its_task() {
     let (world, client) = connected().await;
     let mut params = call("reports", json!({}), json!({}));

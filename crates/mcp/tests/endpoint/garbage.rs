@@ -37,6 +37,68 @@ async fn a_body_that_is_not_a_message_is_refused_in_json_rpc() {
     }
 }
 
+/// `serde` reads structures from lists too: the place in the list then said which parameter it was.
+#[tokio::test]
+async fn parameters_are_not_read_by_position() {
+    let world = World::new();
+    let by_position = [
+        ("tools/call", json!([null, "add", {"a": 1, "b": 2}])),
+        ("tasks/get", json!([null, "x"])),
+        ("tasks/update", json!([{}])),
+        ("tasks/list", json!(["x"])),
+        ("subscriptions/listen", json!([{}])),
+        ("initialize", json!(["2025-11-25", {}, {"name": "a", "version": "1"}])),
+        ("completion/complete", json!(["x"])),
+        ("anything", json!("text")),
+    ];
+    for (method, params) in by_position {
+        for revision in [None, Some("2025-11-25"), Some("2025-06-18"), Some("next")] {
+            let sent = Sent::new(method, json!({}));
+            let mut sent = revision.map_or(sent.clone(), |revision| sent.legacy(revision));
+            sent.body["params"] = params.clone();
+            let answer = world.send(&sent).await;
+            assert_eq!((answer.error().0, answer.error().1), (400, -32602), "{method} {revision:?}");
+            assert_eq!(answer.json()["id"], 7);
+            assert!(answer.error().2.contains("`params` must be an object"), "{:?}", answer.error());
+        }
+    }
+    let id = r#"{"jsonrpc":"2.0","id":"x","#;
+    for outcome in [r#""result":["accept"]}"#, r#""result":1}"#, r#""error":[-1,"no"]}"#] {
+        let answer = post(&world, &[("content-type", "application/json")], Bytes::from(format!("{id}{outcome}"))).await;
+        assert_eq!((answer.error().0, answer.error().1), (400, -32600), "{outcome}");
+    }
+}
+
+/// PHP writes an empty map as an empty list.
+#[tokio::test]
+async fn an_empty_list_of_parameters_is_none() {
+    let world = World::new();
+    for method in ["ping", "tools/list"] {
+        for params in ["[]", "[ ]", "{}"] {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}","params": {params} }}"#);
+            let headers = [("content-type", "application/json"), ("mcp-protocol-version", "2025-11-25")];
+            post(&world, &headers, Bytes::from(body)).await.result();
+        }
+    }
+    let body = r#"{"jsonrpc":"2.0","method":"notifications/initialized","params":[]}"#;
+    let answer = post(&world, &[("content-type", "application/json")], Bytes::from(body)).await;
+    assert_eq!(answer.status, 202);
+}
+
+#[tokio::test]
+async fn a_session_does_not_begin_with_capabilities_that_are_a_list() {
+    let world = World::new();
+    let params = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {"elicitation": ["x"]},
+        "clientInfo": {"name": "a", "version": "1"},
+    });
+    let mut sent = Sent::new("initialize", json!({})).legacy("2025-11-25");
+    sent.body["params"] = params;
+    let answer = world.send(&sent).await;
+    assert_eq!((answer.error().0, answer.error().1), (200, -32602));
+    assert_eq!(answer.headers.get("mcp-session-id"), None);
+}
+
 #[tokio::test]
 async fn any_accept_header_counts_as_accepting_both_kinds() {
     let world = World::new();

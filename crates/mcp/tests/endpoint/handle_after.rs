@@ -184,6 +184,14 @@ async fn a_tool_that_asks_nothing_is_answered_as_if_it_might() {
     handle(&world, &Sent::call("sleeps", json!({"ms": 60_000}))).await;
 }
 
+#[tokio::test]
+async fn a_client_that_cannot_be_asked_is_told_what_it_needs() {
+    let world = World::with_policies(asking_first);
+    let only_tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let sent = Sent::call("asks_side_by_side", json!({})).declaring(only_tasks);
+    assert_eq!(world.served(&sent).await.error().1, -32021);
+}
+
 /// Of the questions that it asked at once, a client may answer one and leave the other to the task.
 #[tokio::test]
 async fn what_the_retry_leaves_open_is_asked_by_the_task() {

@@ -103,6 +103,18 @@ async fn a_value_that_is_no_json_is_shown_as_a_text() {
     assert_eq!(whole["value"], "{not \"json\"");
 }
 
+/// Transports of lines, such as the bridge, would take each line for a message.
+#[tokio::test]
+async fn a_value_that_a_client_wrote_in_several_lines_is_sent_in_one() {
+    let (world, id) = World::with_task("hangs").await;
+    let value = Payload::Inline("{\r\n  \"a\": [1,\n 2],\n  \"b\": \"\\n\"\n}".to_owned());
+    let entry = Entry { kind: EntryKind::Answer, name: "q".to_owned(), value, recording: None };
+    world.engine.ports().store.record(&key(&id), &entry).await.unwrap();
+    let answer = world.send(&inspect(&id).with_param("whole", json!({"kind": "answer", "name": "q"}))).await;
+    assert_eq!(answer.text.lines().count(), 1, "{}", answer.text);
+    assert_eq!(answer.result()["value"], json!({"a": [1, 2], "b": "\n"}));
+}
+
 #[tokio::test]
 async fn a_long_journal_comes_in_pages_in_the_order_in_which_it_was_recorded() {
     let (world, id) = World::with_task("hangs").await;
@@ -121,12 +133,41 @@ async fn a_long_journal_comes_in_pages_in_the_order_in_which_it_was_recorded() {
 }
 
 #[tokio::test]
+async fn without_its_journal_a_task_is_shown_without_reading_that() {
+    let (world, id) = World::with_task("steps").await;
+    world.work().await;
+    with_steps(&world, &id, 1, 3).await;
+    let mut whole = world.result(&inspect(&id)).await;
+    assert_eq!(world.result(&inspect(&id).with_param("journal", json!(true))).await, whole);
+    assert!(whole["journal"].as_array().is_some_and(|journal| journal.len() > 3), "{whole}");
+    whole.as_object_mut().unwrap().remove("journal");
+    assert_eq!(world.result(&inspect(&id).with_param("journal", json!(false))).await, whole);
+}
+
+#[tokio::test]
+async fn a_task_that_sleeps_says_when_it_wakes_here_and_in_the_list() {
+    let world = World::new();
+    let id = world.start("sleeps", json!({"ms": 600_000})).await;
+    let list = Sent::new("dev.longhaul/tasks/list", json!({}));
+    let inspected = world.result(&inspect(&id)).await;
+    assert_eq!((inspected.get("wakesAt"), world.result(&list).await["tasks"][0].get("wakesAt")), (None, None));
+    world.work().await;
+    let journal = world.result(&inspect(&id)).await;
+    let wakes_at = journal["wakesAt"].as_str().unwrap().to_owned();
+    let due =
+        journal["journal"][0]["value"].as_i64().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()).unwrap();
+    assert_eq!(wakes_at, format!("{due:.3}"));
+    assert_eq!(world.result(&list).await["tasks"][0]["wakesAt"], wakes_at.as_str());
+}
+
+#[tokio::test]
 async fn it_is_checked_like_tasks_get() {
     let world = World::new();
     let id = world.start("add", json!({"a": 1, "b": 2})).await;
     let undeclared = world.send(&inspect(&id).declaring(no_tasks())).await.error();
     assert_eq!((undeclared.0, undeclared.1), (400, -32021));
-    for (name, value) in [("cursor", json!(1)), ("whole", json!("step")), ("taskId", json!(7))] {
+    for (name, value) in [("cursor", json!(1)), ("whole", json!("step")), ("journal", json!("x")), ("taskId", json!(7))]
+    {
         let (status, code, message) = world.send(&inspect(&id).with_param(name, value)).await.error();
         assert_eq!(
             (status, code, message.as_str()),

@@ -3,9 +3,9 @@
 use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 
-use crate::older_client::Older;
+use crate::older_client::{Older, Stream};
 use crate::schema;
-use crate::world::{Sent, World, bob, no_tasks};
+use crate::world::{Sent, World, alice, bob, no_tasks};
 
 const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -173,6 +173,19 @@ async fn a_question_of_a_job_ends_the_call_and_its_retry_continues_the_same_job(
 }
 
 #[tokio::test]
+async fn each_round_of_a_job_has_another_state() {
+    let world = World::new();
+    let call = call("after_input", json!({}));
+    let first = world.served(&call).await.result();
+    let retry = call
+        .with_param("inputResponses", json!({"name": accept("Ann")}))
+        .with_param("requestState", first["requestState"].clone());
+    let second = world.served(&retry).await.result();
+    assert_eq!(second["resultType"], "input_required", "{second}");
+    assert_ne!(second["requestState"], first["requestState"]);
+}
+
+#[tokio::test]
 async fn a_job_asks_an_older_client_while_its_call_is_open() {
     let (world, client) = Older::in_new_world("2025-06-18").await;
     let sent = client.call("steps", json!({}));
@@ -203,4 +216,85 @@ async fn a_job_whose_client_cannot_be_asked_fails_as_the_plain_call_would() {
     let world = World::new();
     let sent = Sent::call("steps", json!({})).declaring(json!({}));
     assert_eq!(world.served(&sent).await.error().1, -32021);
+}
+
+#[tokio::test]
+async fn a_retry_with_a_key_finds_the_same_job() {
+    let world = World::new();
+    let sent = call("sleeps", json!({"ms": 120_000})).with_header("idempotency-key", "k");
+    let first = data(&world.served(&sent).await.result());
+    let second = data(&world.served(&sent).await.result());
+    assert_eq!(first["job_id"], second["job_id"]);
+}
+
+/// A job of a client of an older revision that was asked for a name while its call is open, and the job's id.
+async fn asked_while_its_call_is_open() -> (World, Older, Stream, Value, String) {
+    let (world, client) = Older::in_new_world("2025-11-25").await;
+    let mut stream = world.while_working(client.stream(&world.mcp, &client.call("steps", json!({})))).await;
+    let asked = stream.next().await.unwrap();
+    let tasks = world.engine.list(&alice(), None, 2).await.unwrap().tasks;
+    let [task] = tasks.as_slice() else { panic!("{tasks:?}") };
+    let id = task.id.to_string();
+    (world, client, stream, asked, id)
+}
+
+/// The client is told that it is no longer asked. Returns what comes then.
+async fn withdrawn(world: &World, stream: &mut Stream, asked: &Value) -> Value {
+    // Together: a worker that stops between them would leave the attempt to the next one, after its lease.
+    let (told, last) =
+        world.while_working(async { (stream.next().await.unwrap(), stream.next().await.unwrap()) }).await;
+    assert_eq!(told["method"], "notifications/cancelled", "{told}");
+    assert_eq!(told["params"]["requestId"], asked["id"]);
+    last
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_has_answered_when_its_call_ends_stays_open() {
+    let (world, _client, mut stream, _asked, id) = asked_while_its_call_is_open().await;
+    let last = world.while_working(stream.next()).await.unwrap();
+    assert_eq!(last["result"]["structuredContent"]["data"]["job_id"], id.as_str(), "{last}");
+    let task = world.get(&id).await;
+    assert_eq!((&task["status"], task["inputRequests"].get("name").is_some()), (&json!("input_required"), true));
+    world.update(&id, json!({"name": accept("Ann")})).await;
+    let done = world.work_until(&id, "completed").await;
+    assert_eq!(done["result"]["content"][0]["text"], "Ann 1 2");
+}
+
+#[tokio::test]
+async fn an_error_with_which_a_client_answers_is_its_answer() {
+    let (world, client, mut stream, asked, _id) = asked_while_its_call_is_open().await;
+    let error = ("error", json!({"code": -1, "message": "no window"}));
+    assert_eq!(client.reply(&world.mcp, &asked["id"], error).await, 202);
+    let last = world.while_working(stream.next()).await.unwrap();
+    assert_eq!(last["error"]["message"], "no window", "{last}");
+}
+
+#[tokio::test]
+async fn a_question_that_another_client_answers_is_withdrawn() {
+    let (world, _client, mut stream, asked, id) = asked_while_its_call_is_open().await;
+    world.update(&id, json!({"name": accept("Bob")})).await;
+    let last = withdrawn(&world, &mut stream, &asked).await;
+    assert_eq!(last["result"]["content"][0]["text"], "Bob 1 2", "{last}");
+}
+
+#[tokio::test]
+async fn a_call_whose_job_is_cancelled_ends_and_its_question_is_withdrawn() {
+    let (world, _client, mut stream, asked, id) = asked_while_its_call_is_open().await;
+    let began_ms = world.now_ms();
+    world.cancel(&id).await;
+    let last = withdrawn(&world, &mut stream, &asked).await;
+    assert_eq!(last["error"]["message"], "the call was cancelled", "{last}");
+    assert!(world.now_ms() < began_ms + 60_000, "it waited for the client");
+}
+
+#[tokio::test]
+async fn the_state_of_a_jobs_question_is_valid_for_as_long_as_the_job() {
+    let world = World::new();
+    let call = call("steps", json!({}));
+    let asked = world.served(&call).await.result();
+    world.clock.advance_ms(20 * 60_000);
+    let retry = call
+        .with_param("inputResponses", json!({"name": accept("Ann")}))
+        .with_param("requestState", asked["requestState"].clone());
+    assert_eq!(world.served(&retry).await.result()["content"][0]["text"], "Ann 1 2");
 }

@@ -1,6 +1,10 @@
 //! Requests that would cost too much, in every protocol version; and what is not stored of a call.
 
+use std::sync::atomic::Ordering;
+
+use futures::FutureExt;
 use longhaul_core::{TaskKey, TraceParent};
+use longhaul_engine::WorkerSignals;
 use serde_json::{Value, json};
 
 use crate::world::{Sent, World, alice};
@@ -47,6 +51,42 @@ async fn deep_nesting_is_refused() {
     let (status, code, message) = world.send(&call(126)).await.error();
     assert_eq!((status, code), (400, -32700), "{message}");
     assert!(world.result(&call(100)).await["taskId"].is_string());
+}
+
+/// Four such calls take all memory for the arguments of attempts. A fifth one once held its worker until one of them
+/// had ended.
+#[tokio::test]
+async fn an_attempt_without_memory_gives_its_worker_back_until_there_is_some() {
+    let world = World::new();
+    let large = Sent::call("hangs", json!({})).with_meta("x", "x".repeat(4_000_000).into());
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        ids.push(world.result(&large).await["taskId"].as_str().unwrap().to_owned());
+    }
+    let (runner, signals) = (world.mcp.runner(), WorkerSignals::default());
+    let mut running = Vec::new();
+    for number in 1..=4 {
+        let delivery = world.queue.receive(1, 30_000, 0).await.unwrap().pop().unwrap();
+        let (engine, runner, signals) = (&world.engine, &*runner, &signals);
+        let mut attempt = Box::pin(async move { engine.run_delivery(&delivery, runner, signals).await });
+        while world.observed.calls_begun.load(Ordering::SeqCst) < number {
+            assert_eq!((&mut attempt).now_or_never(), None, "the tool hangs");
+            tokio::task::yield_now().await;
+        }
+        running.push(attempt);
+    }
+    let small = world.start("add", json!({"a": 1, "b": 2})).await;
+    // The fifth call and the small one are worked on by one worker, in their order.
+    world.work().await;
+    let waits = world.get(&ids[4]).await;
+    assert_eq!((&waits["status"], &world.get(&small).await["status"]), (&json!("working"), &json!("completed")));
+    drop(running);
+    world.clock.advance_ms(5_000);
+    let mut fifth = Box::pin(world.work());
+    while world.observed.calls_begun.load(Ordering::SeqCst) < 5 {
+        assert_eq!((&mut fifth).now_or_never(), None, "the tool hangs");
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

@@ -1,13 +1,18 @@
 //! Policies that come from a function: the same as policies by name, in every protocol version.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use futures::FutureExt;
+use futures::future::join_all;
 use longhaul_core::{Principal, Scopes, VerifiedIdentity};
 use longhaul_mcp::{McpServer, McpSettings, Policies, TaskPolicy, ToolError, check_tools};
 use rmcp::model::{ListToolsResult, PaginatedRequestParams, Tool};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::older_client::Older;
 use crate::world::{Answer, Sent, World, alice, no_tasks, read};
@@ -78,8 +83,9 @@ fn without_ids(text: &str) -> String {
         if letter.is_ascii_hexdigit() || "-:.TZ".contains(letter) {
             run.push(letter);
         } else {
-            // A time in milliseconds has ten digits here.
-            let is_time = run.len() >= 10 && run.bytes().all(|byte| byte.is_ascii_digit());
+            // A time has ten digits or more here, and follows a colon.
+            let number = run.trim_start_matches(':');
+            let is_time = number.len() >= 10 && number.bytes().all(|byte| byte.is_ascii_digit());
             masked.push_str(if run.len() >= 20 || is_time { "#" } else { &run });
             run.clear();
             masked.push(letter);
@@ -137,6 +143,46 @@ async fn a_name_that_no_tool_has_never_becomes_a_task() {
     assert_eq!(created["resultType"], "task");
     let refused = send(&server, &Sent::call("two", json!({"n": "one"}))).await.result();
     assert_eq!(refused["isError"], true, "{refused}");
+}
+
+/// The same, when there is a permit for it.
+#[derive(Clone)]
+struct Slow(Arc<Semaphore>, Arc<AtomicU32>);
+
+impl ServerHandler for Slow {
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.acquire().await.unwrap().forget();
+        Listing.list_tools(request, context).await
+    }
+}
+
+/// Every call of the server once waited for the list that one caller's mistake had read again.
+#[tokio::test]
+async fn mistakes_of_one_caller_hold_up_no_call_that_is_right() {
+    let world = World::new();
+    let (permits, lists) = (Arc::new(Semaphore::new(1)), Arc::new(AtomicU32::new(0)));
+    let handler = Slow(Arc::clone(&permits), Arc::clone(&lists));
+    let every = by(|_tool| Some(TaskPolicy::optional()));
+    let server = McpServer::new(move || handler.clone(), every, world.engine.clone(), McpSettings::new([7; 32]));
+    let right = Sent::call("two", json!({"n": 1}));
+    assert_eq!(send(&server, &right).await.result()["resultType"], "task");
+    world.clock.advance_ms(1_000);
+    let wrong = [Sent::call("three", json!({})), Sent::call("two", json!({"n": "x"})), Sent::call("four", json!({}))];
+    let mut mistakes = Box::pin(join_all(wrong.iter().map(|sent| send(&server, sent))));
+    while lists.load(Ordering::SeqCst) < 2 {
+        assert!((&mut mistakes).now_or_never().is_none(), "nothing is refused before the list was read again");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(send(&server, &right).await.result()["resultType"], "task");
+    permits.add_permits(1);
+    let refused: Vec<_> = mistakes.await.iter().map(|answer| answer.text.contains("-32602")).collect();
+    assert_eq!(refused, [true, false, true]);
+    assert_eq!(lists.load(Ordering::SeqCst), 2, "one list for all, and none within a second");
 }
 
 #[tokio::test]

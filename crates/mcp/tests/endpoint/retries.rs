@@ -27,6 +27,15 @@ async fn the_same_key_with_another_request_is_an_error() {
     assert!(message.contains("another request"), "{message}");
 }
 
+/// Some languages write `1.0` for `1`.
+#[tokio::test]
+async fn a_retry_may_write_its_numbers_in_another_form() {
+    let world = World::new();
+    let call = |arguments| Sent::call("add", arguments).with_header("idempotency-key", "k1");
+    let first = id(&world, &call(json!({"a": 0, "b": 2}))).await;
+    assert_eq!(id(&world, &call(json!({"a": 0.0, "b": 2.0}))).await, first);
+}
+
 /// Two keys that are not text were once converted to the same text, and so two calls were taken for one.
 #[tokio::test]
 async fn a_key_that_is_empty_or_too_long_or_not_text_is_refused() {
@@ -45,6 +54,9 @@ async fn a_key_that_is_empty_or_too_long_or_not_text_is_refused() {
         }
         assert_eq!(read(world.mcp.respond(request, alice()).await).await.error().1, code, "{keys:?}");
     }
+    let list = Sent::new("tools/list", json!({})).with_header("idempotency-key", &"k".repeat(257));
+    let (status, code, message) = world.send(&list).await.error();
+    assert_eq!((status, code), (400, -32602), "it is refused for every method alike: {message}");
     let text = Sent::call("add", json!({"a": 1, "b": 2})).with_header("idempotency-key", "\u{e4}");
     assert!(world.result(&text).await["taskId"].is_string());
 }

@@ -253,20 +253,17 @@ async fn callers_whom_something_identified_that_knows_no_scopes_may_do_everythin
     }
 }
 
-/// Readers of parameters differ in which of two members counts, and in whether a list stands for an object.
+/// Readers of parameters differ in which of two members counts.
 #[tokio::test]
 async fn no_way_to_write_a_name_hides_it() {
     let (_world, server) = scoped();
     let client = Older::connect(&server, "next").await;
     let written = [
-        r#"["add", {"a": 1, "b": 2}]"#,
-        r#"["at_once", null, null, ["add", {"a": 1, "b": 2}]]"#,
         r#"{"name": "at_once", "name": "add", "arguments": {"a": 1, "b": 2}}"#,
         r#"{"name": "add", "name": "at_once"}"#,
         r#"{"name": "\u0061dd"}"#,
         r#"{"n\u0061me": "add"}"#,
         r#"{"request": {"name": "at_once"}, "request": {"name": "add"}}"#,
-        r#"{"request": ["add"]}"#,
         r#"{"name": "get_job_status", "request": {"name": "add"}}"#,
         r#"{"\ud800": 1, "name": "add"}"#,
     ];
@@ -278,6 +275,26 @@ async fn no_way_to_write_a_name_hides_it() {
             let answer = server.respond(request, member("alice", &[CALL, READ])).await;
             let wanted = missing(&answer).unwrap_or_else(|| panic!("{method} {params}: {}", answer.status()));
             assert!(wanted.contains(ADD), "{method} {params}: {wanted:?}");
+        }
+    }
+}
+
+/// Some readers take a list for an object, by position: then no scope of a tool is looked for.
+#[tokio::test]
+async fn a_list_in_place_of_an_object_calls_nothing() {
+    let (_world, server) = scoped();
+    let client = Older::connect(&server, "next").await;
+    for params in [
+        r#"["add", {"a": 1, "b": 2}]"#,
+        r#"["at_once", null, null, ["add", {"a": 1, "b": 2}]]"#,
+        r#"{"request": ["add"]}"#,
+    ] {
+        for method in ["tools/call", "tools/async/call"] {
+            let mut request = client.sent(method, json!({})).request();
+            let body = format!(r#"{{"jsonrpc": "2.0", "id": 1, "method": "{method}", "params": {params}}}"#);
+            *request.body_mut() = body.into();
+            let answer = read(server.respond(request, member("alice", &[CALL, READ])).await).await;
+            assert_eq!(answer.error().1, -32602, "{method} {params}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `tasks/get`, `tasks/update` and `tasks/cancel` of `2026-07-28` are answered without `rmcp`, exactly as `rmcp` 3.9
 //! answered them: `tasks_parity.txt` has its answers to these requests, valid and invalid, from when it still got them.
+//! Only parameters that are not an object are refused in other words, the same for all methods.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request};

@@ -1,8 +1,10 @@
-//! A stored result that cannot be read is an error in every protocol version, never an empty result.
+//! A stored result that cannot be read is an error in every protocol version, never an empty result. A task whose
+//! record cannot be read has failed, and one of a newer version is said to be that.
 
 use async_trait::async_trait;
-use longhaul_core::ResultKind;
+use longhaul_core::{ResultKind, TaskKey};
 use longhaul_engine::{Attempt, AttemptEnd, ToolRunner};
+use longhaul_testkit::Damage;
 use serde_json::json;
 
 use crate::older_client::Older;
@@ -70,4 +72,52 @@ async fn the_status_of_a_tool_error_says_so() {
         let status = client.result(&world.mcp, "tools/async/status", json!({"token": id})).await;
         assert_eq!((&status["status"], &status["error"]), (&json!("failed"), &json!(UNREADABLE)), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_damaged_task_is_a_failed_one_in_every_protocol_version_and_the_others_are_listed() {
+    for damage in Damage::LOST {
+        let (world, store) = World::with_fake_store();
+        let call = Sent::call("add", json!({"a": 1, "b": 2}));
+        let mut ids = Vec::new();
+        for _ in 0..3 {
+            ids.push(world.result(&call).await["taskId"].as_str().unwrap().to_owned());
+        }
+        let damaged = TaskKey::new(call.owner, ids[1].parse().unwrap());
+        store.damage(&damaged, damage);
+        let got = world.result(&Sent::new("tasks/get", json!({"taskId": ids[1]}))).await;
+        assert_eq!((&got["status"], &got["statusMessage"]), (&json!("failed"), &json!(UNREADABLE_RECORD)), "{got}");
+        let client = Older::connect(&world.mcp, "2025-11-25").await;
+        let listed = client.result(&world.mcp, "tasks/list", json!({})).await;
+        let mut listed: Vec<_> =
+            listed["tasks"].as_array().unwrap().iter().map(|task| (&task["taskId"], &task["status"])).collect();
+        listed.sort_by_key(|(id, _)| ids.iter().position(|known| *id == known));
+        assert_eq!(
+            listed,
+            [
+                (&json!(ids[0]), &json!("working")),
+                (&json!(ids[1]), &json!("failed")),
+                (&json!(ids[2]), &json!("working"))
+            ]
+        );
+        let error = client.error(&world.mcp, "tasks/result", json!({"taskId": ids[1]})).await;
+        assert_eq!(error, (-32603, UNREADABLE_RECORD.to_owned()));
+    }
+}
+
+const UNREADABLE_RECORD: &str = "the stored record of this task cannot be read";
+
+#[tokio::test]
+async fn a_task_of_a_newer_version_is_said_to_be_that_and_is_in_no_list() {
+    let (world, store) = World::with_fake_store();
+    let call = Sent::call("add", json!({"a": 1, "b": 2}));
+    let id = world.result(&call).await["taskId"].as_str().unwrap().to_owned();
+    store.damage(&TaskKey::new(call.owner, id.parse().unwrap()), Damage::NewerVersion);
+    let (_, code, message) = world.send(&Sent::new("tasks/get", json!({"taskId": id}))).await.error();
+    assert_eq!(code, -32603);
+    assert!(
+        message.starts_with("a newer version of the server wrote this task") && message.ends_with("ask again later")
+    );
+    let client = Older::connect(&world.mcp, "2025-11-25").await;
+    assert_eq!(client.result(&world.mcp, "tasks/list", json!({})).await["tasks"], json!([]));
 }

@@ -9,12 +9,14 @@ use bytes::Bytes;
 use futures::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use longhaul_core::ports::WorkQueue;
+use longhaul_core::ports::{TaskStore, WorkQueue};
 use longhaul_core::{Clock, Identity, OwnerId};
 use longhaul_engine::{Disposition, Engine, Ports, Settings, ToolRunner, WorkerSignals};
 use longhaul_mcp::{Body, McpServer, McpSettings, Policies, TaskPolicy};
 use longhaul_sqlite::Database;
-use longhaul_testkit::{Fault, FaultyQueue, FaultyStore, ManualClock, QueueCall, SeededIds, StoreCall};
+use longhaul_testkit::{
+    FakeQueue, FakeStore, Fault, FaultyQueue, FaultyStore, ManualClock, QueueCall, SeededIds, StoreCall,
+};
 use serde_json::{Value, json};
 
 use crate::schema;
@@ -36,7 +38,7 @@ pub(crate) struct World {
     pub(crate) policies: BTreeMap<String, TaskPolicy>,
     /// What the server and the worker asked of the store and the queue.
     pub(crate) calls: Calls,
-    queue: Arc<dyn WorkQueue>,
+    pub(crate) queue: Arc<dyn WorkQueue>,
     store: Arc<FaultyStore>,
 }
 
@@ -257,11 +259,28 @@ impl World {
         let clock = Arc::new(ManualClock::default());
         let database =
             Database::in_memory(Arc::<ManualClock>::clone(&clock), longhaul_sqlite::Settings::default()).unwrap();
-        let queue: Arc<dyn WorkQueue> = Arc::new(database.queue());
+        Self::over(Arc::new(database.store()), Arc::new(database.queue()), clock, settings, policies)
+    }
+
+    /// A world whose records can be damaged, and its store.
+    pub(crate) fn with_fake_store() -> (Self, Arc<FakeStore>) {
+        let (clock, store) = (Arc::new(ManualClock::default()), Arc::<FakeStore>::default());
+        let queue = Arc::new(FakeQueue::new(Arc::<ManualClock>::clone(&clock), 10));
+        let world = Self::over(Arc::clone(&store) as _, queue, clock, Settings::default(), policies());
+        (world, store)
+    }
+
+    fn over(
+        store: Arc<dyn TaskStore>,
+        queue: Arc<dyn WorkQueue>,
+        clock: Arc<ManualClock>,
+        settings: Settings,
+        policies: BTreeMap<String, TaskPolicy>,
+    ) -> Self {
         let calls = Calls::default();
         let (of_store, of_queue) = (calls.clone(), calls.clone());
         // Without faults: it knows whether a call is waiting for its answer, and which calls there were.
-        let store = FaultyStore::new(Arc::new(database.store()), move |call| of_store.note_of_store(call));
+        let store = FaultyStore::new(store, move |call| of_store.note_of_store(call));
         let store = Arc::new(store);
         let ports = Ports {
             store: Arc::<FaultyStore>::clone(&store),

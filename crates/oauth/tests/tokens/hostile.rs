@@ -32,6 +32,8 @@ async fn the_public_key_is_not_a_secret() {
         let token = hmac_token(&json!({"alg": "HS256", "kid": id}), &world.claims(), &secret);
         assert!(!world.accepts(&token).await);
     }
+    let signed = rsa.token(&json!({"alg": "RS256", "kid": "1"}), &world.claims());
+    assert!(world.accepts(&signed).await, "its signatures are good");
 }
 
 #[tokio::test]

@@ -1,7 +1,27 @@
 //! Pages and files that are compared with what they describe. With the variable `UPDATE_GOLDEN` the tests write them.
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
-mod audit;
-mod public_api;
 mod settings;
 mod starter_template;
+
+use std::path::Path;
+
+use harness::{file, is_up_to_date};
+
+#[test]
+fn the_documented_fields_events_and_outcomes_are_those_of_the_code() {
+    const PAGE: &str = "docs/audit.md";
+    const BEGIN: &str = "<!-- audit: begin -->\n";
+    const END: &str = "<!-- audit: end -->";
+    let text = file(PAGE);
+    let (before, rest) = text.split_once(BEGIN).expect("the begin marker");
+    let (_, after) = rest.split_once(END).expect("the end marker");
+    is_up_to_date(PAGE, &format!("{before}{BEGIN}{}{END}{after}", longhaul_audit::page()));
+}
+
+/// What users of the crate `longhaul` can name.
+#[test]
+fn the_public_api_is_the_listed_one() {
+    let lines = longhaul_published::public_api::lines(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    is_up_to_date("docs/public-api.txt", &(lines.join("\n") + "\n"));
+}

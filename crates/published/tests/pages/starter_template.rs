@@ -1,8 +1,10 @@
 //! The starter's `template.yaml` is ours, without what belongs to the shipped application; and so is the script that
 //! calls tools by hand. A script makes a new server of the starter.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
+
+use harness::{file, is_up_to_date, root};
 
 const STARTER: &str = "templates/server";
 
@@ -37,25 +39,21 @@ const REPLACED: [(&str, &str); 8] = [
     ("        LONGHAUL_CONFIG_JSON: !If [HasGatewayConfig, !Ref GatewayConfig, !Ref AWS::NoValue]\n", ""),
 ];
 
-fn file(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
-
 #[test]
 fn the_starters_template_is_ours() {
-    let mut real = std::fs::read_to_string(file("template.yaml")).unwrap();
+    let mut real = file("template.yaml");
     for (ours, starters) in REPLACED {
         assert!(real.contains(ours), "template.yaml no longer has what the starter replaces: {ours}");
         real = real.replace(ours, starters);
     }
     assert!(!real.contains("iagnostics"), "the starter has no diagnostic tools");
-    compare("template.yaml", &real);
+    is_up_to_date(&format!("{STARTER}/template.yaml"), &real);
 }
 
 #[test]
 fn the_starter_calls_tools_as_we_do() {
     let script = "scripts/mcp.sh";
-    compare(script, &std::fs::read_to_string(file(script)).unwrap());
+    is_up_to_date(&format!("{STARTER}/{script}"), &file(script));
 }
 
 /// All files below `folder`: their paths in it, and their texts.
@@ -72,7 +70,7 @@ fn files(folder: &Path) -> Vec<(String, String)> {
 }
 
 fn new_server(arguments: &[&str]) -> Output {
-    Command::new("sh").arg(file("scripts/new_server.sh")).args(arguments).output().unwrap()
+    Command::new("sh").arg(root().join("scripts/new_server.sh")).args(arguments).output().unwrap()
 }
 
 #[test]
@@ -82,7 +80,7 @@ fn a_new_server_is_the_starter_with_its_name_and_this_checkout() {
     let made = new_server(&["new-server", folder.to_str().unwrap()]);
     assert!(made.status.success(), "{made:?}");
     let rendered = files(&folder);
-    for (path, text) in files(&file(STARTER)) {
+    for (path, text) in files(&root().join(STARTER)) {
         let is_for_other_tools = ["CargoLambda.toml", "cargo-generate.toml", "names.rhai"].contains(&path.as_str());
         let found = rendered.iter().find(|(name, _)| *name == path).map(|(_, text)| text.as_str());
         match path.as_str() {
@@ -107,16 +105,5 @@ fn a_name_that_cannot_be_a_package_is_refused() {
     for name in ["", "New", "9lives", "a b", "a/b", "tools", "longhaul"] {
         let refused = new_server(&[name, "/nowhere/at/all"]);
         assert_eq!(refused.status.code(), Some(2), "{name}: {refused:?}");
-    }
-}
-
-/// Compares a file of the starter with the text that it should have; or writes it.
-fn compare(path: &str, wanted: &str) {
-    let path = format!("{STARTER}/{path}");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(file(&path), wanted).unwrap();
-    } else {
-        let text = std::fs::read_to_string(file(&path)).unwrap();
-        assert_eq!(text, wanted, "{path} is out of date: run with UPDATE_GOLDEN=1 and read the difference");
     }
 }

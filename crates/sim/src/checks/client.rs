@@ -1,13 +1,14 @@
 //! Checkers of what clients observe.
 
 use longhaul_core::ports::Page;
-use longhaul_core::{OwnerId, State, Task, TaskFilter, TaskKey};
+use longhaul_core::{EntryKind, OwnerId, State, Task, TaskFilter, TaskKey};
 use longhaul_engine::{AcceptError, Accepted};
 use longhaul_testkit::models::{Promise, StoreModel};
 
 use super::super::kernel::EPOCH_MS;
-use super::record::text_of;
-use super::state::{Checks, Observation, Trace};
+use super::record::{is_open, text_of};
+use super::rules::ended;
+use super::state::{Checks, Observation, RecordedEntry, Trace, was_forgotten};
 
 impl Checks {
     /// A client was told the state of a task.
@@ -167,8 +168,7 @@ impl Checks {
         self.observed_task(observed, task);
         let from = task.ended_at.unwrap_or_else(|| task.deadline());
         // A task that was forgotten a moment ago may still be seen, by a clock that is behind.
-        let forgotten = task.expires_at < from.plus_ms(task.terms.retention_ms);
-        if !forgotten && task.expires_at < from.plus_ms(retention_ms) {
+        if !was_forgotten(task) && task.expires_at < from.plus_ms(retention_ms) {
             let what = format!("{} is retained for less time than a client was told", self.name(&task.key()));
             self.fail(Promise::ExpiredIsNotFound, what);
         }
@@ -178,13 +178,17 @@ impl Checks {
     pub(crate) fn observed_answered(&mut self, observed: Observation, key: &TaskKey, names: &[String]) {
         let name = self.name(key);
         let Some(trace) = self.trace(key) else { return };
-        let unchanged = trace.versions.last().is_some_and(|(since_ms, _)| *since_ms < observed.begun_ms);
-        let open = |asked: &&String| trace.latest().is_some_and(|task| is_open(task, asked));
-        let lost = names.iter().find(|asked| unchanged && open(asked));
-        if let Some(lost) = lost {
-            let what = format!("a client answered `{lost}` of {name}, but the question is still open");
-            self.fail(Promise::AnswersAreFinal, what);
-        }
+        let still_open = names.iter().find(|asked| trace.latest().is_some_and(|task| is_open(task, asked)));
+        let ignored = names.iter().find(|asked| {
+            let on_record = |entry: &RecordedEntry| entry.kind == EntryKind::Answer && entry.name == **asked;
+            !trace.entries.iter().any(on_record) && was_open_since(trace, asked, observed.begun_ms)
+        });
+        let what = match (still_open, ignored) {
+            (Some(asked), _) => format!("a client answered `{asked}` of {name}, but the question is still open"),
+            (None, Some(asked)) => format!("a client answered `{asked}` of {name}, and the answer is nowhere"),
+            (None, None) => return trace.answered.extend(names.iter().cloned()),
+        };
+        self.fail(Promise::AnswersAreFinal, what);
     }
 
     /// A client got one page.
@@ -263,6 +267,14 @@ fn is_taken(filter: &TaskFilter, task: &Task) -> bool {
     is_of_status && filter.tool.as_deref().is_none_or(|tool| tool == task.tool)
 }
 
-fn is_open(task: &Task, name: &str) -> bool {
-    matches!(&task.state, State::InputRequired { asks, .. } if asks.iter().any(|ask| ask.key == name))
+/// Whether a question could be answered all the time since then: it was open, or it was when the task last waited for
+/// answers.
+fn was_open_since(trace: &Trace, name: &str, since_ms: u64) -> bool {
+    let since = trace.versions.iter().rposition(|(at_ms, _)| *at_ms < since_ms).unwrap_or(0);
+    (since..trace.versions.len()).all(|latest| {
+        let versions = &trace.versions[..=latest];
+        let asking = versions.iter().rev().find(|(_, task)| matches!(task.state, State::InputRequired { .. }));
+        let has_ended = versions.last().is_some_and(|(_, task)| ended(task));
+        !has_ended && asking.is_some_and(|(_, task)| is_open(task, name))
+    })
 }

@@ -1,12 +1,16 @@
 //! Checkers of what holds at the end, when the world is quiescent.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
-use longhaul_core::{Cleanup, FailureKind, State, Task, TaskKey, Timestamp};
+use longhaul_core::{FailureKind, State, Task, TaskKey, Timestamp};
 use longhaul_testkit::models::{Promise, StoreModel};
 
-use super::super::plan::{CallPlan, Care, Ending};
-use super::state::Checks;
+use super::super::kernel::EPOCH_MS;
+use super::super::plan::{CallPlan, Care, Ending, Plan};
+use super::state::{Checks, Trace};
+
+/// How long a settled world may take to end a task that is past its deadline.
+const LEASES_TO_END: u64 = 10;
 
 impl Checks {
     /// The time is up: every task that a client waits for must have ended.
@@ -16,14 +20,28 @@ impl Checks {
             if task.has_ended() {
                 continue;
             }
-            let promise = match care {
-                Care::Polls => Promise::EndsInTime,
-                Care::Nobody => Promise::ContinuesWithoutPolls,
-                Care::Server | Care::Stream => Promise::EndsWithoutPolls,
-            };
             let what =
                 format!("{} has not ended, although no faults are injected any more: {:?}", self.name(key), task.state);
-            self.fail(promise, what);
+            self.fail(ended_by(care), what);
+        }
+    }
+
+    /// No unfinished task of those that a client waits for has expired since all was settled: not while the server is
+    /// up, and had time to find it past its deadline.
+    pub(crate) fn must_not_have_expired(&mut self, keys: &[TaskKey], plan: &Plan, now: Timestamp) {
+        let settled = Timestamp::from_ms(EPOCH_MS + plan.chaos_ms + plan.settling_ms());
+        let time_ms = plan.skew_ms_max() + plan.settings.lease_ms * LEASES_TO_END;
+        let is_waited_for = |key: &TaskKey| plan.care != Care::Polls || keys.contains(key);
+        let is_lost = |task: &Task| {
+            !task.has_ended()
+                && task.has_expired(now)
+                && task.expires_at >= task.deadline().max(settled).plus_ms(time_ms)
+        };
+        let latest = self.traces.iter().filter_map(|trace| trace.latest());
+        let lost = latest.filter(|task| is_waited_for(&task.key()) && is_lost(task)).map(|task| task.key()).next();
+        if let Some(key) = lost {
+            let what = format!("{} has expired, and never ended", self.name(&key));
+            self.fail(ended_by(plan.care), what);
         }
     }
 
@@ -44,21 +62,18 @@ impl Checks {
         }
     }
 
-    /// When the last message for the deadline of a task with cleanup is found superfluous, if it is not earlier.
-    pub(crate) fn last_deadline(&self) -> Option<Timestamp> {
-        let ended = self.traces.iter().filter_map(|trace| trace.latest()).filter(|task| task.has_ended());
-        ended.filter(|task| task.cleanup != Cleanup::None).map(|task| task.deadline()).max()
+    /// The tasks that are over: there is nothing left to do for them.
+    pub(crate) fn over(&self, store: &StoreModel) -> BTreeSet<TaskKey> {
+        let latest = |trace: &Trace| store.peek(&trace.key).or_else(|| trace.latest()).cloned();
+        let is_over = |trace: &&Trace| latest(trace).is_none_or(|task| task.has_ended() && !task.needs_cleanup());
+        self.traces.iter().filter(is_over).map(|trace| trace.key).collect()
     }
 
-    /// No message is left, and no tool runs.
-    pub(crate) fn must_rest(&mut self, store: &StoreModel, messages: &[TaskKey]) {
-        let is_over = |task: &Arc<Task>| task.has_ended() && !task.needs_cleanup();
-        let latest = |key: &TaskKey| {
-            let forgotten =
-                || self.traces.iter().find(|trace| trace.key == *key).and_then(|trace| trace.latest().cloned());
-            store.peek(key).cloned().or_else(forgotten)
-        };
-        let left = messages.iter().find(|key| latest(key).is_none_or(|task| is_over(&task))).copied();
+    /// Of the tasks that have been `over` for long, no message is left, and no tool runs. Others, which no client waits
+    /// for, may have ended just now.
+    pub(crate) fn must_rest(&mut self, over: &BTreeSet<TaskKey>, messages: &[TaskKey]) {
+        let is_known = |key: &TaskKey| self.traces.iter().any(|trace| trace.key == *key);
+        let left = messages.iter().find(|key| over.contains(*key) || !is_known(key)).copied();
         if let Some(key) = left {
             let what = format!("a message for {} is still there, long after its end", self.name(&key));
             self.fail(Promise::BecomesIdle, what);
@@ -66,11 +81,20 @@ impl Checks {
         let runs = self
             .traces
             .iter()
-            .find(|trace| trace.ended.is_some() && trace.attempts.iter().any(|attempt| attempt.tool_runs));
+            .find(|trace| over.contains(&trace.key) && trace.attempts.iter().any(|attempt| attempt.tool_runs));
         if let Some(key) = runs.map(|trace| trace.key) {
             let what = format!("a tool of {} still runs, long after the task's end", self.name(&key));
             self.fail(Promise::CancelStopsTheTool, what);
         }
+    }
+}
+
+/// The promise of an end, by who sees to it.
+const fn ended_by(care: Care) -> Promise {
+    match care {
+        Care::Polls => Promise::EndsInTime,
+        Care::Nobody => Promise::ContinuesWithoutPolls,
+        Care::Server | Care::Stream => Promise::EndsWithoutPolls,
     }
 }
 

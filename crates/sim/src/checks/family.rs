@@ -6,7 +6,7 @@ use longhaul_testkit::models::{Promise, StoreModel};
 
 use super::record::text_of;
 use super::rules::ended;
-use super::state::{Checks, Trace};
+use super::state::{Checks, Trace, was_forgotten};
 
 /// How deep tools may call each other.
 const DEPTH_MAX: u8 = 8;
@@ -116,11 +116,12 @@ impl Checks {
         else {
             return;
         };
-        if let State::Completed { .. } = task.record().state {
+        // A child learns of the end from the record, while that is retained.
+        if matches!(task.record().state, State::Completed { .. }) || was_forgotten(&task) {
             return;
         }
-        // Whoever cancels the parent finds the children in its journal, if it has had an attempt that ended.
-        let is_found = is_calm && !task.attempts.past.is_empty() && created_ms + lease_ms <= ended_ms;
+        // Whoever cancels the parent finds the children in its journal; and its first attempt knows them.
+        let is_found = is_calm && created_ms + lease_ms <= ended_ms;
         let (from_ms, bound_ms) = if is_found {
             (ended_ms, lease_ms * 10)
         } else {

@@ -58,6 +58,7 @@ impl Checks {
             calls: Calls::default(),
             cleanups: 0,
             is_cleaned: false,
+            answered: Vec::new(),
             progress: (0, 0.0),
         });
         self.check_child(task, self.traces.last().map_or(usize::MAX, |trace| trace.call));
@@ -127,6 +128,7 @@ impl Checks {
             TaskEvent::Suspend { attempt, progress, suspension } => {
                 self.check_writer(actor, &key, *attempt);
                 self.check_timer_alongside(&key, suspension);
+                self.check_asked_again(after);
                 self.check_pause(&key, *attempt, suspension);
                 if let Some(progress) = progress {
                     self.check_progress(&key, *attempt, progress.done);
@@ -159,6 +161,17 @@ impl Checks {
             | TaskEvent::Forget
             | TaskEvent::BeginCleanup { .. }
             | TaskEvent::EndCleanup { .. } => {}
+        }
+    }
+
+    /// A question is not asked again once a client was told that its answer is accepted.
+    fn check_asked_again(&mut self, after: &Task) {
+        let key = after.key();
+        let Some(trace) = self.trace(&key) else { return };
+        let again = trace.answered.iter().find(|asked| is_open(after, asked)).cloned();
+        if let Some(asked) = again {
+            let what = format!("{} asks `{asked}` again, which a client has answered", self.name(&key));
+            self.fail(Promise::AnswersAreFinal, what);
         }
     }
 
@@ -328,4 +341,9 @@ pub(super) fn text_of(store: &StoreModel, key: &TaskKey, payload: &Payload) -> O
             store.parts(key, name, *count).filter(|text| text.len() as u64 == *bytes)
         }
     }
+}
+
+/// Whether a task waits for the answer of this name.
+pub(super) fn is_open(task: &Task, name: &str) -> bool {
+    matches!(&task.state, State::InputRequired { asks, .. } if asks.iter().any(|ask| ask.key == name))
 }

@@ -70,6 +70,8 @@ pub(super) struct Trace {
     pub(super) ended: Option<(u64, u64)>,
     pub(super) variable: Variable,
     pub(super) sleeps: Vec<(usize, u64)>,
+    /// Questions whose answers were accepted, as a client was told.
+    pub(super) answered: Vec<String>,
     pub(super) polls: Polls,
     pub(super) signals: Signals,
     pub(super) calls: Calls,
@@ -225,6 +227,11 @@ impl Trace {
     pub(super) fn latest(&self) -> Option<&Arc<Task>> {
         self.versions.last().map(|(_, task)| task)
     }
+}
+
+/// Whether somebody had the record deleted before its time.
+pub(super) fn was_forgotten(task: &Task) -> bool {
+    task.ended_at.is_some_and(|ended_at| task.expires_at < ended_at.plus_ms(task.terms.retention_ms))
 }
 
 /// Who asked, when, and by which clock.

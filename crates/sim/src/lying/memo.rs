@@ -22,6 +22,10 @@ impl Memo {
         *self.lock() = Some(*key);
     }
 
+    pub(super) fn holds(&self, key: &TaskKey) -> bool {
+        *self.lock() == Some(*key)
+    }
+
     pub(super) fn clear(&self) {
         *self.lock() = None;
     }

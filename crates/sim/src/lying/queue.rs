@@ -7,6 +7,7 @@ use longhaul_core::ports::{Delivery, Message, QueueError, WorkQueue};
 use longhaul_testkit::models::PlantedFault;
 
 use super::memo::Memo;
+use super::store::FAR_MS;
 
 pub(super) struct LyingQueue {
     fault: PlantedFault,
@@ -23,11 +24,12 @@ impl LyingQueue {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl WorkQueue for LyingQueue {
-    /// Does not send the message for which the store left a memo, or sends it too early.
+    /// Does not send the message for which the store left a memo, or sends it too early or too late.
     async fn send(&self, message: &Message, delay_ms: u64) -> Result<(), QueueError> {
         if self.memo.take() == Some(message.task) {
             return match self.fault {
                 PlantedFault::CleanupBesideTheTool => self.inner.send(message, 0).await,
+                PlantedFault::DeadlineMessageTooLate => self.inner.send(message, FAR_MS).await,
                 _ => Ok(()),
             };
         }

@@ -16,7 +16,7 @@ use longhaul_testkit::models::PlantedFault;
 use super::memo::{Instance, Memo};
 
 /// Far away: no world lasts that long.
-const FAR_MS: u64 = 1 << 40;
+pub(super) const FAR_MS: u64 = 1 << 40;
 
 pub(super) struct LyingStore {
     fault: PlantedFault,
@@ -26,6 +26,8 @@ pub(super) struct LyingStore {
     memo: Arc<Memo>,
     /// The task that this instance has just suspended.
     suspended: Memo,
+    /// The task that no tool made, and that this instance has claimed last.
+    ran: Memo,
     /// The parents that this instance has kept from learning of an end, and of whose.
     untold: Mutex<Vec<(TaskKey, String)>>,
 }
@@ -38,7 +40,16 @@ impl LyingStore {
         queue: Arc<dyn WorkQueue>,
         memo: Arc<Memo>,
     ) -> Self {
-        Self { fault, instance, inner, queue, memo, suspended: Memo::default(), untold: Mutex::default() }
+        Self {
+            fault,
+            instance,
+            inner,
+            queue,
+            memo,
+            suspended: Memo::default(),
+            ran: Memo::default(),
+            untold: Mutex::default(),
+        }
     }
 
     /// Reports a write as done, and writes nothing.
@@ -116,6 +127,9 @@ impl LyingStore {
         let dropped = match (self.fault, event) {
             (PlantedFault::AnswerWithoutMessage, TaskEvent::Answer { .. })
             | (PlantedFault::CleanupNotSent | PlantedFault::CleanupBesideTheTool, TaskEvent::Cancel) => true,
+            (PlantedFault::DeadlineMessageTooLate, TaskEvent::Suspend { .. }) => {
+                written.is_some_and(waits_past_deadline)
+            }
             (PlantedFault::SleepForgotten, TaskEvent::Suspend { suspension: Suspension::Timer(_), .. })
             | (PlantedFault::RetryNotSent, TaskEvent::Retry { .. })
             | (PlantedFault::ResentWithoutMessage, TaskEvent::Resend { .. })
@@ -182,7 +196,12 @@ impl LyingStore {
 
     /// Whether a worker with the mistake would not see this task, which an attempt may poll as its parent.
     fn polls_away(&self, task: &Task) -> bool {
-        self.fault == PlantedFault::ParentNotChecked && self.instance == Instance::Worker && is_ended_root(task)
+        let is_hidden = match self.fault {
+            PlantedFault::ParentNotChecked => true,
+            PlantedFault::AttemptForgetsItsChildren => self.ran.holds(&task.key()),
+            _ => false,
+        };
+        is_hidden && self.instance == Instance::Worker && is_ended_root(task)
     }
 
     /// Whether this instance records the end of this child for the first time.
@@ -265,6 +284,11 @@ impl StoreLayer for LyingStore {
             return answer;
         }
         let answer = self.inner.apply(key, event, now).await;
+        if let (TaskEvent::Claim { .. }, Ok(task)) = (event, &answer)
+            && task.parent.is_none()
+        {
+            self.ran.set(key);
+        }
         match event {
             TaskEvent::Suspend { .. } if self.fault == PlantedFault::SuspendedWithoutCheck => self.suspended.set(key),
             _ => self.suspended.clear(),
@@ -350,6 +374,15 @@ impl StoreLayer for LyingStore {
 /// Whether this is a task that no tool made, and that has ended otherwise than by a result.
 fn is_ended_root(task: &Task) -> bool {
     task.parent.is_none() && matches!(task.state, State::Cancelled | State::Failed { .. })
+}
+
+/// Whether nothing that the task itself waits for comes before its deadline.
+fn waits_past_deadline(task: &Task) -> bool {
+    match &task.state {
+        State::Sleeping { until } | State::InputRequired { until: Some(until), .. } => *until >= task.deadline(),
+        State::InputRequired { until: None, .. } => true,
+        _ => false,
+    }
 }
 
 /// Whether the entry says when an interval between polls began.

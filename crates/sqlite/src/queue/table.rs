@@ -35,6 +35,9 @@ pub(crate) const FIRST_OF_OWNER: &str = "SELECT seq, turn, receives, owner, id, 
 pub(crate) const DEAD: &str = "SELECT seq, turn, receives, owner, id, trace, attempt, visible_at FROM messages \
      WHERE dead = 1 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2";
 
+const ALL: &str =
+    "SELECT seq, turn, receives, owner, id, trace, attempt, visible_at FROM messages WHERE dead IN (0, 1)";
+
 pub(crate) struct Table<'a>(pub(crate) &'a Connection);
 
 impl Owners for Table<'_> {
@@ -63,6 +66,22 @@ fn waiting(row: &Row<'_>) -> rusqlite::Result<Waiting> {
     let message = Message { task, trace: trace.as_deref().and_then(TraceParent::parse), attempt: row.get(6)? };
     let visible_at = timestamp(row.get(7)?);
     Ok(Waiting { number: row.get(0)?, turn: row.get(1)?, receives: row.get(2)?, visible_at, message })
+}
+
+/// Marks the messages that cannot be read, so that they are neither delivered nor dead letters. Returns how many.
+pub(crate) fn set_aside_unreadable(connection: &Connection) -> Result<usize, DatabaseError> {
+    let mut statement = connection.prepare_cached(ALL)?;
+    let mut rows = statement.query([])?;
+    let mut unreadable: Vec<i64> = Vec::new();
+    while let Some(row) = rows.next()? {
+        if waiting(row).is_err() {
+            unreadable.push(row.get(0)?);
+        }
+    }
+    for seq in &unreadable {
+        execute(connection, "UPDATE messages SET dead = 2 WHERE seq = ?1", [seq])?;
+    }
+    Ok(unreadable.len())
 }
 
 pub(crate) fn insert(connection: &Connection, message: &Message, visible_at: Timestamp) -> Result<(), DatabaseError> {

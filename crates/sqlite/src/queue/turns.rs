@@ -3,6 +3,7 @@
 //! A message is in flight from its delivery until it is deleted or visible again: about as long as an attempt runs.
 //! This is kept in memory, because only this process delivers messages of its database.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 use longhaul_core::{OwnerId, Timestamp};
@@ -80,10 +81,14 @@ impl Turns {
     /// A delivered message is gone. Returns whether its owner had its whole share, so that receivers that passed over
     /// the owner's messages have to look again.
     pub(crate) fn deleted(&mut self, seq: i64, turn: i64) -> Freed {
-        if self.in_flight.get(&seq).is_none_or(|held| held.turn != turn) {
-            return Freed::Nothing;
+        let held = self.in_flight.entry(seq);
+        // The number of a deleted message is used again: a new one may have taken its place here before the deletion
+        // was noted. Then nobody has told the receivers yet.
+        let Entry::Occupied(held) = held else { return Freed::Share };
+        if held.get().turn != turn {
+            return Freed::Share;
         }
-        let Some(gone) = self.in_flight.remove(&seq) else { return Freed::Nothing };
+        let gone = held.remove();
         let left = self.in_flight.values().filter(|held| held.owner == gone.owner).count();
         if left.saturating_add(1) >= self.owner_max { Freed::Share } else { Freed::Nothing }
     }
@@ -102,8 +107,26 @@ impl Counts {
 /// What the deletion of a message makes possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freed {
-    /// The owner, who had its whole share in flight, may have another message.
+    /// The owner, who had its whole share in flight, may have another message; or that is not known.
     Share,
     /// Nothing that was not possible before.
     Nothing,
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_testkit::given::{NOW, owner};
+
+    use super::*;
+
+    #[test]
+    fn a_message_that_took_the_number_of_a_deleted_one_hides_no_deletion() {
+        let (mut turns, until) = (Turns::new(1, NOW), NOW.plus_ms(9));
+        turns.delivered(1, 7, owner("alice"), until);
+        // Its row is deleted, and a new message gets its number, before the deletion is noted here.
+        turns.delivered(1, 8, owner("bob"), until);
+        assert_eq!(turns.deleted(1, 7), Freed::Share);
+        assert_eq!(turns.counts(NOW).of(&owner("bob")), 1);
+        assert_eq!([turns.deleted(1, 8), turns.deleted(1, 8)], [Freed::Share; 2]);
+    }
 }

@@ -4,6 +4,7 @@ use super::*;
 use longhaul_core::{Entry, EntryKind, MailboxId, Status, TaskEvent, TaskFilter, Timestamp};
 use longhaul_testkit::given;
 
+use crate::unreadable::Unreadable;
 use crate::{attachments, listing, mailboxes, outbox, purge, queue, take_up, tasks, unfinished};
 
 /// Polls and lists stay quick however many finished tasks are stored: every query that could grow uses an index.
@@ -72,14 +73,18 @@ fn a_file_of_the_first_version_keeps_its_tasks_and_gets_mailboxes() {
     mailboxes::leave(&connection, &task.owner, &mailbox, "text", end, given::NOW).unwrap();
     let collected = mailboxes::collect(&connection, &task.owner, &mailbox, given::NOW).unwrap();
     assert_eq!(collected.as_deref(), Some("text"));
-    assert_eq!(tasks::read_unexpired(&connection, &task.key(), given::NOW).unwrap().as_ref(), Some(&task));
+    assert_eq!(
+        tasks::read_unexpired(&connection, &Unreadable::default(), &task.key(), given::NOW).unwrap().as_ref(),
+        Some(&task)
+    );
     let filter = TaskFilter { statuses: [Status::Working].into(), tool: Some(task.tool.clone()) };
-    let page = listing::filtered_page(&connection, &task.owner, &filter, None, 9, given::NOW).unwrap();
+    let page =
+        listing::filtered_page(&connection, &Unreadable::default(), &task.owner, &filter, None, 9, given::NOW).unwrap();
     assert_eq!(page.tasks, [task]);
     // Its owner's window of new tasks begins with the next one.
     let next = given::task(&longhaul_testkit::SeededIds::new(2), given::owner("alice"), given::NOW);
     let new = longhaul_core::ports::NewTask { new_max: Some(1), ..given::new(next) };
-    assert!(tasks::create(&connection, &new, given::NOW).unwrap().is_ok());
+    assert!(tasks::create(&connection, &Unreadable::default(), &new, given::NOW).unwrap().is_ok());
 }
 
 #[test]
@@ -114,7 +119,8 @@ fn a_file_without_statuses_gets_them_from_its_records() {
     for status in Status::ALL {
         let filter = TaskFilter { statuses: [status].into(), tool: Some(created[0].tool.clone()) };
         let owner = given::owner("alice");
-        let page = listing::filtered_page(&connection, &owner, &filter, None, 9, given::NOW).unwrap();
+        let page =
+            listing::filtered_page(&connection, &Unreadable::default(), &owner, &filter, None, 9, given::NOW).unwrap();
         let expected: Vec<_> = created.iter().rev().filter(|task| task.status() == status).cloned().collect();
         assert_eq!(page.tasks, expected, "{status:?}");
     }
@@ -158,11 +164,13 @@ fn a_file_with_numbered_messages_keeps_them_its_journal_and_its_counts() {
     // The count that the limit is compared with is repaired from the new index.
     let next = given::task(&ids, given::owner("alice"), given::NOW);
     let full = longhaul_core::ports::NewTask { open_max: 3, ..given::new(next.clone()) };
-    assert!(tasks::create(&connection, &full, given::NOW).unwrap().is_err());
+    assert!(tasks::create(&connection, &Unreadable::default(), &full, given::NOW).unwrap().is_err());
     let room = longhaul_core::ports::NewTask { open_max: 4, ..given::new(next) };
-    assert!(tasks::create(&connection, &room, given::NOW).unwrap().is_ok());
+    assert!(tasks::create(&connection, &Unreadable::default(), &room, given::NOW).unwrap().is_ok());
     let filter = TaskFilter { statuses: [Status::Working].into(), tool: None };
-    let page = listing::filtered_page(&connection, &tasks[0].owner, &filter, None, 9, given::NOW).unwrap();
+    let page =
+        listing::filtered_page(&connection, &Unreadable::default(), &tasks[0].owner, &filter, None, 9, given::NOW)
+            .unwrap();
     assert_eq!(page.tasks.len(), 4);
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_core::Clock;
-use longhaul_core::ports::{TaskStore, WorkQueue};
+use longhaul_core::ports::{TaskStore, UnfinishedTasks, WorkQueue};
 use longhaul_sqlite::{Database, Settings, SqliteQueue, SqliteStore};
-use longhaul_testkit::{ManualClock, QueueHarness, StoreHarness};
+use longhaul_testkit::{ManualClock, QueueHarness, StoreHarness, UnfinishedHarness};
 use tempfile::TempDir;
 
 /// A new database for each test.
@@ -73,6 +73,12 @@ impl QueueHarness for Sqlite {
     }
 }
 
+impl UnfinishedHarness for Sqlite {
+    fn unfinished(&self) -> &dyn UnfinishedTasks {
+        &self.store
+    }
+}
+
 async fn that_sends_in_a_file() -> Sqlite {
     in_a_file().await.sending()
 }
@@ -96,6 +102,14 @@ mod queue_in_a_file {
 
 mod queue_in_memory {
     longhaul_testkit::queue_contract!(super::in_memory);
+}
+
+mod unfinished_in_a_file {
+    longhaul_testkit::unfinished_contract!(super::in_a_file);
+}
+
+mod unfinished_in_memory {
+    longhaul_testkit::unfinished_contract!(super::that_sends_in_memory);
 }
 
 mod one_database_in_a_file {

@@ -350,15 +350,6 @@ async fn a_task_created_again_after_its_expiry_does_not_find_its_old_journal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_cannot_be_read_is_corrupt_and_not_unavailable() {
-    let (_folder, path, database) = opened();
-    let task = queued(&database.store(), &SeededIds::new(1), owner("alice")).await;
-    Connection::open(&path).unwrap().execute_batch("UPDATE tasks SET record = '{}'").unwrap();
-    let found = database.store().get(&task.key(), NOW).await;
-    assert!(matches!(found, Err(StoreError::Corrupt(_))), "{found:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_dead_letter_cannot_be_deleted_with_the_last_receipt_from_before() {
     let (_folder, path) = new_file();
     let clock = Arc::new(ManualClock::default());

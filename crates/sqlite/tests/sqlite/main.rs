@@ -1,9 +1,14 @@
 //! The task store and the work queue in a SQLite file: the contracts of their ports, and what a file adds to them.
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
+#[cfg(unix)]
+mod backup;
 mod contract;
 mod crash;
+mod damage;
 mod fairness;
+#[cfg(unix)]
+mod ground;
 mod keeping;
 mod opening;
 mod outbox;

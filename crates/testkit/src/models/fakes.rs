@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use longhaul_core::ports::{
     ApplyError, AttemptPermit, AttemptPermits, CreateError, Created, Delivery, Left, Message, NewTask, Page,
-    QueueError, Recorded, StoreError, Taken, TaskStore, WorkQueue,
+    QueueError, Recorded, StoreError, Taken, TaskStore, UnfinishedTasks, WorkQueue,
 };
 use longhaul_core::{
-    Clock, Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp,
+    Clock, Entry, EntryKind, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskFilter, TaskId, TaskKey,
+    Timestamp,
 };
 
+use super::damage::{Damage, Damaged};
 use super::permits::PermitsModel;
 use super::queue::QueueModel;
 use super::randomness::Randomness;
@@ -22,9 +24,29 @@ pub struct FakeStore {
     model: Mutex<StoreModel>,
     /// The queue that it is one database with.
     queue: Option<Arc<FakeQueue>>,
+    damaged: Damaged,
 }
 
 impl FakeStore {
+    /// Damages the record of a task. One that is lost takes no slot.
+    pub fn damage(&self, key: &TaskKey, damage: Damage) {
+        if Damage::LOST.contains(&damage) {
+            let _ended_before = self.lock().apply(key, &TaskEvent::Cancel, key.id.begins_at(), 0);
+        }
+        self.damaged.damage(key, damage);
+    }
+
+    /// The record as it is stored, whatever a reader makes of it.
+    #[must_use]
+    pub fn record_of(&self, key: &TaskKey) -> Option<Task> {
+        self.lock().peek(key).map(|task| Task::clone(task))
+    }
+
+    /// Damages an entry of a task's journal.
+    pub fn damage_entry(&self, key: &TaskKey, kind: EntryKind, name: &str) {
+        self.damaged.damage_entry(key, kind, name);
+    }
+
     /// An empty store that writes the message of a new task to `queue`, with its record.
     #[must_use]
     pub fn one_with(queue: Arc<FakeQueue>) -> Self {
@@ -50,16 +72,58 @@ macro_rules! as_the_model {
                         queue.put(&Message::about(&task), send_in_ms);
                         Ok(Created::NewAndSent(task))
                     }
+                    (Created::Existing(task), _, _) => Ok(Created::Existing(self.damaged.read(task)?)),
                     (created, _, _) => Ok(created),
                 }
             }
 
             async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
-                Ok(self.lock().get(key, now, false, 0))
+                let found = self.lock().get(key, now, false, 0);
+                found.map(|task| self.damaged.read(task)).transpose()
             }
 
             async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
-                self.lock().apply(key, event, now, 0).0
+                let found = self.lock().get(key, now, false, 0).ok_or(ApplyError::NotFound)?;
+                match self.damaged.of(key) {
+                    None => self.lock().apply(key, event, now, 0).0,
+                    Some(_) => {
+                        let current = Box::new(self.damaged.read(found)?);
+                        Err(ApplyError::Refused { current, why: Refusal::Ended })
+                    }
+                }
+            }
+
+            async fn list(
+                &self,
+                owner: &OwnerId,
+                before: Option<TaskId>,
+                limit: usize,
+                now: Timestamp,
+            ) -> Result<Page, StoreError> {
+                let all = self.lock().list(owner, before, usize::MAX, now);
+                Ok(self.damaged.page(all, limit, |_task| true))
+            }
+
+            async fn list_filtered(
+                &self,
+                owner: &OwnerId,
+                filter: &TaskFilter,
+                before: Option<TaskId>,
+                limit: usize,
+                now: Timestamp,
+            ) -> Result<Page, StoreError> {
+                let all = self.lock().list(owner, before, usize::MAX, now);
+                Ok(self.damaged.page(all, limit, |task| filter.takes(task)))
+            }
+
+            async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
+                self.damaged.check_entry(key, Some((entry.kind, &entry.name)))?;
+                Ok(self.lock().record(key, entry))
+            }
+
+            async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
+                self.damaged.check_entry(key, None)?;
+                Ok(self.lock().journal(key))
             }
 
             $(
@@ -72,10 +136,6 @@ macro_rules! as_the_model {
 }
 
 as_the_model! {
-    list(owner: &OwnerId, before: Option<TaskId>, limit: usize, now: Timestamp) -> Page;
-    list_filtered(owner: &OwnerId, filter: &TaskFilter, before: Option<TaskId>, limit: usize, now: Timestamp) -> Page;
-    record(key: &TaskKey, entry: &Entry) -> Recorded;
-    journal(key: &TaskKey) -> Vec<Entry>;
     put_parts(key: &TaskKey, name: &PartsName, parts: &[&str]) -> ();
     parts(key: &TaskKey, name: &PartsName, count: u32) -> Option<String>;
     leave(owner: &OwnerId, mailbox: &MailboxId, text: &str, expires_at: Timestamp, now: Timestamp) -> Left;
@@ -151,6 +211,28 @@ impl WorkQueue for FakeQueue {
         let now_ms = self.now_ms();
         let mut held = self.lock();
         Ok((0..max).map_while(|_| held.0.receive_dead(now_ms, visibility_ms)).collect())
+    }
+}
+
+/// The unfinished tasks of a store in memory that have no message in a queue in memory.
+pub struct FakeUnfinished {
+    store: Arc<FakeStore>,
+    queue: Arc<FakeQueue>,
+}
+
+impl FakeUnfinished {
+    /// Those of `store` without a message in `queue`.
+    #[must_use]
+    pub const fn of(store: Arc<FakeStore>, queue: Arc<FakeQueue>) -> Self {
+        Self { store, queue }
+    }
+}
+
+#[async_trait]
+impl UnfinishedTasks for FakeUnfinished {
+    async fn unfinished(&self, after: Option<TaskKey>, max: usize, now: Timestamp) -> Result<Vec<Task>, StoreError> {
+        let held = self.queue.lock();
+        Ok(self.store.lock().unfinished(after, max, now, |key| held.0.has_message(key)))
     }
 }
 

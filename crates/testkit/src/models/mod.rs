@@ -7,6 +7,7 @@
     reason = "the numbers of a small world fit into every type used here, and nothing here runs in production"
 )]
 
+mod damage;
 mod fakes;
 mod permits;
 mod planted;
@@ -16,7 +17,8 @@ mod randomness;
 mod store;
 mod transition;
 
-pub use fakes::{FakePermits, FakeQueue, FakeStore};
+pub use damage::Damage;
+pub use fakes::{FakePermits, FakeQueue, FakeStore, FakeUnfinished};
 pub use permits::PermitsModel;
 pub use planted::{PlantedFault, ShowsIn};
 pub use promise::{Promise, Violation};

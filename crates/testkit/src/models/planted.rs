@@ -16,8 +16,12 @@ pub enum ShowsIn {
     LimitedAttempts,
     /// Those whose tools wait for signals.
     Signals,
+    /// Those whose tools ask beside something else.
+    Questions,
     /// Those whose tools call tools.
     Children,
+    /// Those whose tools fail in their first attempt, while the tools that they called run.
+    RunningChildren,
     /// Those with a schedule.
     Schedule,
     /// Those in which ends and questions are published.
@@ -32,6 +36,8 @@ pub enum ShowsIn {
     FilteredLists,
     /// Those whose server looks after unfinished tasks.
     Sweeps,
+    /// Those whose tools wait for longer than they may take.
+    LongWaits,
 }
 
 /// One line for each fault: what is wrong, its name, the promise that it breaks, and in which worlds it shows, if not
@@ -115,6 +121,11 @@ planted_faults! {
     /// A suspension does not note that its attempt has ended.
     AttemptNotNoted breaks AttemptsAreNoted;
 
+    /// A claim forgets which questions were open, so that nobody can answer them while the attempt runs.
+    QuestionsForgotten breaks AnswersAreFinal in Questions;
+    /// A suspension does not see that its question was answered while its attempt ran.
+    AnsweredIsAskedAgain breaks AnswersAreFinal in Questions;
+
     // A model of a store or a queue that breaks its port's promise.
 
     /// Who looks after unfinished tasks passes over those that no worker has ever claimed.
@@ -187,7 +198,7 @@ planted_faults! {
     /// An attempt that lost the race for a step passes its own value to its tool.
     StepGivesItsOwnValue breaks StepsAreRecordedOnce;
     /// An attempt does not use the answers that are on record.
-    AnswerAskedAgain breaks EndsInTime;
+    AnswerAskedAgain breaks AnswersAreFinal;
     /// An answer is accepted, and not recorded.
     AnswerWithoutRecord breaks AnswersAreFinal;
     /// An answer is recorded, and does not start an attempt.
@@ -196,6 +207,8 @@ planted_faults! {
     KeyNotPassedOn breaks SameKeySameTask;
     /// A task is to start later, and no message comes then.
     LaterStartForgotten breaks ContinuesWithoutPolls in LaterStarts;
+    /// A task waits past its deadline, and the message for its deadline comes when it has expired.
+    DeadlineMessageTooLate breaks EndsWithoutPolls in LongWaits;
     /// A task sleeps, and no message will wake it.
     SleepForgotten breaks ContinuesWithoutPolls;
     /// An attempt treats every sleep on record as over.
@@ -259,6 +272,8 @@ planted_faults! {
     CancelStopsAtParent breaks CancelReachesAll in Children;
     /// A child does not check whether its parent has ended.
     ParentNotChecked breaks CancelReachesAll in Children;
+    /// An attempt does not cancel the children that it has made, when its task ends.
+    AttemptForgetsItsChildren breaks CancelReachesAll in RunningChildren;
 
     // A schedule that is not kept.
 

@@ -25,7 +25,8 @@ promises! {
     EndsInTime,
     /// Work continues without polls if nothing was lost between record and message.
     ContinuesWithoutPolls,
-    /// No task needs a client that polls it, whatever is lost, if the server looks after unfinished tasks.
+    /// No task needs a client that polls it, whatever is lost, if the server looks after unfinished tasks. None expires
+    /// unfinished while the server is up.
     EndsWithoutPolls,
     /// Only the highest attempt writes, and there is one worker for an attempt.
     StaleCannotWrite,

@@ -3,6 +3,7 @@
 
 use std::task::Waker;
 
+use longhaul_core::TaskKey;
 use longhaul_core::ports::{Delivery, Message, Purpose};
 
 use super::planted::PlantedFault;
@@ -126,6 +127,16 @@ impl QueueModel {
     /// When the next message can be delivered.
     pub fn next_at_ms(&self) -> Option<u64> {
         self.messages.iter().filter(|held| !held.dead).map(|held| held.visible_at_ms).min()
+    }
+
+    /// Whether a task has a message that will be delivered, now or later.
+    pub fn has_message(&self, task: &TaskKey) -> bool {
+        self.messages.iter().any(|held| held.message.task == *task && !held.dead)
+    }
+
+    /// When the last of the messages can be delivered.
+    pub fn last_at_ms(&self) -> Option<u64> {
+        self.messages.iter().map(|held| held.visible_at_ms).max()
     }
 
     /// The messages that are still there, dead letters included.

@@ -90,6 +90,26 @@ impl StoreModel {
         self.rows.iter().map(|row| &row.task)
     }
 
+    /// A page of unfinished tasks, in the order of their keys, without those that have a message, unless they are past
+    /// their deadline and expire soon.
+    pub fn unfinished(
+        &self,
+        after: Option<TaskKey>,
+        max: usize,
+        now: Timestamp,
+        has_message: impl Fn(&TaskKey) -> bool,
+    ) -> Vec<Task> {
+        let passes_over = |task: &Task| self.has(PlantedFault::UnclaimedNotSwept) && task.attempt == 0;
+        let open = self.tasks().filter(|task| !task.has_ended() && !self.has_expired(task, now) && !passes_over(task));
+        let soon = now.plus_ms(limits::EXPIRES_SOON_MS);
+        let is_late = |task: &Task| now >= task.deadline() && task.expires_at <= soon;
+        let is_missed = |task: &Task| !has_message(&task.key()) || is_late(task);
+        let mut found: Vec<&Arc<Task>> =
+            open.filter(|task| after.is_none_or(|after| task.key() > after) && is_missed(task)).collect();
+        found.sort_by_key(|task| task.key());
+        found.into_iter().take(max).map(|task| Task::clone(task)).collect()
+    }
+
     /// The journal entry, if there is one.
     pub fn entry(&self, key: &TaskKey, kind: EntryKind, name: &str) -> Option<&Entry> {
         let found = self.attachments.iter().find(|held| held.key == *key)?;

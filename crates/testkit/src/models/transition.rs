@@ -49,6 +49,7 @@ fn changed_input(fault: PlantedFault, task: &Task, event: &TaskEvent, now: Times
         (PlantedFault::ExpiryIgnored | PlantedFault::ExpiredIsWritten, _) => {
             record.expires_at = record.expires_at.max(now.plus_ms(1));
         }
+        (PlantedFault::AnsweredIsAskedAgain, TaskEvent::Suspend { .. }) => record.answered.clear(),
         (PlantedFault::RetriesNotCounted, TaskEvent::Claim { .. } | TaskEvent::Retry { .. }) => {
             record.terms.consecutive_failures_max = u32::MAX;
         }
@@ -75,6 +76,7 @@ fn changed_answer(
         | (PlantedFault::CompletedIsCleaned, TaskEvent::BeginCleanup { .. } | TaskEvent::EndCleanup { .. })
         | (PlantedFault::LeaseNotStored, TaskEvent::Heartbeat { .. }) => next.state = task.state.clone(),
         (PlantedFault::AttemptNotNoted, TaskEvent::Suspend { .. }) => next.attempts.past = task.attempts.past.clone(),
+        (PlantedFault::QuestionsForgotten, TaskEvent::Claim { .. }) => next.asked.clear(),
         (PlantedFault::AttemptNotRaised, _) => next.attempt = task.attempt,
         (PlantedFault::RetriesNotCounted, _) => {
             next.terms.consecutive_failures_max = task.terms.consecutive_failures_max

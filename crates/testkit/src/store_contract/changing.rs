@@ -219,6 +219,34 @@ pub async fn answers_close_their_questions_one_by_one(store: &dyn TaskStore) {
     assert_eq!(on_record(store, &task.key()).await, Some(whole));
 }
 
+/// A task that was claimed while its question `a` was open, because its timer was due.
+async fn working_beside_a_question(store: &dyn TaskStore) -> Task {
+    let task = running(store, &SeededIds::new(1), owner("alice")).await;
+    store.apply(&task.key(), &given::asks(1, &["a"], Some(NOW)), NOW).await.unwrap();
+    store.apply(&task.key(), &given::claim(2, NOW), NOW).await.unwrap()
+}
+
+/// Promise: while an attempt works beside a question, the question can be answered, once, and nothing else.
+pub async fn what_was_asked_can_be_answered_while_an_attempt_works(store: &dyn TaskStore) {
+    let task = working_beside_a_question(store).await;
+    assert_eq!((&task.asked, &task.answered), (&vec![given::ask("a")], &Vec::new()));
+    store.apply(&task.key(), &given::heartbeat(2, NOW.plus_ms(1)), NOW.plus_ms(1)).await.unwrap();
+    assert_eq!(refused(store, &task.key(), &given::answer(&["z"]), NOW).await, Refusal::NotAsked);
+    let noted = store.apply(&task.key(), &given::answer(&["a"]), NOW).await.unwrap();
+    assert_eq!(noted.answered, ["a"]);
+    assert_eq!(on_record(store, &task.key()).await, Some(noted));
+    assert_eq!(refused(store, &task.key(), &given::answer(&["a"]), NOW).await, Refusal::NotAsked);
+}
+
+/// Promise: a suspension does not wait for what was answered while its attempt worked.
+pub async fn a_suspension_does_not_wait_for_what_was_answered(store: &dyn TaskStore) {
+    let task = working_beside_a_question(store).await;
+    store.apply(&task.key(), &given::answer(&["a"]), NOW).await.unwrap();
+    let waits = store.apply(&task.key(), &given::asks(2, &["a", "b"], None), NOW).await.unwrap();
+    assert_eq!(waits.state, State::InputRequired { asks: vec![given::ask("b")], until: None });
+    assert_eq!(on_record(store, &task.key()).await, Some(waits));
+}
+
 /// Promise: whoever recorded what a task waits for has its next attempt start at once, and open questions stay open.
 pub async fn a_waiting_task_is_woken_once(store: &dyn TaskStore) {
     let (ids, hour) = (SeededIds::new(1), NOW.plus_ms(3_600_000));

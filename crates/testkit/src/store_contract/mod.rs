@@ -85,6 +85,8 @@ macro_rules! store_promises {
             a_task_that_waits_for_answers_is_not_claimed,
             a_task_that_waits_for_answers_is_claimed_when_its_timer_is_due,
             answers_close_their_questions_one_by_one,
+            what_was_asked_can_be_answered_while_an_attempt_works,
+            a_suspension_does_not_wait_for_what_was_answered,
             a_waiting_task_is_woken_once,
             nothing_else_is_woken,
             a_task_that_starts_later_is_not_begun_before,

@@ -1,6 +1,7 @@
 //! The proof of the contract: each mistake that an adapter may make breaks a promise, and a store without mistakes
 //! breaks none.
 
+mod damage;
 mod one_database;
 mod store;
 

@@ -41,6 +41,8 @@ faults! {
     ProgressUndoesTheEnd => progress_never_undoes_an_end,
     CancelLosesToResult => a_cancelled_task_keeps_no_late_result,
     EventMakesTask => an_event_for_a_missing_task_is_not_found,
+    ClaimForgetsQuestions => what_was_asked_can_be_answered_while_an_attempt_works,
+    AnsweredIsAskedAgain => a_suspension_does_not_wait_for_what_was_answered,
     ResendAlways => a_message_is_sent_again_once_per_bound,
     FailuresNotStored => failures_are_counted_across_calls,
     ResendsNotStored => resends_are_counted_until_the_task_is_claimed,
@@ -441,6 +443,9 @@ impl PlantedStore {
         if let (Fault::SleepIgnored, State::Sleeping { .. }) = (self.fault, &task.state) {
             record.state = State::Queued;
         }
+        if let (Fault::AnsweredIsAskedAgain, TaskEvent::Suspend { .. }) = (self.fault, event) {
+            record.answered.clear();
+        }
         self.distort_waiting(&mut record, event);
         self.distort_cleanup(&mut record, event);
         if self.has(Fault::ApplyIgnoresExpiry) {
@@ -514,6 +519,9 @@ impl PlantedStore {
 
     fn kept_after(&self, before: &Task, next: Task) -> Task {
         let mut record = next.into_record();
+        if self.has(Fault::ClaimForgetsQuestions) {
+            record.asked.clear();
+        }
         if self.has(Fault::LateEndMovesNoExpiry) {
             record.expires_at = before.expires_at;
         }

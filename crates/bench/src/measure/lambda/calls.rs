@@ -48,8 +48,9 @@ pub(super) async fn measure(setup: &Setup<'_>) -> anyhow::Result<Vec<Figure>> {
     let in_steps = worker.calls();
     api.calls();
     api.function.send(wire::cancel(&accept(&api.function, STEPPED).await?)?).await?;
-    let cancelled = api.calls();
-    let cancelled = cancelled.get(accepted.len()..).unwrap_or_default();
+    let until_cancelled = api.calls();
+    let accepts = until_cancelled.iter().position(|call| call.operation == "SendMessage").map_or(0, |at| at + 1);
+    let cancelled = until_cancelled.get(accepts..).unwrap_or_default();
     let answer = api.function.send(wire::poll(&stepped)?).await?;
     ensure!(wire::task_in(&answer)?.is_completed()?, "the task with a step is not completed");
     // Its message is still in the queue.
@@ -67,10 +68,12 @@ pub(super) async fn measure(setup: &Setup<'_>) -> anyhow::Result<Vec<Figure>> {
     let beats = f64::from(u32::try_from(beats)?) / BEATS;
     Ok(vec![
         figure("the table: accept", table(&accepted).count()),
+        figure("the owner's count: accept", counter(&accepted).count()),
         figure("the table: claim", claim.len()),
         Figure::new("calls to the table: heartbeat", "", vec![beats]).target(once),
         figure("the table: finish", finish.len()),
         figure("the table: cancel", table(cancelled).count()),
+        figure("the owner's count: cancel", counter(cancelled).count()),
         figure("the table: poll", table(&polled).count()),
         figure("the queue: accept", queue(&accepted).count()),
         figure("the queue: run without a heartbeat", queue(&run).count()),
@@ -105,6 +108,16 @@ fn queue(calls: &[Call]) -> impl Iterator<Item = &Call> {
     calls.iter().filter(|call| QUEUE.contains(&call.operation.as_str()))
 }
 
+/// The calls for tasks.
 fn table(calls: &[Call]) -> impl Iterator<Item = &Call> {
-    calls.iter().filter(|call| !QUEUE.contains(&call.operation.as_str()))
+    calls.iter().filter(|call| !QUEUE.contains(&call.operation.as_str()) && !is_of_counter(call))
+}
+
+/// The calls for the count of what an owner has: each creation reads it, and one in four changes it; so does their end.
+fn counter(calls: &[Call]) -> impl Iterator<Item = &Call> {
+    calls.iter().filter(|call| is_of_counter(call))
+}
+
+fn is_of_counter(call: &Call) -> bool {
+    call.body.contains(r#""S":"q#"#)
 }

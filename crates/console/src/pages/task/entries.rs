@@ -4,10 +4,12 @@ use longhaul_client::text::line;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::ask::{PageRequest, link_to_task};
+use crate::ask::PageRequest;
 use crate::clock::{exact_ms, in_words_ms, written};
 use crate::pages::parts;
-use crate::timeline::{Axis, End, Entry, Timeline, bar};
+use crate::timeline::{Axis, Entry, Timeline, bar};
+
+mod child;
 
 /// A longer name of an entry stands in no address.
 const NAME_BYTES_MAX: usize = 2_048;
@@ -17,6 +19,9 @@ const GROUP: usize = 200;
 
 /// So many attempts are in the table: the last ones.
 const ATTEMPTS_MAX: usize = 100;
+
+/// Names that tools give to failures.
+const FAILURES: [&str; 3] = ["failed", "err", "error"];
 
 /// Characters of a value in a row.
 const VALUE_MAX: usize = 120;
@@ -37,14 +42,17 @@ pub(super) fn attempts(timeline: &Timeline) -> Markup {
                     @for (attempt, next) in timeline.attempts.iter().zip(until).skip(from) {
                         tr class={ "attempt-" (attempt.end.class()) } {
                             th scope="row" { (attempt.number) }
-                            td { (written(attempt.from_ms)) }
+                            td { (parts::exact_moment(attempt.from_ms)) }
                             td class="n" { (exact_ms(attempt.to_ms - attempt.from_ms)) }
                             td class="n" { (attempt.entries) }
                             td {
                                 (attempt.end.words())
                                 @if let Some(reason) = &attempt.reason { ": " (line(reason, 300)) }
+                                @if attempt.held_until_ms > attempt.to_ms {
+                                    "; " (exact_ms(attempt.held_until_ms - attempt.to_ms)) " lost or without a server"
+                                }
                             }
-                            td class="n" { @if let Some(next) = next { (in_words_ms(next - attempt.to_ms)) } }
+                            td class="n" { @if let Some(next) = next { (in_words_ms(next - attempt.held_until_ms)) } }
                         }
                     }
                 }
@@ -92,28 +100,27 @@ fn nav(ask: &PageRequest, timeline: &Timeline, group: usize) -> Markup {
 }
 
 fn row(ask: &PageRequest, entry: &Entry, timeline: &Timeline, axis: &Axis) -> Markup {
-    let is_of_dead = entry.attempt.is_some_and(|number| {
-        timeline
-            .attempts
-            .iter()
-            .any(|attempt| attempt.number == number && matches!(attempt.end, End::Died | End::Failed))
-    });
     let named = format!("{}:{}", entry.kind, entry.name);
+    let child = child::of(entry, timeline);
+    let (kind, name) = match &child {
+        Some(child) if entry.kind == "fact" => ("end of", child.step),
+        Some(_) | None => (entry.kind.as_str(), entry.name.as_str()),
+    };
     html! {
-        tr class=[is_of_dead.then_some("attempt-died")] {
+        tr {
             td { @if let Some(attempt) = entry.attempt { (attempt) } }
             th scope="row" title=[entry.at_ms.map(written)] {
-                @if entry.kind != "step" { span class="dim" { (line(&entry.kind, 20)) " " } }
+                @if kind != "step" { span class="dim" { (line(kind, 20)) " " } }
                 @if named.len() <= NAME_BYTES_MAX {
-                    a href={ (ask.link_with(&[("entry", Some(&named))])) "#entry" } { (line(&entry.name, 100)) }
-                } @else { (line(&entry.name, 100)) }
+                    a href={ (ask.link_with(&[("entry", Some(&named))])) "#entry" } { (line(name, 100)) }
+                } @else { (line(name, 100)) }
             }
             td class="axis" { (bar(entry, axis)) }
             td class="n" { @if let Some(took) = entry.took_ms { (exact_ms(took)) } }
             td class="value" {
-                @match entry.shown["child"].as_str() {
-                    Some(child) => { "called " a href=(link_to_task(child)) { (line(child, 100)) } },
-                    None => (value(&entry.shown)),
+                @match &child {
+                    Some(child) => (child.html()),
+                    None => (value(&entry.kind, &entry.shown)),
                 }
             }
         }
@@ -121,11 +128,30 @@ fn row(ask: &PageRequest, entry: &Entry, timeline: &Timeline, axis: &Axis) -> Ma
 }
 
 /// The beginning of a value, or how long one is that the server leaves out.
-fn value(shown: &Value) -> String {
+fn value(kind: &str, shown: &Value) -> Markup {
     if shown["cut"] == true {
-        return format!("{} bytes", shown["bytes"]);
+        return html! { (shown["bytes"].to_string()) " bytes" };
     }
-    line(&shown["value"].to_string(), VALUE_MAX)
+    let value = &shown["value"];
+    match (kind, value.as_i64(), failure(value)) {
+        ("timer", Some(ms), _) => parts::exact_moment(ms),
+        (_, _, Some((name, why))) => {
+            html! { span class="wrong" { (line(name, 20)) ": " (line(&text(why), VALUE_MAX)) } }
+        }
+        (_, _, None) => html! { (line(&value.to_string(), VALUE_MAX)) },
+    }
+}
+
+/// What a tool recorded as a failure, such as `{"Failed": "no route"}`.
+fn failure(value: &Value) -> Option<(&str, &Value)> {
+    let object = value.as_object().filter(|object| object.len() == 1)?;
+    let (name, why) = object.iter().next()?;
+    FAILURES.iter().any(|failure| name.eq_ignore_ascii_case(failure)).then_some((name, why))
+}
+
+/// A value as people write it: a text without quotation marks.
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// One entry with its value.
@@ -142,7 +168,10 @@ pub(super) fn one(record: &Value, named: &str) -> Markup {
                 Some(entry) if entry["cut"] == true => p {
                     (entry["bytes"].to_string()) " bytes, which the server leaves out here."
                 },
-                Some(entry) => (parts::json(&entry["value"])),
+                Some(entry) if entry["kind"] == "timer" && entry["value"].is_i64() => p {
+                    (value("timer", entry))
+                },
+                Some(entry) => (parts::json(&child::readable(&entry["value"]))),
                 None => p { "The journal has no such entry." },
             }
         }

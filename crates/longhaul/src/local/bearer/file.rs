@@ -63,8 +63,8 @@ pub(in crate::local) enum TokenFileError {
     Open,
     #[error("it has more than {LINES_MAX} lines, or {} KiB", FILE_BYTES_MAX / 1024)]
     TooLarge,
-    #[error("it is not text in UTF-8")]
-    NotText,
+    #[error("{0}")]
+    NotText(String),
     #[error("it has no tokens: write a line `NAME TOKEN` for each caller")]
     Empty,
     #[error("{0}")]
@@ -139,7 +139,8 @@ impl Tokens {
     }
 
     pub(in crate::local) fn parse(bytes: &[u8]) -> Result<Self, TokenFileError> {
-        let text = str::from_utf8(bytes).map_err(|_not_text| TokenFileError::NotText)?;
+        let text = longhaul_settings::text_of(bytes.to_vec());
+        let text = text.map_err(|why| TokenFileError::NotText(why.to_string()))?;
         if text.lines().count() > LINES_MAX {
             return Err(TokenFileError::TooLarge);
         }

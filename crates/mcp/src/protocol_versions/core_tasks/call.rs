@@ -1,7 +1,7 @@
 //! `tools/call` with `params.task`.
 
 use http::Response;
-use longhaul_core::RequestedTerms;
+use longhaul_core::{RequestedTerms, strict_json};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, ErrorCode};
 use serde::Deserialize;
@@ -70,7 +70,7 @@ async fn create(
 /// The requested terms. Fractions of a millisecond are cut off.
 fn requested(task: Value) -> Result<RequestedTerms, ErrorData> {
     let bad = || ErrorData::invalid_params("`task` must be an object, and its `ttl` a number of milliseconds", None);
-    let TaskMetadata { ttl } = serde_json::from_value(task).map_err(|_malformed| bad())?;
+    let TaskMetadata { ttl } = strict_json::from_value(task).map_err(|_malformed| bad())?;
     let ttl_ms = match ttl {
         None => None,
         Some(ttl) if ttl >= 0.0 => Some(whole(ttl)),

@@ -148,7 +148,7 @@ impl Open {
             Event::Ended(task) => match wire::outcome(&self.shared.engine, task).await {
                 Ok(Some(outcome)) => self.end(outcome),
                 Ok(None) => {}
-                Err(error @ LoadError::Missing) => self.end(Err(errors::of_load(error))),
+                Err(error @ (LoadError::Missing | LoadError::Unreadable(_))) => self.end(Err(errors::of_load(error))),
                 // The next look will find it, or the client's next request.
                 Err(LoadError::Unavailable(error)) => {
                     let cause = &error as &dyn std::error::Error;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use longhaul_core::{Progress, ResultKind, State, Task, TaskKey, Timestamp, limits};
+use longhaul_core::{Progress, ResultKind, State, Task, TaskKey, Timestamp, limits, strict_json};
 use longhaul_engine::{Engine, Listener, LoadError};
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, ProgressToken};
@@ -97,7 +97,7 @@ struct Block {
 
 /// The first text of a result.
 fn words(result: &str) -> Result<Option<String>, ErrorData> {
-    let result: Content = serde_json::from_str(result).map_err(|error| errors::unreadable_result(&error))?;
+    let result: Content = strict_json::from_str(result).map_err(|error| errors::unreadable_result(&error))?;
     let text = result.content.into_iter().find_map(|block| block.text);
     Ok(text.map(|text| limits::cut(&text, WORDS_BYTES_MAX)))
 }
@@ -151,9 +151,9 @@ pub(super) async fn outcome(engine: &Engine, task: &Task) -> Result<Option<Resul
 /// The result as the tool returned it, with the id of the task in `_meta`, and without what this revision does not
 /// know. Its fields are copied unparsed, however large they are.
 fn related(result: &str, task: &Task) -> Result<String, serde_json::Error> {
-    let mut fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(result)?;
+    let mut fields: BTreeMap<String, Box<RawValue>> = strict_json::from_str(result)?;
     fields.remove("resultType");
-    let meta = fields.get("_meta").map(|meta| serde_json::from_str::<Value>(meta.get())).transpose()?;
+    let meta = fields.get("_meta").map(|meta| strict_json::from_str::<Value>(meta.get())).transpose()?;
     let mut meta = meta.filter(Value::is_object).unwrap_or_else(|| json!({}));
     if let Some(meta) = meta.as_object_mut() {
         meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task.id.to_string()}));

@@ -1,6 +1,7 @@
 //! A plain call of a revision in which servers send requests to their clients while a call is open. The answer to the
 //! call is JSON if nothing comes before it, and otherwise a stream that ends with it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,9 +9,9 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use http::{Response, StatusCode};
-use longhaul_core::{OwnerId, TaskId};
+use longhaul_core::{OwnerId, TaskId, strict_json};
 use rmcp::ErrorData;
-use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, RequestId, ServerJsonRpcMessage, ServerNotification};
 use serde_json::Value;
 use tokio_util::sync::DropGuard;
 use tracing::Span;
@@ -29,7 +30,7 @@ use crate::shared::{Shared, errors};
 use crate::views::revised;
 
 pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
-    let message = match serde_json::from_slice::<ClientJsonRpcMessage>(call.http.body()) {
+    let message = match strict_json::from_slice::<ClientJsonRpcMessage>(call.http.body()) {
         Ok(message) => message,
         Err(error) => {
             let error = ErrorData::invalid_params(format!("the call is malformed: {error}"), None);
@@ -60,12 +61,17 @@ enum Outgoing {
 
 /// A call that has not been answered yet.
 struct Open {
+    /// Tells the tool when this is dropped, because the client has left: before the conversation ends, which looks as
+    /// if the client could not be asked.
+    _leaving: DropGuard,
     shared: Arc<Shared>,
     owner: OwnerId,
     id: RequestId,
     /// Names the call in the ids of its requests.
     name: TaskId,
     requests: u32,
+    /// The ids under which the client knows them.
+    asked: BTreeMap<String, String>,
     revision: String,
     conversation: Conversation,
     /// Answers that are awaited.
@@ -73,8 +79,6 @@ struct Open {
     /// Ends when the client cancels the call.
     cancelled: BoxFuture<'static, ()>,
     ending: Ending,
-    /// Tells the tool when this is dropped, because the client has left.
-    _leaving: DropGuard,
     over: bool,
 }
 
@@ -95,6 +99,7 @@ impl Open {
             id: call.id.clone(),
             name,
             requests: 0,
+            asked: BTreeMap::new(),
             revision: call.client.revision().to_owned(),
             conversation,
             awaited: FuturesUnordered::new(),
@@ -144,12 +149,19 @@ impl Open {
             ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) => {
                 Some(text(&message).map_or_else(unwritten, Outgoing::Last))
             }
-            ServerJsonRpcMessage::Notification(_) => Some(text(&message).map_or_else(unwritten, Outgoing::Before)),
+            ServerJsonRpcMessage::Notification(mut notification) => {
+                if let ServerNotification::CancelledNotification(cancelled) = &mut notification.notification {
+                    let known = cancelled.params.request_id.as_ref().and_then(|id| self.asked.get(&id.to_string()));
+                    cancelled.params.request_id = known.map(|id| RequestId::String(id.as_str().into()));
+                }
+                Some(text(&ServerJsonRpcMessage::Notification(notification)).map_or_else(unwritten, Outgoing::Before))
+            }
             ServerJsonRpcMessage::Request(request) => {
                 let id = request.id.clone();
                 match self.ask(&ServerJsonRpcMessage::Request(request), id.clone()) {
                     Ok(text) => Some(Outgoing::Before(text)),
                     Err(error) => {
+                        let error = asking::not_answered(error);
                         self.answered(ClientJsonRpcMessage::error(error, Some(id)));
                         None
                     }
@@ -173,12 +185,14 @@ impl Open {
         if let Some(params) = request.get_mut("params").and_then(Value::as_object_mut) {
             revised::request(&self.revision, &method, params)?;
         }
+        let id_text = id.to_string();
         self.awaited.push(Box::pin(async move {
             match asking::answer_to_call(&shared, owner, name, number).await {
                 Ok(answer) => ClientJsonRpcMessage::response(asking::client_result(answer), id),
                 Err(error) => ClientJsonRpcMessage::error(error, Some(id)),
             }
         }));
+        self.asked.insert(id_text, signed.clone());
         Ok(asking::message(&signed, request))
     }
 
@@ -225,7 +239,7 @@ fn client(call: &Incoming<'_>) -> Result<InitializeRequestParams, ErrorData> {
     let mut client = InitializeRequestParams::default();
     let served_as = own_revision(call.client.revision()).map(|own| own.served_as);
     let revision = served_as.unwrap_or_else(|| call.client.revision());
-    client.protocol_version = serde_json::from_value(revision.into())
+    client.protocol_version = strict_json::from_value(revision.into())
         .map_err(|error| errors::internal("the revision of a session cannot be read", &error))?;
     client.capabilities = call.capabilities()?;
     Ok(client)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Response, StatusCode};
-use longhaul_core::OwnerId;
+use longhaul_core::{OwnerId, strict_json};
 use rmcp::ErrorData;
 use rmcp::model::{
     ClientJsonRpcMessage, ErrorCode, InitializeRequestParams, ProtocolVersion, ServerJsonRpcMessage, ServerNotification,
@@ -74,7 +74,7 @@ async fn refused_by_handler(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<
     }
     let (parts, body) = endpoint.backend().answer(call.http.clone(), Some(&call.id)).await.into_parts();
     let text = reply::read(body).await;
-    let Refusal { error } = serde_json::from_slice(&text).ok()?;
+    let Refusal { error } = strict_json::from_slice(&text).ok()?;
     (error.code != ErrorCode::METHOD_NOT_FOUND).then(|| Response::from_parts(parts, reply::body(text)))
 }
 
@@ -184,5 +184,5 @@ fn listening(uris: &BTreeSet<String>) -> Option<(ClientJsonRpcMessage, Initializ
     let mut client = InitializeRequestParams::default();
     client.protocol_version = version;
     // Every part of it is written above.
-    Some((serde_json::from_value(message).ok()?, client))
+    Some((strict_json::from_value(message).ok()?, client))
 }

@@ -2,7 +2,7 @@
 //! request's id when it starts: the notification may reach another instance.
 
 use longhaul_core::ports::Left;
-use longhaul_core::{MailboxId, OwnerId, TaskId, TaskKey, Timestamp};
+use longhaul_core::{MailboxId, OwnerId, TaskId, TaskKey, Timestamp, strict_json};
 use longhaul_engine::CollectError;
 use rmcp::model::RequestId;
 use serde::Deserialize;
@@ -44,7 +44,7 @@ pub(super) async fn note(call: &Incoming<'_>, endpoint: &Endpoint, task: TaskId)
 /// Cancels the operation that the request started: the youngest if there are several, since only clients without a
 /// session use an id twice.
 pub(super) async fn on_notification(notice: &Notice<'_>, endpoint: &Endpoint) {
-    let params = notice.params.and_then(|params| serde_json::from_str::<Params>(params.get()).ok());
+    let params = notice.params.and_then(|params| strict_json::from_str::<Params>(params.get()).ok());
     let Some(Params { request_id }) = params else { return };
     let shared = endpoint.shared();
     let today = shared.engine.ports().clock.now().as_ms() / DAY_MS;

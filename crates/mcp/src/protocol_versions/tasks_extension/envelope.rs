@@ -6,14 +6,15 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request, StatusCode};
+use longhaul_core::{limits, strict_json};
 use rmcp::ErrorData;
 use rmcp::model::{ProtocolVersion, RequestMetaObject};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::revision::{Generation, VERSION_HEADER};
+use crate::shared::errors;
 use crate::shared::incoming::Incoming;
-use crate::shared::{errors, reply};
 
 const METHOD: &str = "Mcp-Method";
 const NAME: &str = "Mcp-Name";
@@ -42,7 +43,7 @@ struct Params {
 
 /// The `_meta` of a request; empty if it cannot be read.
 pub(super) fn meta(params: Option<&RawValue>) -> RequestMetaObject {
-    params.and_then(|params| serde_json::from_str::<Params>(params.get()).ok()?.meta).unwrap_or_default()
+    params.and_then(|params| strict_json::from_str::<Params>(params.get()).ok()?.meta).unwrap_or_default()
 }
 
 /// Whether the body says that it is of `2026-07-28` or later.
@@ -60,8 +61,8 @@ pub(super) fn check_body(request: &Request<Bytes>) -> Result<(), Refusal> {
         let error = ErrorData::invalid_request(message, None);
         return Err(Refusal { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, error });
     }
-    if request.body().len() > reply::BODY_BYTES_MAX {
-        let message = format!("Payload Too Large: request body exceeds {} bytes", reply::BODY_BYTES_MAX);
+    if request.body().len() > limits::BODY_BYTES_MAX {
+        let message = format!("Payload Too Large: request body exceeds {} bytes", limits::BODY_BYTES_MAX);
         let error = ErrorData::invalid_request(message, None);
         return Err(Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, error });
     }
@@ -71,7 +72,7 @@ pub(super) fn check_body(request: &Request<Bytes>) -> Result<(), Refusal> {
 /// The `_meta` of a request whose parameters are otherwise malformed. Fails with `-32600` where the parameters are not
 /// an object, or their `_meta` is not one.
 pub(super) fn meta_of(params: &RawValue) -> Result<RequestMetaObject, Refusal> {
-    let read = serde_json::from_str::<Params>(params.get());
+    let read = strict_json::from_str::<Params>(params.get());
     read.map(|params| params.meta.unwrap_or_default()).map_err(|_malformed| {
         let message = "fail to deserialize request body unrecognized JSON-RPC message";
         Refusal { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, error: ErrorData::invalid_request(message, None) }

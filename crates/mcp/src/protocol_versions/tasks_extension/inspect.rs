@@ -1,7 +1,9 @@
 //! `dev.longhaul/tasks/inspect`, a method of our own: all that is on record of a task, for its owner. A value over 4
 //! KiB is left out of the page, which says so, and can be asked for alone.
 
-use longhaul_core::{AttemptOutcome, Entry, EntryKind, PastAttempt, Payload, Recording, Task, TaskKey, Timestamp};
+use longhaul_core::{
+    AttemptOutcome, Entry, EntryKind, PastAttempt, Payload, Recording, Task, TaskKey, Timestamp, strict_json,
+};
 use longhaul_engine::{Engine, child_of};
 use rmcp::ErrorData;
 use serde::Deserialize;
@@ -31,6 +33,22 @@ pub(super) struct Params {
     cursor: Option<String>,
     /// The value that is wanted whole, in place of a page.
     whole: Option<Whole>,
+    journal: Journal,
+}
+
+/// Whether the journal is wanted, which may be long, and is read as a whole for each page.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "bool")]
+enum Journal {
+    #[default]
+    Shown,
+    LeftOut,
+}
+
+impl From<bool> for Journal {
+    fn from(is_shown: bool) -> Self {
+        if is_shown { Self::Shown } else { Self::LeftOut }
+    }
 }
 
 #[derive(Deserialize)]
@@ -49,8 +67,14 @@ struct Called<'a> {
 }
 
 pub(super) async fn inspect(shared: &Shared, key: &TaskKey, params: &Params) -> Result<String, ErrorData> {
+    let from = params.cursor.as_deref().unwrap_or("0").parse();
+    let from =
+        from.map_err(|_no_number| ErrorData::invalid_params("the cursor is not valid; start again without one", None))?;
     let task = shared.polls.poll(key).await.map_err(|error| error.or(errors::of_poll))?;
     let engine = &shared.engine;
+    if params.journal == Journal::LeftOut && params.whole.is_none() {
+        return Ok(Value::from(record(engine, &task).await?).to_string());
+    }
     let held = shared.memory.for_journal(&*engine.ports().clock).await;
     let _held = held.ok_or_else(|| {
         let message = "other tasks are being inspected; try again in a few seconds".to_owned();
@@ -64,15 +88,12 @@ pub(super) async fn inspect(shared: &Shared, key: &TaskKey, params: &Params) -> 
             let entry = entry.ok_or_else(|| ErrorData::invalid_params("the journal has no such entry", None))?;
             Ok(whole(&load(engine, &task, &entry.value).await?))
         }
-        None => page(engine, &task, params.cursor.as_deref()).await,
+        None => page(engine, &task, from).await,
     }
 }
 
-async fn page(engine: &Engine, task: &Task, cursor: Option<&str>) -> Result<String, ErrorData> {
-    let from: usize = cursor
-        .unwrap_or("0")
-        .parse()
-        .map_err(|_no_number| ErrorData::invalid_params("the cursor is not valid; start again without one", None))?;
+/// The page that begins with the entry of this number.
+async fn page(engine: &Engine, task: &Task, from: usize) -> Result<String, ErrorData> {
     let mut journal = engine.journal(&task.key()).await.map_err(errors::of_poll)?;
     journal.sort_by_cached_key(|entry| (entry.recording.map(|by| by.at), entry.kind, entry.name.clone()));
     let next = Some(from.saturating_add(PAGE)).filter(|next| *next < journal.len());
@@ -80,6 +101,14 @@ async fn page(engine: &Engine, task: &Task, cursor: Option<&str>) -> Result<Stri
     for entry in journal.iter().skip(from).take(PAGE) {
         entries.push(shown_entry(engine, task, entry).await?);
     }
+    let mut answer = record(engine, task).await?;
+    answer.insert("journal".to_owned(), entries.into());
+    answer.extend(next.map(|next| ("nextCursor".to_owned(), next.to_string().into())));
+    Ok(Value::from(answer).to_string())
+}
+
+/// All that is shown of a task besides its journal.
+async fn record(engine: &Engine, task: &Task) -> Result<Map<String, Value>, ErrorData> {
     let arguments = match task.request.bytes() {
         bytes if bytes > VALUE_BYTES_MAX => cut(bytes),
         _ => shown(&arguments(engine, task).await?),
@@ -97,16 +126,15 @@ async fn page(engine: &Engine, task: &Task, cursor: Option<&str>) -> Result<Stri
         ("attempts", attempts(task).into()),
         ("failures", task.failures.into()),
         ("lastFailure", task.last_failure.as_deref().into()),
-        ("journal", entries.into()),
     ]);
     if let Some(variables) = &task.variables {
         answer.insert("variables".to_owned(), shown_payload(engine, task, variables).await?.into());
     }
     answer.extend(task.parent.map(|parent| ("parent".to_owned(), parent.id.to_string().into())));
     answer.extend(task.not_before.map(|moment| ("notBefore".to_owned(), rfc3339(moment).into())));
+    answer.extend(task.wakes_at().map(|moment| ("wakesAt".to_owned(), rfc3339(moment).into())));
     answer.extend(task.state.outcome().map(|outcome| ("outcomeBytes".to_owned(), outcome.bytes().into())));
-    answer.extend(next.map(|next| ("nextCursor".to_owned(), next.to_string().into())));
-    Ok(Value::from(answer).to_string())
+    Ok(answer)
 }
 
 /// The latest attempts. The last one has no end as long as it runs, and ends with its task.
@@ -174,20 +202,21 @@ fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
 
 /// The JSON value of a text that is not necessarily JSON: a string then.
 fn value(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_no_json| text.into())
+    strict_json::from_str(text).unwrap_or_else(|_no_json| text.into())
 }
 
-/// The answer that consists of one value, which may be long: its text is copied, and only checked.
+/// The answer that consists of one value, which may be long: its text is copied, and only checked. A client may have
+/// written it in several lines, which is white space in JSON, and would break transports of lines.
 fn whole(text: &str) -> String {
-    let quoted = serde_json::from_str::<&RawValue>(text).is_err().then(|| Value::from(text).to_string());
-    let value = quoted.as_deref().unwrap_or(text);
+    let is_json = strict_json::from_str::<&RawValue>(text).is_ok();
+    let value = if is_json { text.replace(['\n', '\r'], " ") } else { Value::from(text).to_string() };
     format!(r#"{{"resultType":"complete","bytes":{},"value":{value}}}"#, text.len())
 }
 
 /// The arguments of the call. What else is stored with it, such as the claims of its caller, is not shown.
 async fn arguments(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
     let call = load(engine, task, &task.request).await?;
-    let called = serde_json::from_str::<Called<'_>>(&call);
+    let called = strict_json::from_str::<Called<'_>>(&call);
     let called = called.map_err(|error| errors::internal("the call of this task cannot be read", &error))?;
     Ok(called.arguments.map_or("{}", RawValue::get).to_owned())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use longhaul_core::{OwnerId, Task, TaskKey};
+use longhaul_core::{OwnerId, Task, TaskKey, strict_json};
 use longhaul_engine::{Listener, PollError};
 use rmcp::ErrorData;
 use rmcp::model::RequestId;
@@ -34,7 +34,7 @@ struct Filter {
 
 /// The tasks that the request names; `None` if it is not about tasks.
 pub(super) fn task_ids(params: Option<&RawValue>) -> Option<Vec<String>> {
-    serde_json::from_str::<Params>(params?.get()).ok()?.notifications.task_ids
+    strict_json::from_str::<Params>(params?.get()).ok()?.notifications.task_ids
 }
 
 /// Opens the stream, or says why not. Anything else that the filter asks for is left out of the acknowledgement.

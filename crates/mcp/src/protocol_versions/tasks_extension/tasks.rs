@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use http::{Response, StatusCode};
-use longhaul_core::{TaskId, TaskKey};
+use longhaul_core::{TaskId, TaskKey, strict_json};
 use longhaul_engine::Engine;
 use rmcp::ErrorData;
 use rmcp::model::RequestMetaObject;
@@ -106,14 +106,14 @@ fn key(call: &Incoming<'_>, task_id: &str) -> Result<TaskKey, ErrorData> {
 fn check(method: Method, call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Wanted, Refusal> {
     envelope::check_body(call.http)?;
     let params: Params<'_> = match call.params {
-        Some(params) => match serde_json::from_str(params.get()) {
+        Some(params) => match strict_json::from_str(params.get()) {
             Ok(params) => params,
             // The envelope is checked first here too; then the answer is that these parameters are malformed.
             Err(_malformed) => Params { meta: Some(envelope::meta_of(params)?), ..Params::default() },
         },
         None => Params::default(),
     };
-    let task_id = params.task_id.and_then(|id| serde_json::from_str::<String>(id.get()).ok());
+    let task_id = params.task_id.and_then(|id| strict_json::from_str::<String>(id.get()).ok());
     let meta = params.meta.unwrap_or_default();
     envelope::check(call, &meta, task_id.as_deref(), &endpoint.backend().revisions())?;
     let malformed = || {
@@ -133,7 +133,7 @@ fn check(method: Method, call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Wan
 
 /// The client's answers, each as its JSON text.
 fn answers(input_responses: Option<&RawValue>) -> Option<BTreeMap<String, String>> {
-    let answers: BTreeMap<String, &RawValue> = serde_json::from_str(input_responses?.get()).ok()?;
+    let answers: BTreeMap<String, &RawValue> = strict_json::from_str(input_responses?.get()).ok()?;
     Some(answers.into_iter().map(|(key, answer)| (key, answer.get().to_owned())).collect())
 }
 
