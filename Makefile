@@ -66,6 +66,7 @@ lint: ## Formatting, lints, docs, dependencies, templates, Dockerfile, workflow
 	$(CARGO) fmt --all --check
 	scripts/count_lines.py --check
 	scripts/check_columns.py
+	scripts/check_words.py
 	$(CARGO) clippy $(WORKSPACE) --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --no-deps --locked --quiet
 	$(TOOLS)/cargo-deny --locked check bans licenses sources
