@@ -79,7 +79,7 @@ def sentences(block):
     block = re.sub(r"``.*?``|`[^`]*`", "X", block)
     block = re.sub(r"!?\[([^]]*)\](\([^)]*\)|\[[^]]*\])?", r"\1", block)
     block = re.sub(r"https?://\S+|[*_]{1,2}(?=\w)|(?<=[\w.,:])[*_]{1,2}", "", block)
-    return [sentence for sentence in re.split(r"(?<=[.!?])[\"”)]* +(?=[\"“(]?[A-Z0-9])|\\n", block) if sentence.strip()]
+    return [sentence for sentence in re.split(r"(?<=[.!?])[\"”)]* +(?=[\"“(]?(?:[A-Z0-9]|docs/))|\\n", block) if sentence.strip()]
 
 
 def faults(sentence, words):
