@@ -89,7 +89,7 @@ def faults(sentence, words):
     sentence = sentence.strip()
     if STARTS.match(sentence) and not sentence.endswith("?"):
         yield f"“{sentence.split()[0]} …” begins a sentence: begin with its subject"
-    count = len(re.findall(r"[\w’'/.-]*\w[\w’'/.-]*", sentence))
+    count = len(re.findall(r"[\w’'/.,-]*\w", sentence))
     if count > WORDS_MAX:
         yield f"{count} words in a sentence, at most {WORDS_MAX}: “{' '.join(sentence.split()[:6])} …”"
 
