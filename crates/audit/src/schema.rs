@@ -31,31 +31,31 @@ pub const FIELDS: [Field; 18] = [
     always("level", "`INFO`"),
     always("target", "`audit`"),
     always("version", "the version of these fields: `1`"),
-    always("event", "what somebody wanted to do"),
-    always("outcome", "what came of it"),
-    sometimes("reason", "why it was refused (a code) or denied (the sentence that the caller was told)"),
+    always("event", "the requested action"),
+    always("outcome", "the outcome of the action"),
+    sometimes("reason", "why it was refused (a code) or denied (the error message that the caller got)"),
     sometimes("scopes", "the scopes that the caller lacks"),
-    always("count", "how many such requests the line stands for"),
-    sometimes("issuer", "who vouches for the caller; missing if nobody does"),
-    sometimes("subject", "who called: SHA-256 over the issuer and the subject"),
-    sometimes("owner", "whose tasks the caller sees; the owner of the task in all other logs"),
-    sometimes("task_id", "which task"),
-    sometimes("tool", "which tool"),
-    sometimes("address", "the client's address, as the platform saw it"),
+    always("count", "how many such requests the line counts"),
+    sometimes("issuer", "the issuer of the caller's identity; missing for anonymous callers"),
+    sometimes("subject", "the caller: SHA-256 over the issuer and the subject"),
+    sometimes("owner", "the owner of the tasks that the caller sees; the owner of the task in all other logs"),
+    sometimes("task_id", "the task"),
+    sometimes("tool", "the tool"),
+    sometimes("address", "the client's address, as reported by the platform"),
     sometimes("http_method", "`POST`, mostly"),
     sometimes("request_id", "the platform's id of the request; on AWS that of the invocation"),
-    sometimes("user_agent", "what the client says that it is; it may say anything"),
+    sometimes("user_agent", "the client's own name for itself; it is not verified"),
 ];
 
 impl Event {
     const fn says(self) -> &'static str {
         match self {
-            Self::Accept => "to have a call accepted as a task",
-            Self::Answer => "to answer questions of a task",
-            Self::Cancel => "to cancel a task",
-            Self::Callback => "to send the value of a callback, with its token",
-            Self::Request => "to send a request: only lines of requests that were refused",
-            Self::LogIn => "to be identified: only lines of callers who were not",
+            Self::Accept => "a call that asks to become a task",
+            Self::Answer => "answers to questions of a task",
+            Self::Cancel => "a request to cancel a task",
+            Self::Callback => "the value of a callback, with its token",
+            Self::Request => "any other request, only if it was refused",
+            Self::LogIn => "a request without a verified caller",
         }
     }
 }
@@ -65,10 +65,10 @@ impl Outcome {
         match self {
             Self::Done => "it was done",
             Self::Repeated => "it was done before: the call is a retry, by its idempotency key or its token",
-            Self::Unchanged => "nothing to do: the task had ended, or asks no such question any more",
-            Self::NotFound => "the caller has no such task: it does not exist, has expired, or is somebody else's",
+            Self::Unchanged => "nothing to do: the task had ended, or no longer asks that question",
+            Self::NotFound => "the caller has no such task: it does not exist, has expired, or has another owner",
             Self::Refused => "the caller may not do that, or has reached a limit; `reason` says which",
-            Self::Denied => "nobody verified the caller; nothing was done",
+            Self::Denied => "the caller could not be verified; nothing was done",
             Self::Unavailable => "the store did not answer; a call may or may not be recorded",
         }
     }
@@ -87,11 +87,11 @@ pub fn page() -> String {
         let always = if field.always { "always" } else { "" };
         format!("| `{}` | {always} | {} |", field.name, field.says)
     };
-    table("| field | in every line | says |", &mut FIELDS.iter().map(field));
+    table("| field | in every line | content |", &mut FIELDS.iter().map(field));
     let event = |event: Event| format!("| `{}` | {} |", event.as_str(), event.says());
-    table("| `event` | somebody wanted |", &mut Event::ALL.into_iter().map(event));
+    table("| `event` | request |", &mut Event::ALL.into_iter().map(event));
     let outcome = |outcome: Outcome| format!("| `{}` | {} |", outcome.as_str(), outcome.says());
-    table("| `outcome` | means |", &mut Outcome::ALL.into_iter().map(outcome));
+    table("| `outcome` | meaning |", &mut Outcome::ALL.into_iter().map(outcome));
     page.truncate(page.trim_end().len());
     page.push('\n');
     page
