@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares Longhaul with other systems: the same client, the same lives, one system after the other in each round.
+"""Compares Longhaul with other systems: the same client, the same calls, one system after the other in each round.
 
 `make bench-peers` calls this. Writes peers.md and its pictures. The client is the program `bench`; this starts the
 systems, reads what the kernel says of them, and counts what goes to AWS.
@@ -21,10 +21,10 @@ from systems import SYSTEMS, Aws, Client, Failed, Ground, Running
 
 STEPS = (0, 1, 10)
 PARTS = ("lives", "disk", "results", "kill", "start", "calls")
-RUNS_NOTHING = "it is no system: it runs nothing."
+RUNS_NOTHING = "not a system: it runs nothing."
 MIB = 1_048_576
 DISK_CALLS = ("fsync", "fdatasync", "sync_file_range", "msync")
-# How long there must be no call to AWS until a life counts as over.
+# How long there must be no call to AWS until a call counts as ended.
 REST_S = 0.25
 
 
@@ -58,24 +58,23 @@ class Field:
 def lives(field):
     options = field.options
     note = (
-        " The emulator is one Python process that answers one call after the other, and while a receive waits it looks"
-        " for messages only each 100 ms, which is most of what Longhaul's lives take one at a time: these tables say"
-        " more about how many calls a life needs than about how long it would take on AWS." if field.is_on_aws else "")
+        " The emulator is one Python process that answers one request after the other. While a receive waits, it checks"
+        " for messages only every 100 ms, which is most of the time of Longhaul's single calls. So these tables show"
+        " how many requests a call needs, and not how long it would take on AWS." if field.is_on_aws else "")
     tables = alone, many, cost = [
-        field.table("One life at a time", "From the request until the client has the result, in milliseconds. MCP's"
-            f" tasks are polled at once and then each {20 if field.is_on_aws else 5} ms, so what they take is rounded"
-            f" up to that; the others are answered when the result is there.{note}",
+        field.table("One call at a time", "From the request until the client has the result, in milliseconds. MCP's"
+            f" tasks are polled at once and then every {20 if field.is_on_aws else 5} ms, so their time is rounded up to"
+            f" that. The others are answered when the result is ready.{note}",
             ["0 steps, p50", "p99", "1 step, p50", "p99", "10 steps, p50", "p99"]),
-        field.table("Lives per second", "With so many in flight at a time, each on a connection of its own.",
+        field.table("Calls per second", "With 16 and 64 in flight at a time, each on a connection of its own.",
             ["16: 0 steps, /s", "1 step, /s", "10 steps, /s", "64: 0 steps, /s", "1 step, /s", "10 steps, /s"]),
-        field.table("What lives cost", "Milliseconds of processor time per life, of all processes of the system (not of"
-            " the client, nor of the emulator), and the most memory that they had together, in MiB (what processes"
-            " share counts twice).",
+        field.table("Cost of a call", "Milliseconds of processor time per call, of all processes of the system (without the"
+            " client and the emulator), and their highest memory together, in MiB (shared memory counts twice).",
             ["16: 0 steps", "1 step", "10 steps", "64: 0 steps", "1 step", "10 steps", "memory, MiB"]),
     ]
     for system in field.systems:
         if not system.has_journal:
-            why = "it has no journal, so its steps are turns of a loop, and cost nothing."
+            why = "no journal, so its steps are turns of a loop, and cost nothing."
             for table in tables:
                 table.explain(system, why if system.is_served else RUNS_NOTHING)
 
@@ -102,10 +101,10 @@ def lives(field):
 
 def disk(field):
     lives, traced = 200 if field.options.quick else 1_000, 50
-    table = field.table("The disk", f"Of {lives} lives, per 1,000: MiB handed to the disk (the kernel's count; a page"
-        " that is written twice counts twice), and MiB that are there after a stop by SIGTERM, without logs. And how"
-        f" often a life waits for the disk (`fsync`, `fdatasync`) when {traced} lives run one after the other. One"
-        " round. How long results are kept: Longhaul 6 h, Restate a day, DBOS for ever, FastMCP 15 min.",
+    table = field.table("The disk", f"Per 1,000 calls, measured with {lives}: MiB handed to the disk (the kernel's count; a"
+        " page that is written twice counts twice), and MiB that remain after a stop by SIGTERM, without logs. The"
+        f" waits are those of a call for the disk (`fsync`, `fdatasync`) when {traced} calls run one after the other."
+        " One round. Results are kept 6 h by Longhaul, a day by Restate, for ever by DBOS, 15 min by FastMCP.",
         ["1 step: handed over", "kept", "waits", "10 steps: handed over", "kept", "waits"])
 
     def one(system, folder):
@@ -132,7 +131,7 @@ def disk(field):
 
 
 def waits(running, steps, lives):
-    """How often lives wait for the disk, when one follows the other."""
+    """How often calls wait for the disk, when one follows the other."""
     with tempfile.NamedTemporaryFile("r") as counts:
         pids = [argument for pid in running.pids() for argument in ("-p", str(pid))]
         strace = ["strace", "-f", "-c", "-e", f"trace={','.join(DISK_CALLS)}", "-o", counts.name, *pids]
@@ -221,11 +220,11 @@ def kill(field):
         "On AWS another process may still have the task, so Longhaul waits until its lease is over: 13.5 s, and SQS"
         " hides a message for whole seconds." if field.is_on_aws else
         "FastMCP is set to give up on a lost worker after 10 s (its default is 300 s).")
-    table = field.table("A kill in flight", f"{lives} lives of 10 steps of 200 ms, {rounds}"
-        f" round{'' if rounds == 1 else 's'}; after a second all processes of the system get SIGKILL and are started"
-        " again at once. Seconds from then until the client has all results (1 s of work was left), steps that were"
-        f" begun twice, steps that were done twice, results that did not come within {patience_s} s. A step in flight"
-        f" is begun again by all that go on: that is at least once. {stage} A kill is no loss of power.",
+    table = field.table("A kill in flight", f"{lives} calls of 10 steps of 200 ms, {rounds}"
+        f" round{'' if rounds == 1 else 's'}. After a second all processes of the system get SIGKILL and are started"
+        " again at once. The columns: seconds from then until the client has all results (1 s of work was left), steps"
+        f" that began twice, steps that were done twice, results that did not come within {patience_s} s. Every system"
+        f" that continues begins a step in flight again (at least once). {stage} A kill is not a loss of power.",
         ["all results, s", "begun twice", "done twice", "lost"])
 
     def one(system, folder):
@@ -268,7 +267,7 @@ def repeated(lines, what):
 def start(field):
     lives = 100 if field.is_on_aws or field.options.quick else 500
     table = field.table("Start", "Milliseconds from the start of the processes until the client has its first result:"
-        f" without data, and on the data of {lives} lives of one step after a stop by SIGTERM.",
+        f" without data, and on the data of {lives} calls of one step after a stop by SIGTERM.",
         ["without data", "again"])
 
     def one(system, folder):
@@ -291,20 +290,19 @@ def start(field):
 def calls(field):
     lives, idle_s = 10, 3 if field.options.quick else 20
     tables = called, capacity, kib = [
-        field.table("Calls of a life", f"Of {lives} lives one after the other: calls to DynamoDB and SQS from a call"
-            " until its result is recorded and the system rests, without polls; a poll of a completed task; and what a"
-            " system calls in a minute in which nothing happens. Counted by a proxy before the emulator, retries"
-            " included; receives that bring no message count only in the last column. Longhaul runs as a container,"
-            " which receives and deletes its messages itself; of functions, Lambda does that, and SQS bills it"
-            " likewise.",
+        field.table("Requests of a call", f"Requests to DynamoDB and SQS, from {lives} calls one after the other. A call"
+            " counts until its result is recorded and the system rests, without polls. The other columns are a poll of"
+            " a completed task, and an idle minute. A proxy before the emulator counts them, including retries."
+            " Receives without a message count only in the last column. Longhaul runs as a container, which receives"
+            " and deletes its messages itself. For functions, Lambda does that, and SQS bills it likewise.",
             ["0 steps: DynamoDB", "SQS", "1 step: DynamoDB", "SQS", "10 steps: DynamoDB", "SQS", "a poll",
              "a minute at rest"]),
-        field.table("Capacity of a life", "Units of DynamoDB that the same lives and polls would be billed for. Writes:"
-            " as the emulator reports them (`ReturnConsumedCapacity`), by the sizes of items, twice in transactions."
-            " Reads: computed from the sizes of what was read, since the emulator reports the same for every size.",
+        field.table("Capacity of a call", "Billed units of DynamoDB for the same calls and polls. Writes are as the emulator"
+            " reports them (`ReturnConsumedCapacity`), by the sizes of items, twice in transactions. Reads are computed"
+            " from the sizes of the read items, since the emulator reports the same for every size.",
             ["0 steps: writes", "reads", "1 step: writes", "reads", "10 steps: writes", "reads", "a poll: reads"]),
-        field.table("Bytes of a life", "KiB of request and answer bodies of the same lives and polls, as compact JSON,"
-            " and what a life leaves in the table until it expires.",
+        field.table("Bytes of a call", "KiB of request and answer bodies of the same calls and polls, as compact JSON,"
+            " and KiB that a call leaves in the table until it expires.",
             ["0 steps, KiB", "1 step", "10 steps", "a poll", "kept: 0 steps", "1 step", "10 steps"]),
     ]
 
@@ -346,7 +344,7 @@ def calls(field):
             running.stop()
 
     def alone(system, folder, counter):
-        """The SDK's calls, counted like a life."""
+        """The SDK's requests, counted like a call."""
         sdk = field.ground.aws.sdk(field.ground, system, folder, through=counter.endpoint)
         taken = []
         for number in range(lives):
@@ -368,7 +366,7 @@ def calls(field):
 
 
 def one_life(running, counter, steps):
-    """One life from its call until the system rests, and one poll of it."""
+    """One call until the system rests, and one poll of it."""
     life = {"steps": steps, "pauseMs": 0}
     counter.rests(REST_S)
     counter.take()

@@ -10,12 +10,12 @@ from systems import python_versions
 
 # The tables and columns that are drawn, with the name of the file and the heading.
 DRAWN = [
-    ("Lives per second", 1, "lives-1-step.svg", "Lives of 1 step per second, 16 at a time (longer is better)"),
-    ("Lives per second", 2, "lives-10-steps.svg", "Lives of 10 steps per second, 16 at a time (longer is better)"),
+    ("Calls per second", 1, "calls-1-step.svg", "Tool calls per second, one step each, 16 at a time (longer is better)"),
+    ("Calls per second", 2, "calls-10-steps.svg", "Tool calls per second, ten steps each, 16 at a time (longer is better)"),
     ("A kill in flight", 0, "kill.svg", "Seconds from a kill to the last result (shorter is better)"),
     ("On AWS: capacity with long results of the same caller", 8, "aws-results.svg",
-     "Read units of a call beside 100 results of 100 KB (shorter is better)"),
-    ("On AWS: capacity of a life", 0, "aws-writes.svg", "Write units of a life without steps (shorter is better)"),
+     "Read units of a call next to 100 results of 100 KB (shorter is better)"),
+    ("On AWS: capacity of a call", 0, "aws-writes.svg", "Write units of a call without steps (shorter is better)"),
     ("On AWS: a kill in flight", 3, "aws-kill.svg", "Results of 20 that a kill loses (shorter is better)"),
 ]
 # Pixels: the picture, the names at its left, room for a bar's figure, a bar with the gap below it, the heading.
@@ -49,9 +49,12 @@ class Table:
         for system in self.systems:
             cells = [self.cell(system, column) for column in range(len(self.columns))]
             lines.append(f"| {system.title} | {' | '.join(cells)} |")
+        titles = {}
         for system in self.systems:
             if system.name in self.reasons:
-                lines += ["", f"{system.title}: {self.reasons[system.name]}"]
+                titles.setdefault(self.reasons[system.name], []).append(system.title)
+        for why, explained in titles.items():
+            lines += ["", f"{'; '.join(explained)}: {why}"]
         return "\n".join(lines) + "\n"
 
     def cell(self, system, column):
@@ -119,13 +122,13 @@ def head(options, ground):
     arguments = f' PEERS_ARGS="{options.asked}"' if options.asked else ""
     emulator = f" AWS is an emulator here: {python_versions('../aws/bin/python', 'ministack')(ground)}."
     lines = [
-        "# Beside other systems", "",
+        "# Comparison with other systems", "",
         f"Written by `make bench-peers{arguments}`. Systems, services and the client (one thread) share the machine."
         f" Medians of {options.rounds} round{'' if options.rounds == 1 else 's'} (lowest to highest),"
-        f" {number(options.seconds)} s each; each round begins with another system. Each result was looked at: a wrong"
-        " one ends the measurement of its system. In bold: the best of a column among the systems whose records outlive"
-        " the process.", "", machine(), "",
-        "A life is one call of a tool whose steps do nothing, until the client has the result: the sum of the steps'"
+        f" {number(options.seconds)} s each; each round begins with another system. Each result is checked: a wrong one"
+        " ends the measurement of its system. The best figure of a column among the systems whose records outlive the"
+        " process is bold.", "", machine(), "",
+        "A call is of a tool whose steps do nothing. It lasts until the client has the result: the sum of the steps'"
         f" numbers.{emulator if ground.aws else ''}", "",
         "| system | version | durable by |", "| --- | --- | --- |"]
     for system in options.systems:

@@ -193,7 +193,7 @@ class Running:
         self.client.process.wait()
 
     def start(self):
-        """Starts its processes, and returns once it has answered its first life."""
+        """Starts its processes, and returns once it has answered its first call."""
         begun = time.monotonic()
         for number, (command, environment) in enumerate(self.system.commands(self)):
             with (self.folder / f"{self.LOG}{number}.log").open("w", encoding="utf-8") as log:
@@ -391,7 +391,7 @@ SYSTEMS = {system.name: system for system in [
            version=DBOS_VERSIONS),
     System("fastmcp-always", "FastMCP + Docket, AOF always", AOF_ALWAYS, fastmcp("always"), has_journal=False,
            version=fastmcp_versions),
-    System("fastmcp-everysec", "FastMCP + Docket, AOF each second",
+    System("fastmcp-everysec", "FastMCP + Docket, AOF every second",
            "Redis, `appendfsync everysec`: **a loss of power loses a second**; no journal", fastmcp("everysec"),
            has_journal=False, version=fastmcp_versions),
     System("rmcp", "rmcp TaskManager", "**nothing**: tasks are lost with the process; what the protocol costs", rmcp,

@@ -20,7 +20,7 @@ const CONNECTIONS: usize = 8;
 const SHARE: f64 = 1.0 / 1.2;
 
 /// What a round measures of one server.
-const ROWS: [(&str, &str); 4] = [("polls", "/s"), ("lists of 50", "/s"), ("lives", "/s"), ("ready after start", "ms")];
+const ROWS: [(&str, &str); 4] = [("polls", "/s"), ("lists of 50", "/s"), ("calls", "/s"), ("ready after start", "ms")];
 
 /// What one round gives for one server: a value for each row.
 type Round = [f64; ROWS.len()];

@@ -28,16 +28,16 @@ const LIVES: u32 = 300;
 /// What a round measures of one server.
 const ROWS: [(&str, &str, Option<Target>); 11] = [
     ("polls", "/s", Some(Target::AtLeast(POLLS as f64))),
-    ("lives", "/s", Some(Target::AtLeast(LIVES as f64))),
+    ("calls", "/s", Some(Target::AtLeast(LIVES as f64))),
     ("poll p50 at a quarter of the load", "ms", Some(Target::Below(1.0))),
     ("poll p99 at a quarter of the load", "ms", Some(Target::Below(10.0))),
     ("whole load at once: polls", "/s", None),
-    ("whole load at once: lives", "/s", None),
+    ("whole load at once: calls", "/s", None),
     ("whole load at once: poll p99", "ms", None),
     ("ready after start", "ms", Some(Target::Below(200.0))),
     ("peak memory over the round", "MiB", None),
     ("server's processor time per poll", "us", None),
-    ("server's processor time per life", "us", None),
+    ("server's processor time per call", "us", None),
 ];
 
 /// What one round gives for one server: a value for each row.
