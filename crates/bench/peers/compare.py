@@ -254,7 +254,7 @@ def kill(field):
             table.explain(system, RUNS_NOTHING)
         elif field.is_on_aws and (table.median(system, 3) or 0) > 0:
             table.explain(
-                system, "nobody runs the work again that was in the killed process: its tasks stay `working`.")
+                system, "the work of the killed process is not run again: its tasks stay `working`.")
     return [table]
 
 
