@@ -102,4 +102,7 @@ fn the_core_depends_on_neither_mcp_nor_aws_nor_a_runtime() {
 fn the_map_is_short_enough_to_read() {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md exists");
     assert!(text.lines().count() <= 400);
+    let glossary = text.split("\n## Glossary\n").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let rows = glossary.expect("there is a glossary").lines().filter(|line| line.starts_with("| ")).skip(2).count();
+    assert!((1..=60).contains(&rows), "{rows} words of our own: use those of MCP, HTTP, AWS, SQL and Rust");
 }
