@@ -1,57 +1,13 @@
-//! Checks two rules for the modules of our crates: no import cycle among the files of a crate, and in `mcp` no import
-//! of a higher layer of `ARCHITECTURE.md`.
-//!
-//! A parent and its own child are two modules like any others: if each imports something of the other, that is
-//! a cycle. A parent that only declares its child, or re-exports what is in it, does not import it.
+//! Checks the imports of the modules of `mcp` against the layers in `ARCHITECTURE.md`: no layer imports a higher one.
+//! That no modules import each other is checked for all crates in `circles.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::modules::{Imports, cycles, imports};
+use crate::modules::{Imports, imports};
 use crate::{cells, root, table};
 
 fn imports_in(name: &str) -> Imports {
     imports(&root().join(format!("crates/{name}/src/lib.rs")))
-}
-
-#[track_caller]
-fn has_no_cycle(name: &str) {
-    let cycles = cycles(&imports_in(name));
-    assert!(cycles.is_empty(), "modules of {name} that import each other: {cycles:#?}");
-}
-
-#[test]
-fn no_modules_of_mcp_import_each_other() {
-    has_no_cycle("mcp");
-}
-
-#[test]
-fn no_modules_of_the_engine_import_each_other() {
-    has_no_cycle("engine");
-}
-
-#[test]
-fn no_modules_of_the_testkit_import_each_other() {
-    has_no_cycle("testkit");
-}
-
-#[test]
-fn no_modules_of_the_simulator_import_each_other() {
-    has_no_cycle("sim");
-}
-
-#[test]
-fn no_modules_of_the_http_frontend_import_each_other() {
-    has_no_cycle("http");
-}
-
-#[test]
-fn no_modules_of_the_functions_import_each_other() {
-    has_no_cycle("lambda");
-}
-
-#[test]
-fn no_modules_of_the_logs_import_each_other() {
-    has_no_cycle("logs");
 }
 
 /// The layers of `mcp` from the lowest to the highest, and which of the others each imports.

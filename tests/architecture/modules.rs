@@ -6,11 +6,11 @@
 //! re-exporting what a module below it defines, and code of tests (`#[cfg(test)]`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
-use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
+use syn::{Attribute, Expr, ExprLit, Item, ItemMod, ItemUse, Lit, Meta, MetaNameValue as Named, UseTree, Visibility};
 
 /// Which module imports which. Modules are named like `protocol_versions::core_tasks::wire`, and the root is `crate`.
 pub(crate) type Imports = BTreeMap<String, BTreeSet<String>>;
@@ -52,9 +52,18 @@ impl Crate {
                 continue;
             }
             let child = module.ident.to_string();
-            let flat: PathBuf = children.join(format!("{child}.rs"));
-            let below = children.join(&child);
-            let file = if flat.exists() { flat } else { below.join("mod.rs") };
+            let (file, below) = match included(&module.attrs) {
+                Some(written) => {
+                    let file = file.parent().expect("a file is in a directory").join(written);
+                    let below = file.parent().expect("a file is in a directory").to_path_buf();
+                    (file, below)
+                }
+                None => {
+                    let flat = children.join(format!("{child}.rs"));
+                    let below = children.join(&child);
+                    (if flat.exists() { flat } else { below.join("mod.rs") }, below)
+                }
+            };
             self.add([path.clone(), vec![child]].concat(), &file, &below);
         }
         self.files.insert(path, parsed);
@@ -172,6 +181,18 @@ fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
             && attribute.parse_args::<syn::Path>().is_ok_and(|condition| condition.is_ident("test"))
+    })
+}
+
+/// The file of a module, if `#[path]` says where it is.
+fn included(attributes: &[Attribute]) -> Option<String> {
+    attributes.iter().find_map(|attribute| match &attribute.meta {
+        Meta::NameValue(Named { path, value: Expr::Lit(ExprLit { lit: Lit::Str(file), .. }), .. })
+            if path.is_ident("path") =>
+        {
+            Some(file.value())
+        }
+        _ => None,
     })
 }
 

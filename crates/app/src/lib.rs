@@ -1,8 +1,10 @@
 //! The shipped application: long-running tools, written as in any ordinary `rmcp` server.
 
+mod handler;
 mod server;
 pub mod settings;
 pub mod tools;
 
-pub use server::{App, ServerError, server};
+pub use handler::{App, ServerError};
+pub use server::server;
 pub use settings::{Settings, ToolSet};

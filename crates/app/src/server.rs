@@ -1,39 +1,16 @@
 //! The server: which tools there are, and which of them may become tasks.
 
-use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use longhaul::rmcp::handler::server::router::tool::ToolRouter;
 use longhaul::rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use longhaul::rmcp::{self, ServerHandler, tool_handler};
-use longhaul::{Server, TaskPolicy, ToolEnv};
+use longhaul::{Server, TaskPolicy};
 
+use crate::handler::{App, ServerError};
 use crate::settings::{Settings, ToolSet};
 use crate::tools::diagnostics;
-use crate::tools::profile_dataset::source::Sources;
-
-/// Why the server cannot be built.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// The data directory cannot be read.
-    #[error("cannot read the data directory {path}")]
-    DataDir {
-        /// Its path.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        cause: std::io::Error,
-    },
-}
-
-/// The handler of all tools.
-#[derive(Clone)]
-pub struct App {
-    sources: Arc<Sources>,
-    env: ToolEnv,
-    tools: ToolSet,
-}
 
 static PRODUCT: LazyLock<ToolRouter<App>> =
     LazyLock::new(|| App::profile_tool() + App::access_code_tools() + App::countdown_tool());
@@ -41,20 +18,6 @@ static PRODUCT: LazyLock<ToolRouter<App>> =
 static WITH_DIAGNOSTICS: LazyLock<ToolRouter<App>> = LazyLock::new(|| PRODUCT.clone() + App::diagnostic_tools());
 
 impl App {
-    fn new(settings: Settings) -> Result<Self, ServerError> {
-        let unreadable = |cause| ServerError::DataDir { path: settings.data_dir.clone().unwrap_or_default(), cause };
-        let sources = Arc::new(Sources::new(settings.data_dir.as_deref()).map_err(unreadable)?);
-        Ok(Self { sources, env: settings.env, tools: settings.tools })
-    }
-
-    pub(crate) fn sources(&self) -> &Sources {
-        &self.sources
-    }
-
-    pub(crate) const fn env(&self) -> &ToolEnv {
-        &self.env
-    }
-
     fn router(&self) -> &'static ToolRouter<Self> {
         match self.tools {
             ToolSet::Product => &PRODUCT,

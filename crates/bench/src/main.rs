@@ -11,6 +11,7 @@
     reason = "a measuring program: it measures time, runs connections concurrently in one thread, and prints"
 )]
 
+mod choice;
 mod connection;
 mod csv;
 mod figures;
@@ -29,7 +30,9 @@ mod wire;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
+
+use choice::Choice;
 
 #[derive(Parser)]
 #[command(about = "Measures a local server and the Lambda functions, each compared with a minimal one", version)]
@@ -38,43 +41,6 @@ struct Cli {
     choice: Choice,
     #[command(subcommand)]
     other: Option<Other>,
-}
-
-/// The options of a run.
-#[derive(Args, Debug)]
-struct Choice {
-    /// Leave out the file of 2 GB, and measure fewer and shorter rounds.
-    #[arg(long)]
-    quick: bool,
-
-    /// Print the figures as JSON instead of a table.
-    #[arg(long)]
-    json: bool,
-
-    /// Measure only these parts. The functions are measured with the AWS emulator that AWS_ENDPOINT_URL names.
-    #[arg(long, value_enum, value_delimiter = ',')]
-    only: Vec<measure::Part>,
-
-    /// How many rounds; each figure is the median over them. 5, or 3 with --quick.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
-    rounds: Option<u32>,
-
-    /// How long each measurement of a round takes. 3, or 1 with --quick.
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=600))]
-    seconds: Option<u64>,
-
-    /// Where databases and generated files are stored during the run; on a disk, not in memory. Next to this program by
-    /// default.
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-
-    /// The program `longhaul` whose demo is measured. The one next to this program by default.
-    #[arg(long, value_name = "FILE")]
-    longhaul: Option<PathBuf>,
-
-    /// Where the programs `api`, `worker` and `bare` are. `../function` next to this program by default.
-    #[arg(long, value_name = "DIR")]
-    functions: Option<PathBuf>,
 }
 
 /// What this program is besides: the client of the comparison with other systems, and the servers that are measured in

@@ -11,7 +11,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::faults::Function;
-use crate::stage::processes;
+use crate::processes::processes;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 

@@ -22,6 +22,7 @@ mod job_verdict;
 mod jobs;
 mod kinds;
 mod machine;
+mod processes;
 mod report;
 mod stage;
 mod verdict;

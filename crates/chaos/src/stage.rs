@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,6 +19,7 @@ use crate::faults::{Fault, Form, Network};
 use crate::functions::Functions;
 use crate::job_system::{JobSystem, Lie};
 use crate::machine::Machine;
+use crate::processes::processes;
 
 /// How long a slow network stays slow.
 const SLOW: Duration = Duration::from_secs(3);
@@ -376,11 +377,4 @@ async fn stopped(time: Duration, send: impl Fn(Signal)) {
 /// The processes that run this script.
 fn children(script: &str) -> Vec<Pid> {
     processes("cmdline", |line| line.split(|byte| *byte == 0).nth(1) == Some(script.as_bytes()))
-}
-
-/// The processes whose file of this name in `/proc` is such.
-pub(crate) fn processes(file: &str, is_one: impl Fn(&[u8]) -> bool) -> Vec<Pid> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
-    let pid = |path: PathBuf| Pid::from_raw(path.file_name()?.to_str()?.parse().ok()?);
-    entries.filter(|path| is_one(&fs::read(path.join(file)).unwrap_or_default())).filter_map(pid).collect()
 }

@@ -27,12 +27,15 @@ Exit codes: 0 ended well, 1 unexpected, 2 usage (also an unknown tool or task), 
             5 tool error or failed, 6 needs an answer and cannot ask, 7 --wait is over, 8 cancelled or expired,
             130 interrupted";
 
+/// The server that is asked if no other one is named.
+const DEFAULT: &str = "http://127.0.0.1:8080/mcp";
+
 /// The flags of all verbs except `demo`, `gateway` and `completions`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
     /// The server: its URL, or its name in `.mcp.json` of this folder
     #[arg(long, short, global = true, env = "LONGHAUL_SERVER", value_name = "NAME|URL")]
-    #[arg(default_value = "http://127.0.0.1:8080/mcp")]
+    #[arg(default_value = DEFAULT)]
     pub(crate) server: String,
     /// Sends a header with every request; may be repeated
     #[arg(short = 'H', long = "header", global = true, value_name = "NAME: VALUE")]
@@ -45,6 +48,13 @@ pub(crate) struct Global {
     /// Writes JSON: one object, or one a line where there are several
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+impl Global {
+    /// What is added to a verb, so that it finds the same server.
+    pub(crate) fn come_back(&self) -> String {
+        if self.server == DEFAULT { String::new() } else { format!(" --server {}", self.server) }
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -4,8 +4,6 @@ use std::process::ExitCode;
 
 use longhaul_client::Error;
 
-use crate::out;
-
 /// How the command ends. Of several tasks, the greatest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
@@ -51,14 +49,6 @@ impl Stop {
     /// The reader of the standard output has gone, as `head` does. That is not an error.
     pub(crate) const fn reader_gone() -> Self {
         Self { exit: Exit::Well, why: String::new() }
-    }
-
-    /// Says why, and returns how the command ends.
-    pub(crate) fn report(self) -> ExitCode {
-        if !self.why.is_empty() {
-            out::say(&format!("error: {}", out::block(&self.why)));
-        }
-        self.exit.into()
     }
 }
 

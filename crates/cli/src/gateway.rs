@@ -2,23 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
 use longhaul::local::{self, CommandLine, Options, ServeError};
 use longhaul::settings::{ProcessEnv, table};
-use longhaul_gateway::{Config, ConfigError, Gateway, Lock, StartError, settings};
-use longhaul_settings::read_text;
+use longhaul_gateway::{Config, Gateway, Lock, StartError, settings};
 
-use crate::exit::Stop;
+use self::arguments::{config, parse, read_config, read_lock, refuse, threads};
 use crate::out;
 
+mod arguments;
 mod lock;
-
-/// More is not read from a configuration or a lock file.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const ABOUT: &str = "Puts MCP servers, unchanged, behind a gateway that makes their tools durable.
 
@@ -69,31 +66,6 @@ fn split(args: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
     (flags, parts.next().unwrap_or_default().to_vec())
 }
 
-/// The servers, or what to write to name them. A command sees the variables `named`.
-fn config(file: Option<&Path>, command: &[String], named: BTreeMap<String, String>) -> Result<Config, String> {
-    match (file, command.split_first()) {
-        (None, None) => {
-            Err("name the servers with `--config FILE`, or one by the command that starts it, after `--`".to_owned())
-        }
-        (Some(_), Some(_)) => Err("there is both `--config` and a command after `--`: leave out one".to_owned()),
-        (Some(file), None) => read_config(file, |text| Config::from_json(text, &ProcessEnv)),
-        (None, Some((program, args))) => Ok(Config::command(program, args.iter().cloned(), named, &ProcessEnv)),
-    }
-}
-
-fn read_config<T>(file: &Path, read: impl FnOnce(&str) -> Result<T, ConfigError>) -> Result<T, String> {
-    let shown = file.display();
-    let text = read_text(file, FILE_BYTES_MAX).map_err(|error| format!("{shown} cannot be read: {error}"))?;
-    read(&text).map_err(|error| format!("{shown} cannot be used:\n{error}"))
-}
-
-fn read_lock(file: &Path) -> Result<Lock, String> {
-    let shown = file.display();
-    let text = read_text(file, FILE_BYTES_MAX)
-        .map_err(|error| format!("{shown} cannot be read: {error}; `longhaul gateway lock` writes it"))?;
-    Lock::from_json(&text).map_err(|error| format!("{shown} cannot be used: {error}"))
-}
-
 /// The variables of `--tool-env` and `--secret`.
 fn named(options: &Options) -> anyhow::Result<BTreeMap<String, String>> {
     let env = options.tool_env()?;
@@ -124,20 +96,11 @@ fn serve(config: Config, lock: Option<Lock>, options: Options) -> anyhow::Result
     Ok(served.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS))
 }
 
-fn threads() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no threads can be started")
-}
-
 async fn start(config: Config, lock: Option<Lock>) -> Result<Gateway, StartError> {
     match lock {
         Some(lock) => Gateway::locked(config, lock).await,
         None => Gateway::start(config).await,
     }
-}
-
-fn refuse(why: &str) -> ExitCode {
-    out::say(&format!("error: {why}"));
-    ExitCode::from(2)
 }
 
 /// Prints the IAM policy that the outside jobs of a configuration need: the actions on the resources that it names, and
@@ -160,13 +123,8 @@ fn iam_policy(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
     match policy {
         Ok(policy) => {
             let policy = serde_json::to_string_pretty(&policy).context("the policy cannot be written")?;
-            Ok(out::result(&policy).map_or_else(Stop::report, |()| ExitCode::SUCCESS))
+            Ok(out::result(&policy).map_or_else(|stop| out::report(&stop), |()| ExitCode::SUCCESS))
         }
         Err(why) => Ok(refuse(&why)),
     }
-}
-
-/// The arguments of a verb; how the program ends if they are wrong, or ask for help.
-fn parse<T: Parser>(args: Vec<OsString>) -> Result<T, ExitCode> {
-    T::try_parse_from(args).map_err(|error| crate::usage(&error))
 }

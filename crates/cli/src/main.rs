@@ -2,6 +2,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "only values of `serde_json` are indexed: what is not there is null")]
 
+mod address;
 mod args;
 mod arguments;
 mod bridge;
@@ -47,7 +48,7 @@ fn run() -> anyhow::Result<ExitCode> {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return Ok(usage(&error)),
+        Err(error) => return Ok(out::usage(&error)),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("no threads can be started")?;
@@ -56,17 +57,8 @@ fn run() -> anyhow::Result<ExitCode> {
     runtime.shutdown_background();
     Ok(match done {
         Ok(exit) => exit.into(),
-        Err(stop) => stop.report(),
+        Err(stop) => out::report(&stop),
     })
-}
-
-/// Prints help, or what is wrong with the arguments.
-fn usage(error: &clap::Error) -> ExitCode {
-    match error.print() {
-        Err(unwritten) if !error.use_stderr() => out::unwritten(&unwritten).report(),
-        // 2 for mistakes, 0 for help.
-        Ok(()) | Err(_) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
-    }
 }
 
 /// `longhaul demo`: a server with the demonstration tools, until it is asked to stop.

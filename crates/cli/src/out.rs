@@ -3,6 +3,7 @@
 
 use std::io::{Error, ErrorKind, IsTerminal, Write, stderr, stdin, stdout};
 use std::os::fd::AsFd;
+use std::process::ExitCode;
 
 use longhaul_client::text;
 use serde_json::Value;
@@ -85,4 +86,21 @@ pub(crate) fn line(text: &str) -> String {
 /// The same with its line breaks.
 pub(crate) fn block(text: &str) -> String {
     text::block(text, usize::MAX)
+}
+
+/// Says why the command does not do what it was asked, and returns how it ends.
+pub(crate) fn report(stop: &Stop) -> ExitCode {
+    if !stop.why.is_empty() {
+        say(&format!("error: {}", block(&stop.why)));
+    }
+    stop.exit.into()
+}
+
+/// Prints help, or what is wrong with the arguments.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        Err(broken) if !error.use_stderr() => report(&unwritten(&broken)),
+        // 2 for mistakes, 0 for help.
+        Ok(()) | Err(_) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+    }
 }

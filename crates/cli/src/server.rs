@@ -8,12 +8,12 @@ use longhaul::settings::ProcessEnv;
 use longhaul_client::{Client, Credentials, Error, Target};
 use longhaul_gateway::Config;
 use longhaul_settings::read_text;
-use url::{Host, Url};
+use url::Url;
 
+use crate::address::check_secure;
 use crate::args::Global;
 use crate::credentials::{AwsSignature, Bearer};
 use crate::exit::Stop;
-use crate::verbs::come_back;
 
 /// Where servers have names.
 const FILE: &str = ".mcp.json";
@@ -33,7 +33,7 @@ pub(crate) fn target(global: &Global) -> Result<Target, Stop> {
         let signature = AwsSignature::of(&target.url, wanted).map_err(Stop::usage)?;
         target.credentials = Some(Arc::new(signature));
     } else if !has_own && check_secure(&target.url).is_ok() {
-        let bearer = Bearer::of(&target.url, format!("longhaul login{}", come_back(global)));
+        let bearer = Bearer::of(&target.url, format!("longhaul login{}", global.come_back()));
         target.credentials = bearer.map(|bearer| Arc::new(bearer) as Arc<dyn Credentials>);
     }
     Ok(target)
@@ -65,27 +65,6 @@ fn named_target(global: &Global) -> Result<Target, Stop> {
         target.headers.insert(name, value.trim().parse().map_err(|_not| wrong())?);
     }
     Ok(target)
-}
-
-/// Refuses to send what shows who calls over a network that others may read.
-pub(crate) fn check_secure(url: &Url) -> Result<(), Stop> {
-    if url.scheme() == "https" || is_loopback(url) {
-        return Ok(());
-    }
-    let host = url.host_str().unwrap_or_default();
-    Err(Stop::usage(format!(
-        "{host} is asked over plain http, which others may read: what shows who calls is not sent"
-    )))
-}
-
-/// Whether the server is on this machine.
-pub(crate) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }
 
 fn named(name: &str) -> Result<Target, Stop> {

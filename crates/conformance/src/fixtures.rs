@@ -2,6 +2,7 @@
 
 mod changes;
 mod content;
+mod handler;
 mod legacy_requests;
 mod prompts;
 mod questions;
@@ -13,27 +14,21 @@ mod waiting;
 
 use std::sync::LazyLock;
 
+pub(crate) use handler::Fixtures;
+pub use handler::ListChanges;
+use handler::{Context, Tried};
 use rmcp::{
-    ErrorData, RoleServer, ServerHandler,
+    ErrorData, ServerHandler,
     handler::server::router::tool::ToolRouter,
     model::{
         CompleteRequestParams, CompleteResult, CompletionInfo, GetPromptRequestParams, GetPromptResponse,
-        Implementation, JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-        ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-        ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
+        Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+        SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
     },
-    service::{RequestContext, SubscriptionContext},
+    service::SubscriptionContext,
     tool_handler,
 };
-use tokio::sync::broadcast;
-
-use changes::Change;
-
-/// What is known of a request.
-type Context = RequestContext<RoleServer>;
-
-/// What comes of one.
-type Tried<T> = Result<T, ErrorData>;
 
 /// Built once: a router that is built per call costs three times the rest of the call.
 static TOOLS: LazyLock<ToolRouter<Fixtures>> = LazyLock::new(|| {
@@ -48,29 +43,6 @@ static TOOLS: LazyLock<ToolRouter<Fixtures>> = LazyLock::new(|| {
 
 /// The suite calls the tool that is listed first, without arguments, and expects success.
 const LISTED_FIRST: &str = "test_simple_text";
-
-/// Whether subscriptions are notified that the lists of tools and prompts have changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListChanges {
-    /// They are: subscriptions and the calls that change something are in one process.
-    Notified,
-    /// They are not, and the server does not offer it: a Lambda function that holds a subscription runs no other call.
-    NotNotified,
-}
-
-/// The handler under test. Apart from the open subscriptions it has no state between two requests.
-#[derive(Clone, Debug)]
-pub(crate) struct Fixtures {
-    changes: broadcast::Sender<Change>,
-    list_changes: ListChanges,
-}
-
-impl Fixtures {
-    /// A handler. Its clones share their subscriptions.
-    pub(crate) fn new(list_changes: ListChanges) -> Self {
-        Self { changes: changes::channel(), list_changes }
-    }
-}
 
 #[tool_handler(router = TOOLS)]
 impl ServerHandler for Fixtures {
@@ -161,15 +133,6 @@ fn capabilities(list_changes: ListChanges) -> ServerCapabilities {
         }
         ListChanges::NotNotified => all.build(),
     }
-}
-
-/// The JSON object that `value` is.
-///
-/// # Panics
-///
-/// If it is not an object: the fixtures pass literals only.
-fn object(value: serde_json::Value) -> JsonObject {
-    serde_json::from_value(value).expect("the fixtures pass objects only")
 }
 
 #[cfg(test)]

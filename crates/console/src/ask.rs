@@ -5,15 +5,15 @@ use std::sync::Arc;
 use maud::Markup;
 use url::form_urlencoded;
 
-use crate::console::Shared;
 use crate::source::Source;
+use crate::state::State;
 
 /// A longer query is not read, in bytes.
 const QUERY_BYTES_MAX: usize = 8 << 10;
 
 #[derive(Clone)]
 pub(crate) struct PageRequest {
-    shared: Arc<Shared>,
+    shared: Arc<State>,
     name: String,
     query: Vec<(String, String)>,
     pub(crate) now_ms: i64,
@@ -21,7 +21,7 @@ pub(crate) struct PageRequest {
 
 impl PageRequest {
     /// That for a path below [`PATH`](crate::PATH), with its query.
-    pub(crate) fn new(shared: &Arc<Shared>, path: &str, query: &str, now_ms: i64) -> Self {
+    pub(crate) fn new(shared: &Arc<State>, path: &str, query: &str, now_ms: i64) -> Self {
         let name = path.strip_prefix(crate::PATH).unwrap_or(path).trim_matches('/').to_owned();
         let query = if query.len() > QUERY_BYTES_MAX { "" } else { query };
         let query = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
@@ -69,7 +69,7 @@ impl PageRequest {
         self.shared.guard.log_in.is_some()
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &State {
         &self.shared
     }
 }

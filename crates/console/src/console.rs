@@ -1,64 +1,31 @@
 //! The console: what becomes of a request.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, SET_COOKIE};
+use http::header::{ALLOW, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
 use longhaul_client::Error;
 use tokio::sync::{Semaphore, watch};
 
+use crate::answer::{Body, SAFE, asset, of_type, see_other, shown, text, whole, with_cookie};
 use crate::ask::{PageRequest, link};
 use crate::guard::{Guard, LOG_IN, LOG_OUT};
 use crate::log_in::LogIn;
-use crate::page::Page;
-use crate::pages::{self, Done};
+use crate::page::{Done, Page};
+use crate::pages;
+use crate::pages::log_in::log_in_page;
 use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::source::Source;
+use crate::state::{Acts, State};
 use crate::{clock, live};
-
-/// A body of an answer.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Open pages that are told what happens, at a time.
 const LIVE_MAX: usize = 10;
 
 /// A secret that people log in with has so many characters at least.
 const SECRET_MIN: usize = 32;
-
-/// What a browser may do with our pages: load from us what they name, send forms to us, and nothing else.
-const SAFE: [(&str, &str); 7] = [
-    (
-        "content-security-policy",
-        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action \
-         'self'; frame-ancestors 'none'; base-uri 'none'",
-    ),
-    // With `no-referrer`, browsers would say nothing of where our own forms come from either.
-    ("referrer-policy", "same-origin"),
-    ("x-content-type-options", "nosniff"),
-    ("x-frame-options", "DENY"),
-    ("cross-origin-opener-policy", "same-origin"),
-    ("cross-origin-resource-policy", "same-origin"),
-    ("cache-control", "no-store"),
-];
-
-/// Something that somebody did by the console.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Act<'a> {
-    /// What: `cancel`, `again`, `call`, `answer`, `decline`, `dismiss`, `log in` or `log out`.
-    pub what: &'static str,
-    /// The id of the task it was done to.
-    pub task: Option<&'a str>,
-    /// Why it was not done.
-    pub error: Option<&'a str>,
-}
-
-/// Where it is logged what people do by the console.
-pub type Acts = Box<dyn Fn(&Act<'_>) + Send + Sync>;
 
 /// What a console is made of.
 pub struct Setup {
@@ -77,31 +44,7 @@ pub struct Setup {
 /// A console.
 #[derive(Clone)]
 pub struct Console {
-    shared: Arc<Shared>,
-}
-
-pub(crate) struct Shared {
-    pub(crate) source: Arc<dyn Source>,
-    pub(crate) guard: Guard,
-    pub(crate) is_read_only: bool,
-    pub(crate) live: Arc<Semaphore>,
-    /// Whether open pages are told nothing any more.
-    pub(crate) closed: watch::Sender<bool>,
-    acts: Acts,
-}
-
-impl Shared {
-    /// Logs what was done.
-    pub(crate) fn acted<T>(
-        &self,
-        what: &'static str,
-        task: Option<&str>,
-        done: Result<T, Problem>,
-    ) -> Result<T, Problem> {
-        let error = done.as_ref().err().map(Problem::sentence);
-        (self.acts)(&Act { what, task, error });
-        done
-    }
+    shared: Arc<State>,
 }
 
 impl Console {
@@ -122,7 +65,7 @@ impl Console {
         let Setup { source, acts, is_read_only, .. } = setup;
         let live = Arc::new(Semaphore::new(LIVE_MAX));
         let (closed, _) = watch::channel(false);
-        Ok(Self { shared: Arc::new(Shared { source, guard, is_read_only, live, closed, acts }) })
+        Ok(Self { shared: Arc::new(State { source, guard, is_read_only, live, closed, acts }) })
     }
 
     /// The path of its first page; with a code that logs in once, if people have to.
@@ -177,16 +120,16 @@ impl Console {
         }
         let is_let_in = guard.lets_in(&head.headers, now_ms);
         match head.method {
-            Method::GET | Method::HEAD if !is_let_in => shown(&guard.log_in_page(&ask, None), &ask),
+            Method::GET | Method::HEAD if !is_let_in => shown(&log_in_page(&ask, None), &ask),
             Method::GET | Method::HEAD if ask.name() == LOG_IN && ask.has_log_in() => see_other(&inside(&ask)),
             Method::GET if ask.name() == "live" => live::follow(&self.shared, &ask),
             Method::GET | Method::HEAD => {
                 let page = pages::get(&ask).await;
-                shown(&page.unwrap_or_else(|problem| problem.page()), &ask)
+                shown(&page.unwrap_or_else(|problem| Page::of(&problem)), &ask)
             }
             Method::POST => match self.post(&ask, &head.headers, is_let_in, body).await {
                 Ok(answer) => answer,
-                Err(problem) => shown(&problem.page().once(), &ask),
+                Err(problem) => shown(&Page::of(&problem).once(), &ask),
             },
             _ => {
                 let mut answer =
@@ -250,7 +193,7 @@ impl Console {
         }
         let why = "This is not the token, or the link was used before: a link works once.";
         drop(self.shared.acted::<()>("log in", None, Err(Problem::forbidden(why))));
-        let page = self.shared.guard.log_in_page(ask, Some(why));
+        let page = log_in_page(ask, Some(why));
         Ok(shown(&page.status(StatusCode::FORBIDDEN), ask))
     }
 }
@@ -260,50 +203,4 @@ fn inside(ask: &PageRequest) -> String {
     let log_in = ask.shared().guard.log_in.as_ref();
     let is_used = ask.value("once").is_some_and(|once| log_in.is_some_and(|log_in| !log_in.is_unused(once)));
     if is_used { link("", &[("did", "used")]) } else { link("", &[]) }
-}
-
-fn with_cookie(mut answer: Response<Body>, cookie: &str) -> Response<Body> {
-    answer.headers_mut().extend(HeaderValue::from_str(cookie).ok().map(|cookie| (SET_COOKIE, cookie)));
-    answer
-}
-
-fn shown(page: &Page, ask: &PageRequest) -> Response<Body> {
-    let mut answer = of_type("text/html; charset=utf-8", page.document(ask));
-    *answer.status_mut() = page.code();
-    answer
-}
-
-fn see_other(path: &str) -> Response<Body> {
-    let mut answer = text(StatusCode::SEE_OTHER, "");
-    answer.headers_mut().extend(HeaderValue::from_str(path).ok().map(|path| (LOCATION, path)));
-    answer
-}
-
-fn text(status: StatusCode, text: &str) -> Response<Body> {
-    let mut answer = of_type("text/plain; charset=utf-8", format!("{text}\n"));
-    *answer.status_mut() = status;
-    answer
-}
-
-fn of_type(kind: &'static str, text: impl Into<Bytes>) -> Response<Body> {
-    let mut answer = Response::new(whole(text));
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    answer
-}
-
-fn whole(text: impl Into<Bytes>) -> Body {
-    Full::new(text.into()).boxed_unsync()
-}
-
-/// A file that pages load, with its type.
-fn asset(name: &str) -> Option<(&'static str, &'static str)> {
-    match name {
-        "console.css" => Some((
-            "text/css; charset=utf-8",
-            concat!(include_str!("assets/console.css"), include_str!("assets/forms.css")),
-        )),
-        "console.js" => Some(("text/javascript; charset=utf-8", include_str!("assets/console.js"))),
-        "icon.svg" => Some(("image/svg+xml", include_str!("assets/icon.svg"))),
-        _ => None,
-    }
 }

@@ -2,15 +2,13 @@
 
 use std::net::IpAddr;
 
+use http::HeaderName;
 use http::header::{HOST, HeaderMap, ORIGIN};
-use http::{HeaderName, StatusCode};
 use longhaul_client::text::line;
 use longhaul_http::WebOrigin;
 use maud::{Markup, html};
 
-use crate::ask::PageRequest;
-use crate::log_in::{LogIn, is_same};
-use crate::page::Page;
+use crate::log_in::{LogIn, is_same, random};
 use crate::posted::Posted;
 use crate::problem::Problem;
 
@@ -21,22 +19,11 @@ const ORIGIN_MAX: usize = 128;
 pub(crate) const LOG_IN: &str = "log-in";
 pub(crate) const LOG_OUT: &str = "log-out";
 
-/// Why a link does not log in.
-const USED: &str = "This link was used before, or is of an earlier start: a link works once. Log in with the token, or \
-                    start the console again for another link.";
-
 /// The field of our forms that pages elsewhere cannot know.
 const TOKEN_FIELD: &str = "token";
 
 /// What a proxy adds.
 const FORWARDED: [HeaderName; 2] = [http::header::FORWARDED, HeaderName::from_static("x-forwarded-for")];
-
-/// 128 random bits, as text.
-pub(crate) fn random() -> std::io::Result<String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
-    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
-}
 
 /// What lets requests in.
 pub(crate) struct Guard {
@@ -108,32 +95,6 @@ impl Guard {
             "Nothing was done: this form is not one of this console, or the console was restarted since. Go back, \
              reload the page, and try again.",
         ))
-    }
-
-    /// Where people log in, and why they have to again. The link that works once leads here too: what only reads a link
-    /// does not use it up.
-    pub(crate) fn log_in_page(&self, ask: &PageRequest, refused: Option<&str>) -> Page {
-        let is_unused = |once: &&str| self.log_in.as_ref().is_some_and(|log_in| log_in.is_unused(once));
-        let once = ask.value("once").filter(|_| ask.name() == LOG_IN);
-        let unused = once.filter(is_unused);
-        let refused = refused.or_else(|| once.filter(|_| unused.is_none()).map(|_| USED));
-        let form = html! {
-            h1 { "Log in" }
-            @if let Some(why) = refused { p class="wrong" role="alert" { (why) } }
-            form method="post" action={ (crate::PATH) "/" (LOG_IN) } class="card form" {
-                (self.field())
-                @if let Some(once) = unused {
-                    input type="hidden" name="once" value=(once);
-                    p { "This link opens the console once." }
-                    button { "Open the console" }
-                } @else {
-                    label for="secret" { "The token in the file that the console was started with" }
-                    input id="secret" name="secret" type="password" required autocomplete="off";
-                    button { "Log in" }
-                }
-            }
-        };
-        Page::new("Log in").status(StatusCode::UNAUTHORIZED).for_strangers().still("log-in", form)
     }
 }
 

@@ -9,6 +9,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "only values of `serde_json` are indexed: what is not there is null")]
 
+mod answer;
 mod ask;
 mod clock;
 mod console;
@@ -22,11 +23,14 @@ mod posted;
 mod problem;
 mod serve;
 mod source;
+mod state;
 mod timeline;
 
-pub use console::{Act, Acts, Body, Console, Setup};
+pub use answer::Body;
+pub use console::{Console, Setup};
 pub use serve::serve;
 pub use source::{Filter, Listed, Remote, Row, Source};
+pub use state::{Act, Acts};
 
 /// Where the pages of the console are.
 pub const PATH: &str = "/console";

@@ -13,8 +13,9 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::answer::Body;
 use crate::ask::PageRequest;
-use crate::console::{Body, Shared};
+use crate::state::State;
 use crate::{clock, pages};
 
 /// How long to wait between two looks, at least.
@@ -31,7 +32,7 @@ const TIME_MAX: Duration = Duration::from_secs(900);
 
 /// An open page.
 struct Follower {
-    shared: Arc<Shared>,
+    shared: Arc<State>,
     path: String,
     query: String,
     /// What it was told of each part.
@@ -46,7 +47,7 @@ struct Follower {
 }
 
 /// Tells an open page its live parts.
-pub(crate) fn follow(shared: &Arc<Shared>, ask: &PageRequest) -> Response<Body> {
+pub(crate) fn follow(shared: &Arc<State>, ask: &PageRequest) -> Response<Body> {
     let Ok(place) = Arc::clone(&shared.live).try_acquire_owned() else {
         let mut full = Response::new(Full::from("too many pages are followed: close some\n").boxed_unsync());
         *full.status_mut() = StatusCode::SERVICE_UNAVAILABLE;

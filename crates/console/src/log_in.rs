@@ -8,7 +8,6 @@ use http::HeaderMap;
 use http::header::{COOKIE, HOST};
 use subtle::ConstantTimeEq;
 
-use crate::guard::random;
 use crate::posted::Posted;
 
 /// The cookie of those who have logged in, before the port: a browser sends the cookies of a host to all its ports.
@@ -19,6 +18,13 @@ const SESSION_S: u32 = 12 * 3_600;
 
 /// So many browsers are logged in at a time. The next one ends the oldest session.
 const SESSIONS_MAX: usize = 100;
+
+/// 128 random bits, as text.
+pub(crate) fn random() -> std::io::Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
+}
 
 /// What those have to know who are let in, and who was let in.
 pub(crate) struct LogIn {

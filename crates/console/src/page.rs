@@ -6,10 +6,21 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::ask::{PageRequest, link};
 use crate::guard::LOG_OUT;
-use crate::pages::NAV;
+use crate::problem::Problem;
 
 /// When a page is loaded again that could not be shown, in seconds.
 const AGAIN_S: u32 = 5;
+
+/// The pages that each page leads to, in the path and in words.
+const NAV: &[(&str, &str)] = &[("", "Tasks"), ("questions", "Questions"), ("tools", "Tools"), ("health", "Health")];
+
+/// What came of a form.
+pub(crate) enum Done {
+    /// The browser is sent there.
+    To(String),
+    /// A page in its place, such as the form with what is wrong in it.
+    Page(Box<Page>),
+}
 
 pub(crate) struct Page {
     title: String,
@@ -38,6 +49,20 @@ impl Page {
             is_for_strangers: false,
             parts: Vec::new(),
         }
+    }
+
+    /// The page that says what is in place of what was asked for. One for whom nothing was asked to be done tries again
+    /// by itself.
+    pub(crate) fn of(problem: &Problem) -> Self {
+        let html = html! {
+            section class="card problem" role="alert" {
+                h1 { (problem.title) }
+                p { (problem.sentence()) }
+                @if problem.may_pass { p class="dim" { "Nothing is lost: tasks are kept by the server." } }
+            }
+        };
+        let page = Self::new(problem.title).status(problem.status).still("problem", html);
+        if problem.may_pass { page.again() } else { page }
     }
 
     pub(crate) fn status(mut self, status: StatusCode) -> Self {

@@ -2,6 +2,7 @@
 
 mod acts;
 mod health;
+pub(crate) mod log_in;
 pub(crate) mod parts;
 mod questions;
 mod task;
@@ -9,21 +10,9 @@ mod tasks;
 mod tools;
 
 use crate::ask::PageRequest;
-use crate::page::Page;
+use crate::page::{Done, Page};
 use crate::posted::Posted;
 use crate::problem::Problem;
-
-/// The pages that each page leads to, in the path and in words.
-pub(crate) const NAV: &[(&str, &str)] =
-    &[("", "Tasks"), ("questions", "Questions"), ("tools", "Tools"), ("health", "Health")];
-
-/// What came of a form.
-pub(crate) enum Done {
-    /// The browser is sent there.
-    To(String),
-    /// A page in its place, such as the form with what is wrong in it.
-    Page(Box<Page>),
-}
 
 /// The page that is asked for.
 pub(crate) async fn get(ask: &PageRequest) -> Result<Page, Problem> {

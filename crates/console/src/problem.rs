@@ -3,9 +3,6 @@
 use http::StatusCode;
 use longhaul_client::text::block;
 use longhaul_client::{Error, with_causes};
-use maud::html;
-
-use crate::page::Page;
 
 /// A reason is cut after so many characters.
 const WHY_MAX: usize = 2_000;
@@ -13,11 +10,11 @@ const WHY_MAX: usize = 2_000;
 /// A sentence in place of what was asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
-    status: StatusCode,
-    title: &'static str,
+    pub(crate) status: StatusCode,
+    pub(crate) title: &'static str,
     sentence: String,
     /// Whether the same request may be answered otherwise soon.
-    may_pass: bool,
+    pub(crate) may_pass: bool,
 }
 
 impl Problem {
@@ -35,21 +32,6 @@ impl Problem {
 
     pub(crate) fn sentence(&self) -> &str {
         &self.sentence
-    }
-
-    /// The page that says it. One for whom nothing was asked to be done tries again by itself.
-    pub(crate) fn page(&self) -> Page {
-        let page = Page::new(self.title).status(self.status).still(
-            "problem",
-            html! {
-                section class="card problem" role="alert" {
-                    h1 { (self.title) }
-                    p { (self.sentence) }
-                    @if self.may_pass { p class="dim" { "Nothing is lost: tasks are kept by the server." } }
-                }
-            },
-        );
-        if self.may_pass { page.again() } else { page }
     }
 }
 

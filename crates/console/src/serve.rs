@@ -12,8 +12,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use crate::answer::Body;
 use crate::clock;
-use crate::console::{Body, Console};
+use crate::console::Console;
 
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 64;

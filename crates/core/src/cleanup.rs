@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FailureKind, Lease, LeaseToken, Refusal, State, Task, Timestamp, limits};
+use crate::{Lease, Timestamp};
 
 /// How far the cleanup of a task is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,80 +49,5 @@ impl Cleanup {
     #[must_use]
     pub const fn is_armed(self) -> bool {
         matches!(self, Self::Armed { .. })
-    }
-}
-
-impl Task {
-    /// Whether the task has ended, its tool did not bring it to its end, and what that tool left is still to be
-    /// cleaned.
-    #[must_use]
-    pub fn needs_cleanup(&self) -> bool {
-        self.cleanup.is_armed() && self.ended_without_its_tool()
-    }
-
-    /// Whether the task was cancelled, or failed for a reason that its tool did not return.
-    fn ended_without_its_tool(&self) -> bool {
-        match &self.state {
-            State::Cancelled => true,
-            State::Failed { failure } => match failure.kind {
-                FailureKind::Tool => false,
-                FailureKind::RetriesExhausted
-                | FailureKind::TimedOut
-                | FailureKind::TooLarge
-                | FailureKind::Corrupt
-                | FailureKind::Misuse => true,
-            },
-            State::Queued
-            | State::Running { .. }
-            | State::Sleeping { .. }
-            | State::InputRequired { .. }
-            | State::Completed { .. } => false,
-        }
-    }
-
-    pub(crate) fn begin_cleanup(&self, lease: Lease, now: Timestamp) -> Result<Cleanup, Refusal> {
-        match self.cleanup {
-            Cleanup::Armed { tries, lease: held } if self.ended_without_its_tool() => match held {
-                Some(held) if now < held.until => Err(Refusal::Leased { until: held.until }),
-                _ if tries >= limits::CLEANUP_TRIES_MAX => Ok(Cleanup::GivenUp),
-                _ => Ok(Cleanup::Armed { tries: tries.saturating_add(1), lease: Some(lease) }),
-            },
-            Cleanup::Armed { .. } | Cleanup::None | Cleanup::Done | Cleanup::GivenUp => {
-                Err(if self.has_ended() { Refusal::NothingToClean } else { Refusal::NotEnded })
-            }
-        }
-    }
-
-    pub(crate) fn end_cleanup(&self, token: LeaseToken, end: CleanupEnd) -> Result<Cleanup, Refusal> {
-        match self.cleanup {
-            Cleanup::Armed { tries, lease: Some(lease) } if lease.token == token => Ok(match end {
-                CleanupEnd::Done => Cleanup::Done,
-                CleanupEnd::Failed { again_at } => {
-                    Cleanup::Armed { tries, lease: Some(Lease { until: again_at, token }) }
-                }
-                CleanupEnd::NotRun { again_at } => {
-                    Cleanup::Armed { tries: tries.saturating_sub(1), lease: Some(Lease { until: again_at, token }) }
-                }
-            }),
-            Cleanup::Armed { .. } => Err(Refusal::Stale { current: self.attempt }),
-            Cleanup::None | Cleanup::Done | Cleanup::GivenUp => {
-                Err(if self.has_ended() { Refusal::NothingToClean } else { Refusal::NotEnded })
-            }
-        }
-    }
-
-    /// Whether the cleanup shows that this try has begun.
-    pub(crate) fn has_begun_cleanup(&self, lease: Lease) -> bool {
-        matches!(self.cleanup, Cleanup::Armed { lease: Some(held), .. } if held == lease)
-    }
-
-    /// Whether the cleanup shows that this try has ended like this.
-    pub(crate) fn has_ended_cleanup(&self, token: LeaseToken, end: CleanupEnd) -> bool {
-        match end {
-            CleanupEnd::Done => self.cleanup == Cleanup::Done,
-            CleanupEnd::Failed { again_at } | CleanupEnd::NotRun { again_at } => {
-                self.has_begun_cleanup(Lease { until: again_at, token })
-            }
-        }
     }
 }

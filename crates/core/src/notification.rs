@@ -4,10 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FailureKind, State, Status, Task, TaskId, TaskKey, Timestamp, TraceParent};
 
-/// The tool of webhook deliveries: of tasks that tell one endpoint of one notification. No server has a tool of this
-/// name, and no client can call it.
-pub const WEBHOOK_DELIVERY_TOOL: &str = "longhaul/notice";
-
 /// What is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -73,7 +69,7 @@ pub struct Notification {
 
 impl Notification {
     /// What is published when a task changes from `before` to `after`. Nothing of [webhook
-    /// deliveries](WEBHOOK_DELIVERY_TOOL).
+    /// deliveries](crate::WEBHOOK_DELIVERY_TOOL).
     #[must_use]
     pub fn between(before: &Task, after: &Task) -> Option<Self> {
         if before.status() == after.status() { None } else { Self::of(after) }

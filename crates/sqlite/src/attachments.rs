@@ -5,7 +5,7 @@ use longhaul_core::{Entry, EntryKind, PartsName, TaskKey, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::DatabaseError;
-use crate::tasks::{execute, moment};
+use crate::sql::{execute, moment};
 
 /// Records `entry`, unless there is one of its kind and name.
 pub(crate) fn record(

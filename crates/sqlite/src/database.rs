@@ -1,86 +1,23 @@
 //! One open database: its store, its queue and its secrets.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use longhaul_core::{Clock, IdSource};
-use rusqlite::{Connection, OptionalExtension, params};
-use tokio::sync::Notify;
+use rusqlite::{OptionalExtension, params};
 
-use crate::queue::{Deliveries, lock};
+use crate::handle::Handle;
+use crate::queue::deliveries::lock;
 use crate::readers::Readers;
 use crate::schema::MIGRATIONS;
 use crate::store::Sends;
-use crate::unfinished::Quiet;
-use crate::unreadable::Unreadable;
 use crate::writer::Writer;
 use crate::{DatabaseError, OpenError, Settings, SqliteOutbox, SqliteQueue, SqliteStore, open};
 
 /// One open database. Clones share it; it closes when the last one is dropped, or by [`Database::close`].
 #[derive(Clone)]
 pub struct Database {
-    shared: Arc<Shared>,
-}
-
-pub(crate) struct Shared {
-    pub(crate) writer: Writer,
-    /// None without a file: a second connection would see another, empty database.
-    readers: Option<Readers>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) settings: Settings,
-    /// Wakes who waits for notifications.
-    pub(crate) notifications: Notify,
-    /// Wakes the receivers that wait for messages.
-    pub(crate) messages: Notify,
-    /// What is in memory about messages.
-    pub(crate) deliveries: Arc<Mutex<Deliveries>>,
-    /// What is known about tasks without a message.
-    pub(crate) quiet: Mutex<Quiet>,
-    pub(crate) unreadable: Arc<Unreadable>,
-}
-
-impl Shared {
-    fn new(writer: Writer, readers: Option<Readers>, clock: Arc<dyn Clock>, settings: Settings) -> Arc<Self> {
-        let deliveries = Arc::new(Mutex::new(Deliveries::new(settings.owner_in_flight_max, clock.now())));
-        let (notifications, messages) = (Notify::new(), Notify::new());
-        Arc::new(Self {
-            writer,
-            readers,
-            clock,
-            settings,
-            notifications,
-            messages,
-            deliveries,
-            quiet: Mutex::default(),
-            unreadable: Arc::default(),
-        })
-    }
-
-    /// Runs `work`, which only reads. It sees every write that was answered before, except for receives, extensions and
-    /// deletions of messages, which it sees when they are committed.
-    pub(crate) async fn read<T, F>(&self, work: F) -> Result<T, DatabaseError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,
-    {
-        let read = match &self.readers {
-            Some(readers) => readers.call(work).await,
-            None => self.writer.call(work).await,
-        };
-        self.set_aside().await;
-        read
-    }
-
-    /// Runs `work`, which reads and writes tasks.
-    pub(crate) async fn write_task<T, F>(&self, work: F) -> Result<T, DatabaseError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,
-    {
-        let written = self.writer.call(work).await;
-        self.set_aside().await;
-        written
-    }
+    shared: Arc<Handle>,
 }
 
 impl Database {
@@ -102,13 +39,13 @@ impl Database {
         let (connection, ground) = open::writer(path, settings, migrations)?;
         let writer = Writer::start(connection, Some(ground))?;
         let readers = Some(Readers::start(path, settings)?);
-        Ok(Self { shared: Shared::new(writer, readers, clock, settings) })
+        Ok(Self { shared: Handle::new(writer, readers, clock, settings) })
     }
 
     /// A new database in memory, which is lost when its last clone is dropped.
     pub fn in_memory(clock: Arc<dyn Clock>, settings: Settings) -> Result<Self, OpenError> {
         let writer = Writer::start(open::in_memory(settings, MIGRATIONS)?, None)?;
-        Ok(Self { shared: Shared::new(writer, None, clock, settings) })
+        Ok(Self { shared: Handle::new(writer, None, clock, settings) })
     }
 
     /// The tasks in this database.
@@ -164,7 +101,7 @@ impl Database {
     /// How many tasks that have not expired this process could not read. The log names them.
     #[must_use]
     pub fn unreadable_tasks(&self) -> usize {
-        self.shared.unreadable_tasks()
+        self.shared.unreadable.count(self.shared.clock.now())
     }
 
     /// Accepts no more calls, and returns once the waiting ones are answered and the file is closed. Every later call
@@ -180,7 +117,7 @@ impl Database {
         self.shared.notifications.notify_waiters();
     }
 
-    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+    pub(crate) const fn shared(&self) -> &Arc<Handle> {
         &self.shared
     }
 }

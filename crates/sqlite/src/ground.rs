@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use crate::lock::Lock;
+use crate::lock::{Lock, Mark};
 use crate::log::Log;
-use crate::mark::{self, Mark};
+use crate::mark;
 use crate::permissions::beside;
 
 /// How often the files and the length of the log are checked.

@@ -6,7 +6,7 @@ use longhaul_core::ports::Page;
 use longhaul_core::{OwnerId, Status, Task, TaskFilter, TaskId, TaskKey, Timestamp, limits};
 use rusqlite::{Connection, Row, params};
 
-use crate::tasks::{id_in, moment};
+use crate::sql::{id_in, moment};
 use crate::unreadable::Unreadable;
 use crate::{DatabaseError, record};
 

@@ -6,13 +6,15 @@
 //!
 //! The file also holds the [marks](crate::mark) that the database's own file may have.
 
+use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::is_full;
-use crate::mark::Mark;
 use crate::permissions::{self, beside};
 use crate::{OpenError, Settings};
 
@@ -27,6 +29,28 @@ const MARKS: usize = 4;
 
 /// A mark takes eight digits and a separator.
 const MARK_BYTES: usize = 9;
+
+/// The number of a run. 0 says that no server has the file open, or only one of an older version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark(pub(crate) u32);
+
+impl Mark {
+    pub(crate) const CLOSED: Self = Self(0);
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
+impl FromStr for Mark {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        u32::from_str_radix(text, 16).map(Self)
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Lock {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::open::CHECKPOINT_PAGES;
+/// Pages in the log after which they are moved into the file: 16 MiB. Each checkpoint waits for the disk twice, however
+/// much it moves, so SQLite's default of a quarter of this would make many small writers wait more often.
+pub(crate) const CHECKPOINT_PAGES: u32 = 16_384;
 
 /// How long others may be waited for when the log is emptied. The writer does nothing else meanwhile.
 const WAIT: Duration = Duration::from_millis(20);

@@ -5,7 +5,7 @@ use longhaul_core::{MailboxId, OwnerId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::DatabaseError;
-use crate::tasks::moment;
+use crate::sql::moment;
 
 /// Reads a mailbox whose text has not expired.
 pub(crate) const COLLECT: &str = "SELECT text FROM mailboxes WHERE owner = ?1 AND mailbox = ?2 AND expires_at > ?3";

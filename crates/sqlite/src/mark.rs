@@ -8,41 +8,16 @@
 //! The mark is SQLite's user version: it can be read without SQLite, before SQLite applies a log that may belong to
 //! another file.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::num::ParseIntError;
 use std::path::Path;
-use std::str::FromStr;
 
 use rusqlite::{Connection, Row};
 
-use crate::lock::Lock;
+use crate::lock::{Lock, Mark};
 use crate::permissions::beside;
 use crate::schema::APPLICATION_ID;
 use crate::{OpenError, error};
-
-/// The number of a run. 0 says that no server has the file open, or only one of an older version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark(u32);
-
-impl Mark {
-    pub(crate) const CLOSED: Self = Self(0);
-}
-
-impl fmt::Display for Mark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}", self.0)
-    }
-}
-
-impl FromStr for Mark {
-    type Err = ParseIntError;
-
-    fn from_str(text: &str) -> Result<Self, ParseIntError> {
-        u32::from_str_radix(text, 16).map(Self)
-    }
-}
 
 /// What the files say about each other, as long as no server has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

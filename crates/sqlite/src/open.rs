@@ -7,8 +7,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::ground::Ground;
-use crate::lock::Lock;
-use crate::mark::{self, Found, Mark};
+use crate::lock::{Lock, Mark};
+use crate::log::CHECKPOINT_PAGES;
+use crate::mark::{self, Found};
 use crate::schema::migrate;
 use crate::{OpenError, Settings, error, file_system, permissions};
 
@@ -16,10 +17,6 @@ use crate::{OpenError, Settings, error, file_system, permissions};
 /// bytes in each of a dozen pages, and each goes to the disk as a whole. A record of usual size fits into one. Files
 /// that exist keep theirs.
 const PAGE_BYTES: u32 = 1_024;
-
-/// Pages in the log after which they are moved into the file: 16 MiB. Each checkpoint waits for the disk twice, however
-/// much it moves, so SQLite's default of a quarter of this would make many small writers wait more often.
-pub(crate) const CHECKPOINT_PAGES: u32 = 16_384;
 
 /// The connection that writes, and the files that it has open, with the lock that keeps other processes out. It
 /// migrates the file to the latest version.

@@ -8,8 +8,8 @@ use longhaul_core::{Notification, Task};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::DatabaseError;
-use crate::database::Shared;
-use crate::tasks::execute;
+use crate::handle::Handle;
+use crate::sql::execute;
 
 /// The notifications that were left first.
 pub(crate) const FIRST: &str = "SELECT seq, announcement FROM outbox WHERE seq > 0 ORDER BY seq LIMIT ?1";
@@ -22,11 +22,11 @@ pub(crate) const REMOVE: &str = "DELETE FROM outbox WHERE event = ?1";
 /// The notifications in a [`Database`](crate::Database).
 #[derive(Clone)]
 pub struct SqliteOutbox {
-    shared: Arc<Shared>,
+    shared: Arc<Handle>,
 }
 
 impl SqliteOutbox {
-    pub(crate) const fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) const fn new(shared: Arc<Handle>) -> Self {
         Self { shared }
     }
 

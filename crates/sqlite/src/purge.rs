@@ -3,7 +3,8 @@
 use longhaul_core::Timestamp;
 use rusqlite::{Connection, params};
 
-use crate::tasks::{execute, forget, key_of, moment};
+use crate::sql::{execute, key_of, moment};
+use crate::tasks::forget;
 use crate::{Database, DatabaseError};
 
 /// Orphans, oldest first.

@@ -1,32 +1,31 @@
 //! The work queue: messages in a table, and those of new tasks in memory, hidden while a worker handles them. Owners
 //! take turns.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_core::ports::{Delivery, Message, QueueError, WorkQueue};
-use longhaul_core::{OwnerId, Task, TaskKey, Timestamp};
-use rusqlite::Connection;
 
 use crate::DatabaseError;
-use crate::database::Shared;
-use crate::queue::in_memory::InMemory;
-use crate::queue::take::{Known, Taken, Wanted};
-use crate::queue::turns::{Freed, Turns};
+use crate::handle::Handle;
+use crate::queue::deliveries::{Taken, Wanted, lock, send};
+use crate::queue::message::Receipt;
+use crate::queue::turns::Freed;
 
+pub(crate) mod deliveries;
 mod in_memory;
+mod message;
 pub(crate) mod table;
-mod take;
 mod turns;
 
 /// The messages in a [`Database`](crate::Database).
 #[derive(Clone)]
 pub struct SqliteQueue {
-    shared: Arc<Shared>,
+    shared: Arc<Handle>,
 }
 
 impl SqliteQueue {
-    pub(crate) const fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) const fn new(shared: Arc<Handle>) -> Self {
         Self { shared }
     }
 
@@ -74,7 +73,7 @@ impl SqliteQueue {
         let (clock, deliveries) = (Arc::clone(&self.shared.clock), Arc::clone(&self.shared.deliveries));
         let dead = self.shared.writer.call_before_commit(move |connection| {
             let now = clock.now();
-            table::take_dead(connection, &mut lock(&deliveries).turns, max, (now, now.plus_ms(visibility_ms)))
+            lock(&deliveries).take_dead(connection, max, (now, now.plus_ms(visibility_ms)))
         });
         dead.await
     }
@@ -87,7 +86,7 @@ impl WorkQueue for SqliteQueue {
         let deliveries = Arc::clone(&self.shared.deliveries);
         self.shared
             .writer
-            .call(move |connection| write(connection, &deliveries, &message, clock.now().plus_ms(delay_ms)))
+            .call(move |connection| send(connection, &deliveries, &message, clock.now().plus_ms(delay_ms)))
             .await?;
         self.shared.messages.notify_waiters();
         Ok(())
@@ -143,124 +142,6 @@ impl WorkQueue for SqliteQueue {
             }
             dead => Ok(dead?),
         }
-    }
-}
-
-/// What is in memory about messages: only this process delivers those of its database.
-pub(crate) struct Deliveries {
-    turns: Turns,
-    in_memory: InMemory,
-    known: Known,
-    /// How far the search for owners came, the last time that it was cut short.
-    searched_memory: Option<OwnerId>,
-    searched_table: Option<OwnerId>,
-    is_closed: bool,
-}
-
-impl Deliveries {
-    /// Of a database that was just opened.
-    pub(crate) fn new(owner_max: usize, now: Timestamp) -> Self {
-        Self {
-            turns: Turns::new(owner_max, now),
-            in_memory: InMemory::default(),
-            known: Known::NOTHING,
-            searched_memory: None,
-            searched_table: None,
-            is_closed: false,
-        }
-    }
-
-    /// Whether a message of this task is in memory.
-    pub(crate) fn has(&self, task: &TaskKey) -> bool {
-        self.in_memory.has(task)
-    }
-
-    /// How many messages in memory are gone.
-    pub(crate) const fn removed(&self) -> u64 {
-        self.in_memory.removed()
-    }
-
-    /// From now on nothing is delivered.
-    pub(crate) const fn close(&mut self) {
-        self.is_closed = true;
-    }
-
-    /// The times of messages in the table were changed, to earlier ones perhaps.
-    pub(crate) const fn look_again(&mut self) {
-        self.known = Known::NOTHING;
-    }
-
-    fn hidden(&mut self, receipt: Receipt, until: Timestamp) -> Result<(), DatabaseError> {
-        self.refuse_if_closed()?;
-        self.turns.hidden(receipt.number, receipt.turn, until);
-        if receipt.is_in_memory() {
-            self.in_memory.hide(receipt.number, receipt.turn, until);
-        } else {
-            self.known.note(until);
-        }
-        Ok(())
-    }
-
-    fn deleted(&mut self, receipt: Receipt) -> Result<Freed, DatabaseError> {
-        self.refuse_if_closed()?;
-        if receipt.is_in_memory() {
-            self.in_memory.delete(receipt.number, receipt.turn);
-        }
-        Ok(self.turns.deleted(receipt.number, receipt.turn))
-    }
-
-    const fn refuse_if_closed(&self) -> Result<(), DatabaseError> {
-        if self.is_closed { Err(DatabaseError::Closed) } else { Ok(()) }
-    }
-}
-
-pub(crate) fn lock(deliveries: &Mutex<Deliveries>) -> MutexGuard<'_, Deliveries> {
-    deliveries.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Sends the message of a task that has just been written: it stays in memory if it is visible at once, and if the
-/// record says that there is one. Cleanup needs a message also when its task has ended.
-pub(crate) fn send_first(
-    connection: &Connection,
-    deliveries: &Mutex<Deliveries>,
-    task: &Task,
-    (now, visible_at): (Timestamp, Timestamp),
-) -> Result<(), DatabaseError> {
-    let message = Message::about(task);
-    let is_on_record = visible_at <= now && !task.cleanup.is_armed();
-    if is_on_record && lock(deliveries).in_memory.put(message.clone(), visible_at) {
-        return Ok(());
-    }
-    write(connection, deliveries, &message, visible_at)
-}
-
-fn write(
-    connection: &Connection,
-    deliveries: &Mutex<Deliveries>,
-    message: &Message,
-    visible_at: Timestamp,
-) -> Result<(), DatabaseError> {
-    table::insert(connection, message, visible_at)?;
-    lock(deliveries).known.note(visible_at);
-    Ok(())
-}
-
-/// Identifies one delivery: the message, and a number that is the delivery's alone and grows from one to the next.
-#[derive(Clone, Copy)]
-pub(crate) struct Receipt {
-    number: i64,
-    turn: i64,
-}
-
-impl Receipt {
-    fn parse(text: &str) -> Option<Self> {
-        // The message's number may be below zero, the delivery's is not.
-        let (number, turn) = text.rsplit_once('-')?;
-        Some(Self { number: number.parse().ok()?, turn: turn.parse().ok()? })
-    }
-
-    const fn is_in_memory(self) -> bool {
-        self.number < 0
     }
 }
 

@@ -6,14 +6,15 @@ use async_trait::async_trait;
 use longhaul_core::ports::{ApplyError, CreateError, Created, Left, NewTask, Page, Recorded, StoreError, TaskStore};
 use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp};
 
-use crate::database::Shared;
+use crate::handle::Handle;
+use crate::queue::deliveries;
 use crate::tasks::{Application, NotCreated};
-use crate::{Notifications, attachments, listing, mailboxes, outbox, queue, tasks};
+use crate::{Notifications, attachments, listing, mailboxes, outbox, tasks};
 
 /// The tasks in a [`Database`](crate::Database).
 #[derive(Clone)]
 pub struct SqliteStore {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Handle>,
     sends: Sends,
 }
 
@@ -25,7 +26,7 @@ pub(crate) enum Sends {
 }
 
 impl SqliteStore {
-    pub(crate) const fn new(shared: Arc<Shared>, sends: Sends) -> Self {
+    pub(crate) const fn new(shared: Arc<Handle>, sends: Sends) -> Self {
         Self { shared, sends }
     }
 }
@@ -45,7 +46,7 @@ impl TaskStore for SqliteStore {
             match (created, send_in_ms) {
                 (Ok(Created::New(task)), Some(send_in_ms)) => {
                     let now = clock.now();
-                    queue::send_first(connection, &deliveries, &task, (now, now.plus_ms(send_in_ms)))?;
+                    deliveries::send_first(connection, &deliveries, &task, (now, now.plus_ms(send_in_ms)))?;
                     Ok(Ok(Created::NewAndSent(task)))
                 }
                 (created, _) => Ok(created),

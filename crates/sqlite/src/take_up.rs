@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 use longhaul_core::{Advance, Cleanup, CleanupEnd, State, Task, TaskEvent, TaskKey, Timestamp};
 use rusqlite::{Connection, params};
 
-use crate::queue::{self, Deliveries, lock};
-use crate::tasks::{Application, apply, execute, key_in, moment, read_unexpired};
+use crate::queue::deliveries::{self, Deliveries, lock};
+use crate::sql::{execute, key_in, moment};
+use crate::tasks::{Application, apply, read_unexpired};
 use crate::unreadable::Unreadable;
 use crate::{Database, DatabaseError, unfinished};
 
@@ -120,7 +121,7 @@ fn take_up_without_message(
             | State::Failed { .. }
             | State::Cancelled => continue,
         };
-        queue::send_first(connection, deliveries, task, (now, due_at))?;
+        deliveries::send_first(connection, deliveries, task, (now, due_at))?;
     }
     Ok(TakenUp { ended, last: tasks.last().map(Task::key) })
 }

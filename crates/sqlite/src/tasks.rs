@@ -1,19 +1,13 @@
 //! Creating and changing tasks, inside the writer's transaction: each function is one atomic operation.
 
 use longhaul_core::ports::{Created, NewTask};
-use longhaul_core::{OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp, limits};
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
+use longhaul_core::{PartsName, Refusal, Task, TaskEvent, TaskKey, Timestamp, limits};
+use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::quota::{Window, change_quota, has_free_slot, has_room, window};
+use crate::sql::{execute, id_in, moment};
 use crate::unreadable::{Found, Unreadable};
 use crate::{DatabaseError, attachments, record};
-
-/// Counts the owner's unfinished tasks one by one.
-pub(crate) const RECOUNT: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_open \
-     WHERE owner = ?1 AND status IN ('working', 'input_required') AND counted = 1";
-
-/// Removes tasks that expired unfinished from the count.
-pub(crate) const DISCOUNT: &str = "UPDATE tasks INDEXED BY tasks_open SET counted = 0 \
-     WHERE owner = ?1 AND status IN ('working', 'input_required') AND counted = 1 AND expires_at <= ?2";
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NotCreated {
@@ -38,11 +32,6 @@ pub(crate) enum Application {
     NotFound,
 }
 
-/// Timestamps are unsigned, SQLite's integers are signed: a time beyond their range becomes the largest of them.
-pub(crate) fn moment(at: Timestamp) -> i64 {
-    i64::try_from(at.as_ms()).unwrap_or(i64::MAX)
-}
-
 /// What stands under `key`, even if it has expired.
 fn read(connection: &Connection, unreadable: &Unreadable, key: &TaskKey) -> Result<Option<Found>, DatabaseError> {
     let mut statement = connection.prepare_cached("SELECT record FROM tasks WHERE owner = ?1 AND id = ?2")?;
@@ -60,22 +49,6 @@ pub(crate) fn read_unexpired(
 ) -> Result<Option<Task>, DatabaseError> {
     let task = read(connection, unreadable, key)?.map(Found::into_task);
     Ok(task.filter(|task| !task.has_expired(now)))
-}
-
-/// The key in these two columns of a row: the owner, and the task's id.
-pub(crate) fn key_in(row: &Row<'_>, owner: usize, id: usize) -> rusqlite::Result<TaskKey> {
-    Ok(TaskKey::new(OwnerId::from_bytes(row.get(owner)?), id_in(row, id)?))
-}
-
-/// The key of these columns.
-pub(crate) fn key_of(owner: &[u8], id: &[u8]) -> Option<TaskKey> {
-    let owner = OwnerId::from_bytes(owner.try_into().ok()?);
-    Some(TaskKey::new(owner, TaskId::from_bytes(id.try_into().ok()?).ok()?))
-}
-
-pub(crate) fn id_in(row: &Row<'_>, id: usize) -> rusqlite::Result<TaskId> {
-    TaskId::from_bytes(row.get(id)?)
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(id, rusqlite::types::Type::Blob, error.into()))
 }
 
 /// Writes a new task, the parts of its request, its key and the owner's count.
@@ -145,47 +118,6 @@ fn find_idempotent(
     Ok(Some(if same { Ok(Created::Existing(task)) } else { Err(NotCreated::KeyReused) }))
 }
 
-/// Whether the owner may have one more unfinished task. Before it refuses, it counts again, without tasks that expired
-/// unfinished: so the count repairs itself, and owners are not locked out by tasks that no longer exist.
-fn has_free_slot(connection: &Connection, new: &NewTask, now: Timestamp) -> Result<bool, DatabaseError> {
-    let owner = new.task.owner.as_bytes();
-    let mut statement = connection.prepare_cached("SELECT open FROM quotas WHERE owner = ?1")?;
-    let open: Option<u32> = statement.query_row([owner], |row| row.get(0)).optional()?;
-    if open.unwrap_or(0) < new.open_max {
-        return Ok(true);
-    }
-    execute(connection, DISCOUNT, params![owner, moment(now)])?;
-    let mut statement = connection.prepare_cached(RECOUNT)?;
-    let open: u32 = statement.query_row([owner], |row| row.get(0))?;
-    execute(connection, "UPDATE quotas SET open = ?2 WHERE owner = ?1", params![owner, open])?;
-    Ok(open < new.open_max)
-}
-
-/// Whether the owner may store the arguments of one more task.
-fn has_room(connection: &Connection, new: &NewTask) -> Result<bool, DatabaseError> {
-    let mut statement = connection.prepare_cached("SELECT bytes FROM quotas WHERE owner = ?1")?;
-    let stored: Option<i64> = statement.query_row([new.task.owner.as_bytes()], |row| row.get(0)).optional()?;
-    let stored = u64::try_from(stored.unwrap_or(0)).unwrap_or(0);
-    Ok(stored.saturating_add(new.task.stored_bytes()) <= new.stored_max)
-}
-
-/// The tasks that an owner has created since a moment.
-#[derive(Clone, Copy)]
-struct Window {
-    new: u32,
-    since: Timestamp,
-}
-
-/// The window in which the owner creates tasks now: a new one if the last is over.
-fn window(connection: &Connection, owner: &OwnerId, now: Timestamp) -> Result<Window, DatabaseError> {
-    let mut statement = connection.prepare_cached("SELECT new, new_since FROM quotas WHERE owner = ?1")?;
-    let last: Option<(u32, i64)> =
-        statement.query_row([owner.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    let last = last.map(|(new, since)| Window { new, since: Timestamp::from_ms(u64::try_from(since).unwrap_or(0)) });
-    let last = last.filter(|last| limits::minute_left_ms(last.since, now) > 0);
-    Ok(last.unwrap_or(Window { new: 0, since: now }))
-}
-
 fn insert(connection: &Connection, new: &NewTask, window: Window) -> Result<(), DatabaseError> {
     let task = &new.task;
     let (owner, id) = (task.owner.as_bytes(), task.id.as_bytes());
@@ -250,22 +182,6 @@ pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<bool, Dat
     Ok(true)
 }
 
-/// The owner of this task has so many more unfinished ones.
-pub(crate) fn change_open(connection: &Connection, key: &TaskKey, open: i64) -> Result<(), DatabaseError> {
-    change_quota(connection, key, open, 0)
-}
-
-fn change_quota(connection: &Connection, key: &TaskKey, open: i64, bytes: i64) -> Result<(), DatabaseError> {
-    if open == 0 && bytes == 0 {
-        return Ok(());
-    }
-    execute(
-        connection,
-        "UPDATE quotas SET open = max(open + ?2, 0), bytes = max(bytes + ?3, 0) WHERE owner = ?1",
-        params![key.owner.as_bytes(), open, bytes],
-    )
-}
-
 /// What the task adds to its owner's stored bytes.
 fn bytes(task: &Task) -> i64 {
     if task.is_webhook_delivery() { 0 } else { i64::try_from(task.stored_bytes()).unwrap_or(i64::MAX) }
@@ -322,11 +238,4 @@ fn is_counted(connection: &Connection, task: &Task) -> Result<bool, DatabaseErro
     let mut statement = connection.prepare_cached("SELECT counted FROM tasks WHERE owner = ?1 AND id = ?2")?;
     let counted: i64 = statement.query_row(params![task.owner.as_bytes(), task.id.as_bytes()], |row| row.get(0))?;
     Ok(counted != 0)
-}
-
-/// Runs a prepared statement that returns no rows.
-pub(crate) fn execute(connection: &Connection, sql: &str, values: impl rusqlite::Params) -> Result<(), DatabaseError> {
-    let mut statement: CachedStatement<'_> = connection.prepare_cached(sql)?;
-    statement.execute(values)?;
-    Ok(())
 }

@@ -2,16 +2,16 @@
 //! in the same process, and those that would expire before a worker takes it.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{StoreError, UnfinishedTasks};
 use longhaul_core::{OwnerId, Task, TaskKey, Timestamp, limits};
 use rusqlite::{Connection, params};
 
-use crate::database::Shared;
-use crate::queue::{Deliveries, lock};
-use crate::tasks::{key_in, moment, read_unexpired};
+use crate::queue::deliveries::{Deliveries, lock};
+use crate::sql::{key_in, moment};
+use crate::tasks::read_unexpired;
 use crate::unreadable::Unreadable;
 use crate::{DatabaseError, SqliteStore};
 
@@ -28,7 +28,7 @@ pub(crate) const WITH_MESSAGE: &str =
 impl UnfinishedTasks for SqliteStore {
     async fn unfinished(&self, after: Option<TaskKey>, max: usize, now: Timestamp) -> Result<Vec<Task>, StoreError> {
         let happened = self.shared.happened();
-        if after.is_none() && self.shared.quiet().is_known(happened) {
+        if after.is_none() && self.shared.is_quiet(happened) {
             return Ok(Vec::new());
         }
         let deliveries = Arc::clone(&self.shared.deliveries);
@@ -39,44 +39,6 @@ impl UnfinishedTasks for SqliteStore {
             self.shared.note_scan(happened, tasks.is_empty());
         }
         Ok(tasks)
-    }
-}
-
-impl Shared {
-    /// How many rows have been changed, and how many messages in memory are gone.
-    pub(crate) fn happened(&self) -> (u64, u64) {
-        (self.writer.changes(), lock(&self.deliveries).removed())
-    }
-
-    /// Notes a look at all unfinished tasks, which began when so much had happened, and whether it found none without a
-    /// message.
-    pub(crate) fn note_scan(&self, happened: (u64, u64), none: bool) {
-        *self.quiet() = Quiet { since: none.then_some(happened), looks_left: LOOKS_SPARED_MAX };
-    }
-
-    fn quiet(&self) -> MutexGuard<'_, Quiet> {
-        self.quiet.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// How many looks in a row are spared at most.
-const LOOKS_SPARED_MAX: u32 = 20;
-
-/// Spares a database in which nothing happens the look at all of its tasks, when the last one found none without a
-/// message.
-#[derive(Default)]
-pub(crate) struct Quiet {
-    /// How many rows had been changed before that look, and how many messages in memory were gone.
-    since: Option<(u64, u64)>,
-    looks_left: u32,
-}
-
-impl Quiet {
-    /// Whether there is still no task without a message, if so much has happened by now.
-    fn is_known(&mut self, happened: (u64, u64)) -> bool {
-        let is_known = self.since == Some(happened) && self.looks_left > 0;
-        self.looks_left = self.looks_left.saturating_sub(1);
-        is_known
     }
 }
 
@@ -136,19 +98,5 @@ impl WithMessage {
             self.owner = Some(key.owner);
         }
         Ok(self.ids.contains(key.id.as_bytes()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn looks_are_spared_while_nothing_changes_and_not_for_ever() {
-        let mut quiet = Quiet { since: Some((7, 1)), looks_left: 3 };
-        assert!(!quiet.is_known((8, 1)) && !quiet.is_known((7, 2)));
-        assert!(quiet.is_known((7, 1)));
-        assert!(!quiet.is_known((7, 1)));
-        assert!(!Quiet::default().is_known((0, 0)));
     }
 }

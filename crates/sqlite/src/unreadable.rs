@@ -8,8 +8,9 @@ use longhaul_core::{NotedTasks, Task, TaskKey, Timestamp, with_causes};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::DatabaseError;
-use crate::database::Shared;
-use crate::tasks::{change_open, execute};
+use crate::quota::change_open;
+use crate::sql::execute;
+use crate::writer::Writer;
 
 /// What this process knows of tasks that it cannot read.
 #[derive(Default)]
@@ -95,19 +96,17 @@ impl Unreadable {
             Err(error) => Err(error),
         }
     }
-}
 
-impl Shared {
     /// How many tasks that have not expired this process could not read.
-    pub(crate) fn unreadable_tasks(&self) -> usize {
-        self.unreadable.damaged.count(self.clock.now())
+    pub(crate) fn count(&self, now: Timestamp) -> usize {
+        self.damaged.count(now)
     }
 
     /// Names the tasks that were met in the log. Has the rows of damaged ones say that they have failed, since lists
     /// are filtered by what rows say, and frees their slots. If that fails, it is tried when this process has started
     /// again.
-    pub(crate) async fn set_aside(&self) {
-        let met = std::mem::take(&mut *self.unreadable.lock());
+    pub(crate) async fn set_aside(&self, writer: &Writer) {
+        let met = std::mem::take(&mut *self.lock());
         if met.is_empty() {
             return;
         }
@@ -124,7 +123,7 @@ impl Shared {
             }
         }
         let set = move |connection: &_| damaged.iter().try_for_each(|key| set_aside(connection, key));
-        if let Err(error) = self.writer.call(set).await {
+        if let Err(error) = writer.call(set).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "damaged tasks were not set aside");
         }
     }

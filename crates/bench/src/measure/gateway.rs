@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::ensure;
 use serde_json::{Value, json};
 
-use super::Plan;
+use super::plan::Plan;
 use crate::connection::Connection;
 use crate::figures::{Figure, Target};
 use crate::load::Latencies;

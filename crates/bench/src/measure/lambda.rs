@@ -4,46 +4,23 @@ mod calls;
 mod memory;
 mod poll;
 mod recovery;
+mod setup;
 mod start;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use anyhow::ensure;
-use harness::runtime_host;
 use rustix::stdio::{dup2_stdout, stdout};
 
-use super::{Part, Plan};
+use self::setup::{Programs, Setup};
+use super::plan::Plan;
+use crate::choice::Part;
 use crate::figures::{Figure, Target};
-use crate::function::Function;
-use crate::ground::{self, Ground, endpoint};
-use crate::wire;
+use crate::ground::{self, Ground};
 
 /// The largest program, in MiB.
 const SIZE_MIB_MAX: f64 = 16.0;
-
-/// The worker's timeout in the template, which is how long a delivered message is hidden.
-const WORKER_TIMEOUT: Duration = Duration::from_secs(900);
-
-/// The tool whose tasks neither record steps nor report progress, with arguments for a small result.
-const SHORT: (&str, &str) = ("large_result", r#"{"bytes":16}"#);
-
-/// The functions' programs.
-#[derive(Clone)]
-struct Programs {
-    api: PathBuf,
-    worker: PathBuf,
-    bare: PathBuf,
-}
-
-/// What a part measures: the programs, with their own table and queues.
-struct Setup<'a> {
-    plan: &'a Plan,
-    programs: Programs,
-    ground: Ground,
-}
 
 /// Measures the requested parts.
 pub(crate) async fn measure(plan: &Plan, wanted: impl Fn(Part) -> bool) -> anyhow::Result<Vec<Figure>> {
@@ -72,42 +49,6 @@ pub(crate) async fn measure(plan: &Plan, wanted: impl Fn(Part) -> bool) -> anyho
         }
     }
     Ok(figures)
-}
-
-impl Programs {
-    fn find(folder: &Path) -> anyhow::Result<Self> {
-        let find = |name: &str| {
-            let program = folder.join(name);
-            ensure!(program.is_file(), "{} is missing; `make bench` builds it", program.display());
-            Ok(program)
-        };
-        Ok(Self { api: find("api")?, worker: find("worker")?, bare: find("bare")? })
-    }
-}
-
-impl Setup<'_> {
-    /// Starts an API function that streams its answers, as the template does by default.
-    async fn api(&self) -> anyhow::Result<Function> {
-        Function::start(&self.programs.api, &self.ground.env(endpoint(), &[])).await
-    }
-
-    /// The event source mapping of a worker with these settings.
-    fn mapping(&self, endpoint: &str, more: &[(&str, &str)]) -> runtime_host::mapping::Mapping {
-        runtime_host::mapping::Mapping {
-            program: self.programs.worker.clone(),
-            env: self.ground.env(endpoint, more),
-            sqs: self.ground.clients.sqs.clone(),
-            queue_url: self.ground.queue_url.clone(),
-            timeout: WORKER_TIMEOUT,
-            batch: 1,
-        }
-    }
-}
-
-/// Calls a tool that becomes a task, and returns the task's id.
-async fn accept(api: &Function, (tool, arguments): (&str, &str)) -> anyhow::Result<String> {
-    let answer = api.send(wire::call(tool, arguments)?).await?;
-    Ok(wire::task_in(&answer)?.task_id.to_owned())
 }
 
 fn sizes(programs: &Programs) -> anyhow::Result<Vec<Figure>> {

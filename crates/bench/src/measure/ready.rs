@@ -1,6 +1,6 @@
 //! How soon a server answers after its start.
 
-use super::Plan;
+use super::plan::Plan;
 use crate::figures::{Figure, Target};
 use crate::spawned::{Spawned, demo};
 

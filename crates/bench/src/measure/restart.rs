@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-use super::Plan;
+use super::plan::Plan;
 use crate::connection::Connection;
 use crate::figures::{Figure, Target};
 use crate::spawned::{Spawned, demo};

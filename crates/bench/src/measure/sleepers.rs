@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::Plan;
+use super::plan::Plan;
 use crate::connection::Connection;
 use crate::figures::{Figure, Target};
 use crate::{filled, wire};

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::Plan;
+use super::plan::Plan;
 use crate::connection::Connection;
 use crate::figures::{Figure, Target};
 use crate::load::{self, Work};

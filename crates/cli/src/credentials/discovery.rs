@@ -6,7 +6,7 @@ use rmcp::transport::auth::{
 };
 use url::Url;
 
-use crate::server::is_loopback;
+use crate::address::is_loopback;
 
 /// Why nobody can log in, or nothing can be renewed.
 pub(super) enum Failed {

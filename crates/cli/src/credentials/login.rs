@@ -16,10 +16,10 @@ use super::bearer::{Bearer, Trial};
 use super::discovery::{Failed, discover, says};
 use super::logins::Place;
 use super::redirect::{Answer, Asked, Redirect};
+use crate::address::check_secure;
 use crate::args::LogIn;
 use crate::exit::{Exit, Stop};
 use crate::out;
-use crate::server::check_secure;
 
 /// How long a user may take to log in.
 const USER_MAX: Duration = Duration::from_secs(10 * 60);

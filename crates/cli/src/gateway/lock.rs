@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use longhaul_gateway::Lock;
 
-use super::{config, parse, read_lock, refuse, threads};
+use super::arguments::{config, parse, read_lock, refuse, threads};
 use crate::exit::{Exit, Stop};
 use crate::out;
 
@@ -58,7 +58,7 @@ pub(super) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
     };
     let diff = old.map(|old| old.diff(&lock)).unwrap_or_default();
     let done = if arguments.check { check(&file, &diff) } else { write(&file, &lock, &diff) };
-    Ok(done.map_or_else(Stop::report, |()| ExitCode::SUCCESS))
+    Ok(done.map_or_else(|stop| out::report(&stop), |()| ExitCode::SUCCESS))
 }
 
 fn file(arguments: &Arguments) -> PathBuf {

@@ -7,7 +7,7 @@ use longhaul_client::{Call, Called, Client, Error, Listener, Progress, Question,
 use serde_json::{Map, Value, json};
 
 use super::ends::{end, finish};
-use super::{come_back, not_found};
+use super::found::not_found;
 use crate::args::{Global, How};
 use crate::arguments::{self, meant};
 use crate::exit::{Exit, Stop};
@@ -119,7 +119,7 @@ async fn follow(global: &Global, client: &Arc<Client>, task: &Task, how: &How, s
             if global.json { out::json(&Value::Object(task.raw.clone())) } else { out::result(&line(&task.id)) };
         return written.map(|()| Exit::Well);
     }
-    let follower = Follower { screen, come_back: come_back(global), first: interval(task) };
+    let follower = Follower { screen, come_back: global.come_back(), first: interval(task) };
     let watched = Watched { id: task.id.clone(), client: Arc::clone(client) };
     let followed = follower.follow(&[watched], how.wait).await?;
     finish(global, std::slice::from_ref(&task.id), followed)

@@ -8,7 +8,7 @@ use longhaul_client::form::{About, accept, check, decline};
 use longhaul_client::{Client, Error, Question, Refusal, Status, Task};
 use serde_json::{Value, json};
 
-use super::{Tasks, come_back, not_found, one};
+use super::found::{Tasks, not_found, one};
 use crate::args::Global;
 use crate::exit::{Exit, Stop};
 use crate::follow::{Followed, Follower, Watched, ask, over, patiently};
@@ -22,7 +22,7 @@ use crate::{arguments, clock, render};
 pub(super) async fn watch(global: &Global, ids: &[String], wait: Option<Duration>) -> Result<Exit, Stop> {
     let sessions = Sessions::of(target(global)?);
     let screen = if global.json { Screen::Json } else { Screen::new() };
-    let follower = Follower { screen, come_back: come_back(global), first: Duration::ZERO };
+    let follower = Follower { screen, come_back: global.come_back(), first: Duration::ZERO };
     let begun = clock::instant();
     let tasks = tokio::select! {
         biased;
@@ -99,7 +99,7 @@ pub(super) fn finish(global: &Global, ids: &[String], followed: Vec<Followed>) -
 /// Says what a task asks, and how to answer it.
 fn unanswered(global: &Global, id: &str, task: &Task) -> Exit {
     let asked = task.questions.iter().map(|question| render::question(id, question));
-    let mut asked: Vec<String> = asked.map(|text| format!("{text}{}", come_back(global))).collect();
+    let mut asked: Vec<String> = asked.map(|text| format!("{text}{}", global.come_back())).collect();
     if asked.is_empty() {
         asked.push("the server does not show what it asks".to_owned());
     }

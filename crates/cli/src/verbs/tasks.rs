@@ -7,7 +7,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use longhaul_client::{Client, Error, Listed, Task, TaskFilter};
 use serde_json::{Value, json};
 
-use super::one;
+use super::found::one;
 use crate::args::Global;
 use crate::exit::{Exit, Stop};
 use crate::follow::{interval, patiently};

@@ -4,10 +4,9 @@ use longhaul_client::text::{count, line};
 use longhaul_client::{Call, Called, Error, Tool};
 use maud::{Markup, html};
 
-use super::Done;
 use crate::ask::{PageRequest, link, link_to_task};
-use crate::guard::random;
-use crate::page::Page;
+use crate::log_in::random;
+use crate::page::{Done, Page};
 use crate::posted::Posted;
 use crate::problem::Problem;
 

@@ -8,10 +8,10 @@ use longhaul_client::{Error, Question, Status, Task};
 use maud::{Markup, html};
 use serde_json::json;
 
-use super::{Done, parts};
+use super::parts;
 use crate::ask::{PageRequest, link, link_to_task};
 use crate::form::{self, FieldError, Form, Prefill};
-use crate::page::Page;
+use crate::page::{Done, Page};
 use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::source::{Filter, Row, updated_ms};

@@ -6,11 +6,11 @@ use longhaul_client::{Call, Called, Error, Tool};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::{Done, parts};
+use super::parts;
 use crate::ask::{PageRequest, link};
 use crate::form::{FieldError, Form, Prefill, fingerprint};
-use crate::guard::random;
-use crate::page::Page;
+use crate::log_in::random;
+use crate::page::{Done, Page};
 use crate::posted::Posted;
 use crate::problem::Problem;
 

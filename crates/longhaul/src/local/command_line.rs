@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use longhaul_settings::{Declared, EnvSource, Flags, Place, Preset, REMOVED, SettingsError, Shape, Values, table};
 
-use super::{Options, ServeError};
+use super::{Options, ServeError, init_logs, serve};
 use crate::settings::ProcessEnv;
 use crate::{Server, ToolEnv};
 
@@ -173,10 +173,10 @@ impl CommandLine {
             Ok(options) => options,
             Err(error) => return error.report(),
         };
-        let served = super::init_logs(&options)
+        let served = init_logs(&options)
             .map_err(ServeError::from)
             .and_then(|()| server(&options))
-            .and_then(|server| super::run(server, options));
+            .and_then(|server| serve::run(server, options));
         served.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS)
     }
 
@@ -238,6 +238,25 @@ impl CommandLine {
     fn declared(&self) -> impl Iterator<Item = &&'static dyn Declared> {
         let all = table::ALL.iter().chain(&self.own);
         all.filter(|setting| setting.preset(Place::Local) != Preset::Absent)
+    }
+}
+
+impl Options {
+    /// The options in the flags and the environment of this process. Each flag has an environment variable; the flag
+    /// wins.
+    ///
+    /// # Errors
+    /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
+    pub fn parse() -> Result<Self, OptionsError> {
+        CommandLine::default().parse()
+    }
+
+    /// The options in `args` and the environment of this process. The first of `args` is the program's name.
+    ///
+    /// # Errors
+    /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
+    pub fn from_args(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, OptionsError> {
+        CommandLine::default().read(args, &ProcessEnv)
     }
 }
 

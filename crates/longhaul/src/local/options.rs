@@ -1,6 +1,5 @@
 //! The options of a local server.
 
-use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +14,7 @@ use tokio::net::TcpListener;
 use super::connections::ConnectionSettings;
 use super::storage::{self, Storage};
 use super::webhooks::{self, WebhookSettings};
-use super::{CommandLine, OptionsError, ServeError, ToolEnvError, tool_env};
+use super::{ServeError, ToolEnvError, tool_env};
 use crate::ToolEnv;
 use crate::settings::ProcessEnv;
 
@@ -35,7 +34,7 @@ static DEFAULTS_OF_LAMBDA: [&dyn Declared; 5] = [
 /// The options of a local server: the settings of [`settings::table`](crate::settings::table) that it reads.
 ///
 /// [`Options::default`] has the defaults and reads nothing. [`Options::parse`] reads the flags and the environment of
-/// the process; [`CommandLine`] does so for a program with its own settings.
+/// the process; [`CommandLine`](super::CommandLine) does so for a program with its own settings.
 ///
 /// ```
 /// use longhaul::local::Options;
@@ -68,23 +67,6 @@ impl From<Values> for Options {
 }
 
 impl Options {
-    /// The options in the flags and the environment of this process. Each flag has an environment variable; the flag
-    /// wins.
-    ///
-    /// # Errors
-    /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
-    pub fn parse() -> Result<Self, OptionsError> {
-        CommandLine::default().parse()
-    }
-
-    /// The options in `args` and the environment of this process. The first of `args` is the program's name.
-    ///
-    /// # Errors
-    /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
-    pub fn from_args(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, OptionsError> {
-        CommandLine::default().read(args, &ProcessEnv)
-    }
-
     /// The same, with `value` for `setting`. A value that is out of range is refused when the server starts.
     #[must_use]
     pub fn with<K: Kind>(mut self, setting: &Setting<K>, value: impl Into<K::Value>) -> Self {

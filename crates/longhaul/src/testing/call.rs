@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 
 use super::running::Running;
 use super::script::{Moment, Script};
-use super::world::World;
-use super::{Run, TestError, everywhere};
+use super::world::{Deliveries, World};
+use super::{Run, TestError};
 use crate::Server;
 
 /// How long a task may take whose tool has no policy.
@@ -67,13 +67,6 @@ pub struct Call {
     pub(super) answers: BTreeMap<String, Value>,
     pub(super) deliveries: Deliveries,
     pub(super) order: Order,
-}
-
-/// How often each message is delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deliveries {
-    Once,
-    Twice,
 }
 
 /// Whether a tool has to come to its steps in the same order each time.
@@ -214,19 +207,6 @@ impl Call {
         let script = Arc::new(Script::new(self.crashes.clone(), self.cancels.clone()));
         let world = World::new(&self.server, self.caller.clone(), script, self.deliveries);
         Running::begin(world, &self.tool, self.arguments, self.answers).await
-    }
-
-    /// Runs the call once as it is, and then once for each moment at which its process can die, and compares: each run
-    /// has to come to the same end, by the same steps, in the same order. If the server cleans up after the task, that
-    /// has to come to the same end too, also after a crash that makes it run twice.
-    ///
-    /// Names and values that depend on the time, on random numbers or on the order of a `HashMap` are found unless they
-    /// happen to be the same in all runs. What a tool does outside its process is not looked at.
-    ///
-    /// # Errors
-    /// [`TestError::Differs`] with one sentence for each difference; others as for [`Call::to_end`].
-    pub async fn crash_everywhere(self) -> Result<(), TestError> {
-        everywhere::crash_everywhere(&self).await
     }
 
     pub(super) fn crash(mut self, moment: Moment) -> Self {

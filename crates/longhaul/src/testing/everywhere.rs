@@ -21,7 +21,22 @@ const DIFFERENCES_MAX: usize = 20;
 /// Characters of a result in a sentence about it.
 const RESULT_CHARACTERS_MAX: usize = 200;
 
-pub(super) async fn crash_everywhere(call: &Call) -> Result<(), TestError> {
+impl Call {
+    /// Runs the call once as it is, and then once for each moment at which its process can die, and compares: each run
+    /// has to come to the same end, by the same steps, in the same order. If the server cleans up after the task, that
+    /// has to come to the same end too, also after a crash that makes it run twice.
+    ///
+    /// Names and values that depend on the time, on random numbers or on the order of a `HashMap` are found unless they
+    /// happen to be the same in all runs. What a tool does outside its process is not looked at.
+    ///
+    /// # Errors
+    /// [`TestError::Differs`] with one sentence for each difference; others as for [`Call::to_end`].
+    pub async fn crash_everywhere(self) -> Result<(), TestError> {
+        crash_everywhere(&self).await
+    }
+}
+
+async fn crash_everywhere(call: &Call) -> Result<(), TestError> {
     let expected = call.clone().to_end().await?;
     if expected.has_timed_out {
         return Err(TestError::TimedOut { message: expected.text() });

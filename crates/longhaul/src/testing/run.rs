@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 
 use super::TestError;
 use super::error::unexpected;
-use super::running::{steps, texts};
 use super::script::{Moment, Script, Seen};
 
 /// A run that has come to its end, and what is on record of it.
@@ -178,4 +177,15 @@ impl std::fmt::Debug for Run {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Run").field("end", &self.end()).field("journal", &self.journal).finish_non_exhaustive()
     }
+}
+
+/// The texts of a result, one below the other.
+pub(super) fn texts(result: &Map<String, Value>) -> String {
+    let contents = result.get("content").and_then(Value::as_array);
+    let texts = contents.into_iter().flatten().filter_map(|content| content.get("text")?.as_str());
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+pub(super) fn steps(journal: &[JournalEntry]) -> Vec<String> {
+    journal.iter().filter(|entry| entry.kind == EntryKind::Step).map(|entry| entry.name.clone()).collect()
 }

@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_core::{
-    Clock, EntryKind, Failure, FailureKind, Progress, State as TaskState, TaskId, TaskKey, strict_json,
-};
+use longhaul_core::{Clock, Failure, FailureKind, Progress, State as TaskState, TaskId, TaskKey, strict_json};
 use serde_json::{Map, Value, json};
 
 use super::TestError;
 use super::error::unexpected;
-use super::run::{JournalEntry, Run};
+use super::run::{JournalEntry, Run, steps, texts};
 use super::world::World;
 
 /// Attempts of one task, and moments to which the clock jumps.
@@ -306,19 +304,8 @@ fn not_a_task(tool: &str, answer: &Map<String, Value>) -> TestError {
     TestError::NotATask { tool: tool.to_owned() }
 }
 
-/// The texts of a result, one below the other.
-pub(super) fn texts(result: &Map<String, Value>) -> String {
-    let contents = result.get("content").and_then(Value::as_array);
-    let texts = contents.into_iter().flatten().filter_map(|content| content.get("text")?.as_str());
-    texts.collect::<Vec<_>>().join("\n")
-}
-
 fn questions(view: &Map<String, Value>) -> Vec<Question> {
     let requests = view.get("inputRequests").and_then(Value::as_object);
     let question = |(key, request): (&String, &Value)| Question { key: key.clone(), request: request.clone() };
     requests.into_iter().flatten().map(question).collect()
-}
-
-pub(super) fn steps(journal: &[JournalEntry]) -> Vec<String> {
-    journal.iter().filter(|entry| entry.kind == EntryKind::Step).map(|entry| entry.name.clone()).collect()
 }

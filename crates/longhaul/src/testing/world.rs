@@ -14,7 +14,6 @@ use longhaul_testkit::{FakeQueue, FakeStore, FaultyStore, ManualClock, SeededIds
 use tokio::sync::Notify;
 
 use super::TestError;
-use super::call::Deliveries;
 use super::client::Client;
 use super::error::unexpected;
 use super::script::Script;
@@ -28,6 +27,13 @@ const ATTEMPT_SECONDS_MAX: u64 = 60;
 
 /// When every run begins: the same moment each time.
 const BEGIN: Timestamp = Timestamp::from_ms(1_900_000_000_000);
+
+/// How often each message is delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deliveries {
+    Once,
+    Twice,
+}
 
 /// Everything that a run needs.
 pub(super) struct World {

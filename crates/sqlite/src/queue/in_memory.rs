@@ -8,7 +8,7 @@ use longhaul_core::ports::Message;
 use longhaul_core::{OwnerId, TaskKey, Timestamp};
 
 use crate::DatabaseError;
-use crate::queue::take::{Owners, Waiting};
+use crate::queue::message::{Owners, Waiting};
 
 /// Messages that are kept in memory. Further ones are written to the table.
 const MESSAGES_MAX: usize = 16_384;

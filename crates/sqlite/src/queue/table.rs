@@ -5,10 +5,9 @@ use longhaul_core::{OwnerId, Timestamp, TraceParent};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::DatabaseError;
-use crate::queue::Receipt;
-use crate::queue::take::{Owners, Waiting, delivery};
+use crate::queue::message::{Owners, Receipt, Waiting, delivery};
 use crate::queue::turns::Turns;
-use crate::tasks::{execute, key_in, moment};
+use crate::sql::{execute, key_in, moment};
 
 /// When the first message becomes visible, or became so.
 pub(crate) const FIRST_VISIBLE: &str = "SELECT visible_at FROM messages WHERE dead = 0 ORDER BY visible_at LIMIT 1";

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use longhaul_core::{OwnerId, Timestamp};
 
-use crate::tasks::moment;
+use crate::sql::moment;
 
 /// Who has how much, and who had a turn last.
 pub(crate) struct Turns {

@@ -5,7 +5,7 @@ use longhaul_core::{Entry, EntryKind, MailboxId, Status, TaskEvent, TaskFilter, 
 use longhaul_testkit::given;
 
 use crate::unreadable::Unreadable;
-use crate::{attachments, listing, mailboxes, outbox, purge, queue, take_up, tasks, unfinished};
+use crate::{attachments, listing, mailboxes, outbox, purge, queue, quota, sql, take_up, tasks, unfinished};
 
 /// Polls and lists stay quick however many finished tasks are stored: every query that could grow uses an index.
 #[test]
@@ -20,8 +20,8 @@ fn no_query_reads_a_whole_table_or_sorts() {
         purge::ORPHANS,
         purge::EXPIRED_MAILBOXES,
         mailboxes::COLLECT,
-        tasks::DISCOUNT,
-        tasks::RECOUNT,
+        quota::DISCOUNT,
+        quota::RECOUNT,
         queue::table::FIRST_VISIBLE,
         queue::table::WAITING,
         queue::table::NEXT_OWNER,
@@ -57,7 +57,7 @@ fn a_file_of_the_first_version_keeps_its_tasks_and_gets_mailboxes() {
     connection
         .execute(
             "INSERT INTO tasks (owner, id, counted, expires_at, record) VALUES (?1, ?2, 1, ?3, ?4)",
-            params![owner, id, tasks::moment(task.expires_at), record],
+            params![owner, id, sql::moment(task.expires_at), record],
         )
         .unwrap();
     connection.execute("INSERT INTO strays VALUES (?1, ?2, 7)", params![owner, id]).unwrap();
@@ -107,7 +107,7 @@ fn a_file_without_statuses_gets_them_from_its_records() {
             task = task.apply(&event, given::NOW).unwrap();
         }
         let (owner, id, record) = (task.owner.as_bytes(), task.id.as_bytes(), serde_json::to_string(&task).unwrap());
-        let values = params![owner, id, tasks::moment(task.expires_at), record];
+        let values = params![owner, id, sql::moment(task.expires_at), record];
         let insert = "INSERT INTO tasks (owner, id, counted, expires_at, record) VALUES (?1, ?2, 1, ?3, ?4)";
         connection.execute(insert, values).unwrap();
         created.push(task);
@@ -136,7 +136,7 @@ fn a_file_with_numbered_messages_keeps_them_its_journal_and_its_counts() {
         let (owner, id, record) = (task.owner.as_bytes(), task.id.as_bytes(), serde_json::to_string(task).unwrap());
         let insert = "INSERT INTO tasks (owner, id, counted, expires_at, record, status, tool) \
              VALUES (?1, ?2, 1, ?3, ?4, 'working', ?5)";
-        connection.execute(insert, params![owner, id, tasks::moment(task.expires_at), record, task.tool]).unwrap();
+        connection.execute(insert, params![owner, id, sql::moment(task.expires_at), record, task.tool]).unwrap();
         // The first has a message that was delivered twice, the second a dead letter.
         let message = "INSERT INTO messages (dead, visible_at, receives, turn, owner, id, attempt) \
              VALUES (?1, 5, 2, 3, ?2, ?3, 7)";

@@ -6,8 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ProfileError;
-use super::chunk::Reading;
-use super::sniff::{FormatChoice, HeaderRow};
+use super::sniff::{FormatChoice, HeaderRow, Reading};
 
 /// Bytes of input that one durable step covers. At 100 MB/s a kill costs a third of a second of work, and a file of
 /// 2 GB has 64 steps.

@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 
 use super::column::{Column, cut};
 use super::report::DatasetProfile;
-use super::sniff::{self, FormatChoice, HeaderRow};
+use super::sniff::{self, HeaderRow, Reading};
+use super::state::State;
 use super::value::Kind;
 use super::{ProfileError, refused};
 
@@ -32,23 +33,6 @@ const NAME_BYTES_MAX: usize = 200;
 
 const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// How a source is to be read.
-#[derive(Debug, Clone, Default)]
-pub struct Reading {
-    /// The format.
-    pub format: FormatChoice,
-    /// The delimiter of CSV, if it is not to be detected.
-    pub delimiter: Option<u8>,
-    /// The header row of CSV.
-    pub header: HeaderRow,
-    /// CSV texts that mean "no value", in addition to the empty one.
-    pub null_values: Vec<String>,
-    /// How many of the most frequent values to report per column, at most.
-    pub top_values: usize,
-    /// Bytes of a chunk; it ends with the record in which this is reached.
-    pub chunk_bytes: u64,
-}
-
 /// The result of a chunk.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -57,22 +41,6 @@ pub enum Progress {
     More(State),
     /// The source has been read to its end.
     Done(Box<DatasetProfile>),
-}
-
-/// Everything that the next chunk needs.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct State {
-    /// The delimiter of CSV; `None` for JSON Lines.
-    pub(super) delimiter: Option<u8>,
-    /// Where the next chunk starts, in bytes from the start of the source.
-    pub offset: u64,
-    pub(super) rows: u64,
-    pub(super) ragged: u64,
-    pub(super) malformed: u64,
-    /// Lines of JSON that are not valid UTF-8.
-    pub(super) invalid_lines: u64,
-    /// In the order of the source, or in which the keys first occurred.
-    pub(super) columns: IndexMap<String, Column>,
 }
 
 /// Profiles the chunk after `before`, or the first one. `source` gives the bytes from there on. Blocks the thread.

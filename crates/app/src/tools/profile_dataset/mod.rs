@@ -10,15 +10,17 @@ mod column;
 mod report;
 mod sniff;
 pub(crate) mod source;
+mod state;
 mod tool;
 mod value;
 
-pub use chunk::{COLUMNS_MAX, Progress, RECORD_BYTES_MAX, Reading, State, profile_chunk};
+pub use chunk::{COLUMNS_MAX, Progress, RECORD_BYTES_MAX, profile_chunk};
 pub use column::KindCounts;
 pub use report::{
     ColumnProfile, ColumnType, DatasetProfile, FrequentValue, QuantileMethod, QuantileValues, ReportedFormat, Scalar,
 };
-pub use sniff::{FormatChoice, HeaderRow};
+pub use sniff::{FormatChoice, HeaderRow, Reading};
+pub use state::State;
 
 /// A refusal or failure of `profile_dataset`. The text is for the caller and never contains any of the data.
 #[derive(Debug, thiserror::Error)]

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::chunk::State;
 use super::column::{Column, Entry, KindCounts, as_f64, number};
+use super::state::State;
 use super::value::Kind;
 
 /// The ranks of the reported quantiles.

@@ -4,7 +4,6 @@ use csv::ReaderBuilder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::chunk::Reading;
 use super::{ProfileError, refused};
 
 /// The delimiters that can be detected, in the order of preference.
@@ -35,6 +34,23 @@ pub enum HeaderRow {
     Present,
     /// It is data; the columns are named `column_1`, `column_2` and so on.
     Absent,
+}
+
+/// How a source is to be read.
+#[derive(Debug, Clone, Default)]
+pub struct Reading {
+    /// The format.
+    pub format: FormatChoice,
+    /// The delimiter of CSV, if it is not to be detected.
+    pub delimiter: Option<u8>,
+    /// The header row of CSV.
+    pub header: HeaderRow,
+    /// CSV texts that mean "no value", in addition to the empty one.
+    pub null_values: Vec<String>,
+    /// How many of the most frequent values to report per column, at most.
+    pub top_values: usize,
+    /// Bytes of a chunk; it ends with the record in which this is reached.
+    pub chunk_bytes: u64,
 }
 
 /// The delimiter of a CSV source that begins with `head`, a byte order mark left out; `None` for JSON Lines.

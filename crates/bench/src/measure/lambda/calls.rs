@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use harness::gate::{Call, Gate};
 
-use super::{SHORT, Setup, accept};
+use super::setup::{SHORT, Setup, accept};
 use crate::figures::{Figure, Target};
 use crate::function::Function;
 use crate::{ground, wire};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{SHORT, Setup, accept};
+use super::setup::{SHORT, Setup, accept};
 use crate::figures::{Figure, Target};
 use crate::function::Function;
 use crate::ground::endpoint;

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use serde_json::Value;
 
-use super::{SHORT, Setup, accept};
+use super::setup::{SHORT, Setup, accept};
 use crate::figures::{Figure, Target};
 use crate::function::{Function, event_of};
 use crate::ground::{Ground, Key, endpoint};

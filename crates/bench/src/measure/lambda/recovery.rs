@@ -6,7 +6,7 @@ use futures::future::try_join_all;
 use harness::runtime_host::Idle;
 use harness::runtime_host::mapping::Worker;
 
-use super::{Setup, accept};
+use super::setup::{Setup, accept};
 use crate::figures::{Figure, Target};
 use crate::ground::{Ground, endpoint};
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::Setup;
+use super::setup::Setup;
 use crate::figures::{Figure, Target};
 use crate::function::Function;
 use crate::ground::endpoint;

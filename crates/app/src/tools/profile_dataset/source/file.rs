@@ -12,7 +12,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata};
 
 use super::super::{ProfileError, changed, refused};
-use super::Identity;
+use super::identity::Identity;
 
 /// The directory whose files may be read.
 #[derive(Debug, Clone)]

@@ -4,30 +4,20 @@
 //! a profile never mixes two versions.
 
 mod file;
+mod identity;
 mod url;
 
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
-use serde::{Deserialize, Serialize};
-
 use self::file::DataDir;
+pub(super) use self::identity::Identity;
 use self::url::Fetcher;
 use super::arguments::{Plan, SourceRequest};
-use super::chunk::{Progress, State, profile_chunk};
+use super::chunk::{Progress, profile_chunk};
+use super::state::State;
 use super::{ProfileError, refused};
-
-/// The source as it was when the task began.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Identity {
-    /// Its length in bytes; `None` if a server does not say.
-    pub(super) bytes: Option<u64>,
-    /// The time of a file's last change; of a resource its strong entity tag, or the time of its last change.
-    version: Option<String>,
-    /// Whether it can be read from any byte on, so that every chunk can be a separate step.
-    has_parts: bool,
-}
 
 /// Opens sources.
 #[derive(Debug)]

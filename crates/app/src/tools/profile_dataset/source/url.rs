@@ -19,7 +19,7 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use tokio::runtime::Handle;
 
 use super::super::{ProfileError, changed, refused};
-use super::Identity;
+use super::identity::Identity;
 
 /// The largest resource in bytes, and the longest URL.
 const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;

@@ -1,15 +1,18 @@
-//! Which messages a receive gets: of those in the table and of those in memory, of the owners in turn.
+//! What is in memory about messages, and which of them a receive gets: of those in the table and of those in memory, of
+//! the owners in turn.
 
 use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use longhaul_core::ports::{Delivery, Message, Purpose};
-use longhaul_core::{OwnerId, Timestamp};
+use longhaul_core::ports::{Delivery, Message};
+use longhaul_core::{OwnerId, Task, TaskKey, Timestamp};
 use rusqlite::Connection;
 
 use crate::DatabaseError;
-use crate::queue::Deliveries;
+use crate::queue::in_memory::InMemory;
+use crate::queue::message::{Owners, Receipt, Waiting, delivery};
 use crate::queue::table::{self, Table};
-use crate::queue::turns::{Counts, Turns};
+use crate::queue::turns::{Counts, Freed, Turns};
 
 /// Messages among which owners are looked for first. Fewer of them than this are all that there are.
 const WINDOW: usize = 64;
@@ -38,32 +41,6 @@ pub(crate) struct Taken {
     pub(crate) next_at: Option<Timestamp>,
 }
 
-/// A message that waits for its delivery.
-pub(crate) struct Waiting {
-    /// Its number: of one in memory below zero.
-    pub(crate) number: i64,
-    /// The number of its latest delivery.
-    pub(crate) turn: i64,
-    pub(crate) receives: u32,
-    pub(crate) visible_at: Timestamp,
-    pub(crate) message: Message,
-}
-
-impl Waiting {
-    pub(crate) const fn is_in_memory(&self) -> bool {
-        self.number < 0
-    }
-}
-
-/// The owners of messages in one place.
-pub(crate) trait Owners {
-    /// The owners of up to `max` visible messages; first what has been visible longest.
-    fn waiting(&self, now: Timestamp, max: usize) -> Result<Vec<OwnerId>, DatabaseError>;
-
-    /// The next owner that has messages, and when the first of them is visible.
-    fn next_owner(&self, after: Option<&OwnerId>) -> Result<Option<(OwnerId, Timestamp)>, DatabaseError>;
-}
-
 /// What is known about the table without a look into it.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
@@ -86,7 +63,83 @@ impl Known {
     }
 }
 
+/// What is in memory about messages: only this process delivers those of its database.
+pub(crate) struct Deliveries {
+    turns: Turns,
+    in_memory: InMemory,
+    known: Known,
+    /// How far the search for owners came, the last time that it was cut short.
+    searched_memory: Option<OwnerId>,
+    searched_table: Option<OwnerId>,
+    is_closed: bool,
+}
+
 impl Deliveries {
+    /// Of a database that was just opened.
+    pub(crate) fn new(owner_max: usize, now: Timestamp) -> Self {
+        Self {
+            turns: Turns::new(owner_max, now),
+            in_memory: InMemory::default(),
+            known: Known::NOTHING,
+            searched_memory: None,
+            searched_table: None,
+            is_closed: false,
+        }
+    }
+
+    /// Whether a message of this task is in memory.
+    pub(crate) fn has(&self, task: &TaskKey) -> bool {
+        self.in_memory.has(task)
+    }
+
+    /// How many messages in memory are gone.
+    pub(crate) const fn removed(&self) -> u64 {
+        self.in_memory.removed()
+    }
+
+    /// From now on nothing is delivered.
+    pub(crate) const fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// The times of messages in the table were changed, to earlier ones perhaps.
+    pub(crate) const fn look_again(&mut self) {
+        self.known = Known::NOTHING;
+    }
+
+    pub(crate) fn hidden(&mut self, receipt: Receipt, until: Timestamp) -> Result<(), DatabaseError> {
+        self.refuse_if_closed()?;
+        self.turns.hidden(receipt.number, receipt.turn, until);
+        if receipt.is_in_memory() {
+            self.in_memory.hide(receipt.number, receipt.turn, until);
+        } else {
+            self.known.note(until);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn deleted(&mut self, receipt: Receipt) -> Result<Freed, DatabaseError> {
+        self.refuse_if_closed()?;
+        if receipt.is_in_memory() {
+            self.in_memory.delete(receipt.number, receipt.turn);
+        }
+        Ok(self.turns.deleted(receipt.number, receipt.turn))
+    }
+
+    const fn refuse_if_closed(&self) -> Result<(), DatabaseError> {
+        if self.is_closed { Err(DatabaseError::Closed) } else { Ok(()) }
+    }
+
+    /// Up to `max` dead letters, which are hidden until `visible_at`.
+    pub(crate) fn take_dead(
+        &mut self,
+        connection: &Connection,
+        max: usize,
+        times: (Timestamp, Timestamp),
+    ) -> Result<Vec<Delivery>, DatabaseError> {
+        table::take_dead(connection, &mut self.turns, max, times)
+    }
+
     /// The messages that are visible now, if it is known that they are all in memory.
     pub(crate) fn take_from_memory(&mut self, wanted: Wanted) -> Option<Taken> {
         if self.is_closed || !self.known.is_nothing_visible(wanted.now) {
@@ -207,15 +260,6 @@ impl Deliveries {
     }
 }
 
-pub(crate) fn delivery(waiting: Waiting, turn: i64) -> Delivery {
-    Delivery {
-        message: waiting.message,
-        receipt: format!("{}-{turn}", waiting.number),
-        receives: waiting.receives.saturating_add(1),
-        purpose: Purpose::Work,
-    }
-}
-
 /// A look for the owners whose messages are visible.
 struct Look<'a> {
     turns: &'a Turns,
@@ -253,4 +297,36 @@ impl Look<'_> {
         *searched = at;
         Ok(())
     }
+}
+
+pub(crate) fn lock(deliveries: &Mutex<Deliveries>) -> MutexGuard<'_, Deliveries> {
+    deliveries.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sends the message of a task that has just been written: it stays in memory if it is visible at once, and if the
+/// record says that there is one. Cleanup needs a message also when its task has ended.
+pub(crate) fn send_first(
+    connection: &Connection,
+    deliveries: &Mutex<Deliveries>,
+    task: &Task,
+    (now, visible_at): (Timestamp, Timestamp),
+) -> Result<(), DatabaseError> {
+    let message = Message::about(task);
+    let is_on_record = visible_at <= now && !task.cleanup.is_armed();
+    if is_on_record && lock(deliveries).in_memory.put(message.clone(), visible_at) {
+        return Ok(());
+    }
+    send(connection, deliveries, &message, visible_at)
+}
+
+/// Writes a message into the table.
+pub(crate) fn send(
+    connection: &Connection,
+    deliveries: &Mutex<Deliveries>,
+    message: &Message,
+    visible_at: Timestamp,
+) -> Result<(), DatabaseError> {
+    table::insert(connection, message, visible_at)?;
+    lock(deliveries).known.note(visible_at);
+    Ok(())
 }

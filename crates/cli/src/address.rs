@@ -1,0 +1,26 @@
+//! Where a server is: on this machine, or behind a network that others may read.
+
+use url::{Host, Url};
+
+use crate::exit::Stop;
+
+/// Refuses to send what shows who calls over a network that others may read.
+pub(crate) fn check_secure(url: &Url) -> Result<(), Stop> {
+    if url.scheme() == "https" || is_loopback(url) {
+        return Ok(());
+    }
+    let host = url.host_str().unwrap_or_default();
+    Err(Stop::usage(format!(
+        "{host} is asked over plain http, which others may read: what shows who calls is not sent"
+    )))
+}
+
+/// Whether the server is on this machine.
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}

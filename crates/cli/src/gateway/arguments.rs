@@ -1,0 +1,60 @@
+//! What the verbs of the gateway read: arguments, the configuration, the lock file.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use longhaul::settings::ProcessEnv;
+use longhaul_gateway::{Config, ConfigError, Lock};
+use longhaul_settings::read_text;
+
+use crate::out;
+
+/// More is not read from a configuration or a lock file.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// The servers, or what to write to name them. A command sees the variables `named`.
+pub(super) fn config(
+    file: Option<&Path>,
+    command: &[String],
+    named: BTreeMap<String, String>,
+) -> Result<Config, String> {
+    match (file, command.split_first()) {
+        (None, None) => {
+            Err("name the servers with `--config FILE`, or one by the command that starts it, after `--`".to_owned())
+        }
+        (Some(_), Some(_)) => Err("there is both `--config` and a command after `--`: leave out one".to_owned()),
+        (Some(file), None) => read_config(file, |text| Config::from_json(text, &ProcessEnv)),
+        (None, Some((program, args))) => Ok(Config::command(program, args.iter().cloned(), named, &ProcessEnv)),
+    }
+}
+
+pub(super) fn read_config<T>(file: &Path, read: impl FnOnce(&str) -> Result<T, ConfigError>) -> Result<T, String> {
+    let shown = file.display();
+    let text = read_text(file, FILE_BYTES_MAX).map_err(|error| format!("{shown} cannot be read: {error}"))?;
+    read(&text).map_err(|error| format!("{shown} cannot be used:\n{error}"))
+}
+
+pub(super) fn read_lock(file: &Path) -> Result<Lock, String> {
+    let shown = file.display();
+    let text = read_text(file, FILE_BYTES_MAX)
+        .map_err(|error| format!("{shown} cannot be read: {error}; `longhaul gateway lock` writes it"))?;
+    Lock::from_json(&text).map_err(|error| format!("{shown} cannot be used: {error}"))
+}
+
+pub(super) fn threads() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no threads can be started")
+}
+
+pub(super) fn refuse(why: &str) -> ExitCode {
+    out::say(&format!("error: {why}"));
+    ExitCode::from(2)
+}
+
+/// The arguments of a verb; how the program ends if they are wrong, or ask for help.
+pub(super) fn parse<T: Parser>(args: Vec<OsString>) -> Result<T, ExitCode> {
+    T::try_parse_from(args).map_err(|error| out::usage(&error))
+}

@@ -1,0 +1,48 @@
+//! The state of a console, which all of its pages share.
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, watch};
+
+use crate::guard::Guard;
+use crate::problem::Problem;
+use crate::source::Source;
+
+/// Something that somebody did by the console.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Act<'a> {
+    /// What: `cancel`, `again`, `call`, `answer`, `decline`, `dismiss`, `log in` or `log out`.
+    pub what: &'static str,
+    /// The id of the task it was done to.
+    pub task: Option<&'a str>,
+    /// Why it was not done.
+    pub error: Option<&'a str>,
+}
+
+/// Where it is logged what people do by the console.
+pub type Acts = Box<dyn Fn(&Act<'_>) + Send + Sync>;
+
+/// What all pages of a console share.
+pub(crate) struct State {
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) guard: Guard,
+    pub(crate) is_read_only: bool,
+    pub(crate) live: Arc<Semaphore>,
+    /// Whether open pages are told nothing any more.
+    pub(crate) closed: watch::Sender<bool>,
+    pub(crate) acts: Acts,
+}
+
+impl State {
+    /// Logs what was done.
+    pub(crate) fn acted<T>(
+        &self,
+        what: &'static str,
+        task: Option<&str>,
+        done: Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let error = done.as_ref().err().map(Problem::sentence);
+        (self.acts)(&Act { what, task, error });
+        done
+    }
+}
