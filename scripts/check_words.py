@@ -4,7 +4,7 @@
   scripts/check_words.py                    fails if a file has more hits than scripts/words_allowed.txt allows it
   scripts/check_words.py --list PATH…       prints each hit in these files
   scripts/check_words.py --lower            lowers the allowed numbers to what the files have now
-  scripts/check_words.py --accept PATH…     allows these files what they have now, for a file that was moved or split
+  scripts/check_words.py --accept [PATH…]   allows these files, or all, what they have now, for one that was moved
 """
 
 import collections
@@ -132,7 +132,7 @@ def read_allowed():
 
 def write_allowed(allowed):
     lines = ["# Hits of scripts/check_words.py that are left in each file. Lower them with --lower."]
-    lines += [f"{number} {path}" for path, number in sorted(allowed.items()) if number]
+    lines += [f"{number} {path}" for path, number in sorted(allowed.items()) if number and (ROOT / path).exists()]
     ALLOWED.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -144,17 +144,17 @@ def main():
                 for line, fault in hits(path, words):
                     print(f"{path}:{line}: {fault}")
             return
-        case [] | ["--lower"] | ["--accept", _, *_]:
+        case [] | ["--lower"] | ["--accept", *_]:
             pass
         case _:
-            sys.exit("check-words: usage: scripts/check_words.py [--list PATH… | --lower | --accept PATH…]")
+            sys.exit("check-words: usage: scripts/check_words.py [--list PATH… | --lower | --accept [PATH…]]")
     for example, has_fault in EXAMPLES:
         if has_fault != any(fault for sentence in sentences(example) for fault in faults(sentence, words)):
             sys.exit(f"check-words: the rules are wrong about “{example}”")
     counted = collections.Counter({path: sum(1 for _ in hits(path, words)) for path in checked()})
     allowed = read_allowed()
     if sys.argv[1:2] == ["--accept"]:
-        write_allowed(allowed | {path: counted[path] for path in sys.argv[2:]})
+        write_allowed(allowed | {path: counted[path] for path in sys.argv[2:] or counted})
         return
     if sys.argv[1:2] == ["--lower"]:
         write_allowed({path: min(number, counted[path]) for path, number in allowed.items()})
