@@ -144,7 +144,7 @@ pub(crate) enum Verb {
         #[command(flatten)]
         how: LogIn,
     },
-    /// Forgets the log-in at a server
+    /// Signs out of a server
     Logout,
     /// Passes what a client says on its standard input and output on to a server behind a URL, signed or logged in
     Bridge {
@@ -233,7 +233,7 @@ impl How {
     }
 }
 
-/// Who may see the console, and what it lets them do.
+/// Access to the console, and what users may do there.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ConsoleFlags {
     /// Where to listen: other addresses than those of loopback need a token file

@@ -24,7 +24,7 @@ pub(crate) fn timestamp() -> Timestamp {
     Timestamp::try_from(SystemTime::now()).unwrap_or_default()
 }
 
-/// How long ago a moment was that a server wrote, in words; nothing if that is no moment.
+/// How long ago a server's timestamp was, in words; empty if it is not a timestamp.
 pub(crate) fn age(moment: &str) -> String {
     let Ok(then) = moment.parse::<Timestamp>() else { return String::new() };
     let seconds = timestamp().as_second().saturating_sub(then.as_second()).max(0);

@@ -1,4 +1,4 @@
-//! What shows a server who calls: a signature for AWS, or the token of a user who has logged in.
+//! Credentials of a caller: a signature for AWS, or the token of a user who has signed in.
 
 mod aws;
 mod bearer;

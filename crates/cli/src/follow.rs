@@ -35,7 +35,7 @@ const SECOND_CTRL_C: Duration = Duration::from_secs(2);
 /// How waiting for a task ended.
 pub(crate) enum Followed {
     Ended(Task),
-    /// It asks something that nobody can be asked here.
+    /// It asks a question, and there is no terminal to ask at.
     Unanswered(Task),
     /// The user wants to go.
     Left,
@@ -62,7 +62,7 @@ impl Follower {
     /// Waits for the end of tasks, unless the user presses Ctrl-C, or `wait` is over first.
     ///
     /// # Errors
-    /// Why nobody waits any more, while the tasks go on.
+    /// Why the command stops waiting while the tasks continue.
     pub(crate) async fn follow(&self, tasks: &[Watched], wait: Option<Duration>) -> Result<Vec<Followed>, Stop> {
         let all = futures::future::join_all(tasks.iter().map(|task| self.follow_one(task, tasks.len())));
         tokio::select! {

@@ -50,14 +50,14 @@ impl Entry {
     }
 }
 
-/// Where this user's things are kept; `None` if nobody says where.
+/// The user's folder for state; `None` if no variable names one.
 pub(crate) fn state_folder() -> Option<PathBuf> {
     let folder = |name: &str| ProcessEnv.get(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
     let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
     Some(state?.join("longhaul"))
 }
 
-/// The file; nothing is remembered if nobody says where.
+/// The file; without a folder nothing is remembered.
 pub(crate) struct Record(Option<PathBuf>);
 
 impl Record {

@@ -1,4 +1,4 @@
-//! What is shown of tasks while they run: bars on a terminal, a line every ten seconds otherwise.
+//! Progress of running tasks: bars on a terminal, a line every ten seconds otherwise.
 
 use std::fmt::Write;
 use std::io::{IsTerminal, stderr};
@@ -20,7 +20,7 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 /// Bars count whole numbers: so many for one of a task's own units.
 const UNIT: f64 = 1_000.0;
 
-/// What is shown while tasks run.
+/// The display of running tasks.
 #[derive(Clone)]
 pub(crate) enum Screen {
     Bars(MultiProgress),
@@ -35,7 +35,7 @@ impl Screen {
         if stderr().is_terminal() { Self::Bars(MultiProgress::new()) } else { Self::Lines }
     }
 
-    /// What is shown of one task.
+    /// The display of one task.
     pub(crate) fn view(&self, name: &str) -> View {
         let name = if name.is_empty() { String::new() } else { format!("{} ", line(name)) };
         let bar = match self {
@@ -77,7 +77,7 @@ pub(crate) struct View {
     name: String,
     screen: Screen,
     bar: Option<ProgressBar>,
-    /// Shared with the bar, which shows it anew all the time.
+    /// Shared with the bar, which shows it again all the time.
     pace: Arc<Mutex<Pace>>,
     is_measured: bool,
     /// What was written last as JSON.

@@ -1,8 +1,8 @@
 //! A console in the browser for the tasks of one MCP server: what runs, what waits for an answer, why something failed.
 //!
 //! [`Console::respond`] answers HTTP requests below [`PATH`], and [`serve`] does so on a listener of its own.
-//! Everything comes from a [`Source`]; [`Remote`] is the one that is a client of a server, with the rights that any
-//! client has.
+//! Everything comes from a [`Source`]; [`Remote`] is the one that is a client of a server, with the permissions of any
+//! client.
 //!
 //! Pages are rendered here, work without script, and load nothing from elsewhere. What comes from servers is inert
 //! text.

@@ -89,7 +89,7 @@ impl Page {
         self
     }
 
-    /// The browser does not load the page again by itself: what was asked for was to do something.
+    /// The browser does not load the page again on its own: what was asked for was to do something.
     pub(crate) fn once(mut self) -> Self {
         self.is_tried_again = false;
         self
@@ -196,7 +196,7 @@ fn footer(ask: &PageRequest) -> Markup {
 
 /// What was done, after which the browser was sent here: the code in the address, and how it reads.
 const NOTICES: &[(&str, &str, &str)] = &[
-    ("none", "No task was ticked, so nothing was done.", ""),
+    ("none", "No task was selected, so nothing was done.", ""),
     ("cancelled", "1 task was asked to stop.", "tasks were asked to stop."),
     ("again", "1 call was made again.", "calls were made again."),
     ("answered", "The answer was given.", "answers were given."),

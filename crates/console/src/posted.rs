@@ -57,7 +57,7 @@ impl Posted {
         self.values(name).next()
     }
 
-    /// All values of a field, such as those of boxes that were ticked.
+    /// All values of a field, such as those of selected boxes.
     pub(crate) fn values<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
         self.fields.iter().filter(move |(field, _)| field == name).map(|(_, value)| value.as_str())
     }

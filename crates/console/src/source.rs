@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 pub use remote::Remote;
 
-/// Where the console has its tasks from, with the rights of one caller.
+/// The source of the console's tasks, with the permissions of one caller.
 ///
 /// Each method fails with what the server answers, or why there is no answer.
 #[async_trait]
@@ -22,7 +22,7 @@ pub trait Source: Send + Sync {
     /// A look at one task.
     async fn task(&self, id: &str) -> Result<Task, Error>;
 
-    /// All that is on record of a task, as [`Client::inspect`](longhaul_client::Client::inspect) has it.
+    /// All recorded data of a task, as [`Client::inspect`](longhaul_client::Client::inspect) has it.
     async fn inspect(&self, id: &str) -> Result<Value, Error>;
 
     /// The same without the journal, as [`Client::record`](longhaul_client::Client::record) has it.
@@ -121,7 +121,7 @@ pub(crate) fn updated_ms(task: &Task) -> Option<i64> {
     moment_of(task, "lastUpdatedAt").or_else(|| created_ms(task))
 }
 
-/// When a task that waits goes on by itself, if its server tells.
+/// When a waiting task continues on its own, if its server says so.
 pub(crate) fn wakes_ms(task: &Task) -> Option<i64> {
     moment_of(task, "wakesAt")
 }

@@ -93,7 +93,7 @@ pub(crate) struct Attempt {
     pub(crate) from_ms: i64,
     /// Until now, if it runs; if it died, until the last that it recorded.
     pub(crate) to_ms: i64,
-    /// Until when it held the task: if it died, until its lease was over or the server was there again.
+    /// Until when it held the task: if it died, until its lease had expired or the server was there again.
     pub(crate) held_until_ms: i64,
     pub(crate) end: End,
     /// Why it failed.
@@ -125,7 +125,7 @@ impl Entries {
     }
 }
 
-/// Why no work is on record for a time.
+/// Why no work is recorded for a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     /// No worker had taken it.
@@ -169,7 +169,7 @@ impl Why {
     }
 }
 
-/// A time for which no work is on record.
+/// A time for which no work is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
     pub(crate) from_ms: i64,

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// What `error` says, and after it each of its causes: the last one is what whoever repairs it has to know.
+/// The message of `error`, followed by those of its causes: the last one is the one to repair.
 #[must_use]
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let all = std::iter::successors(Some(error), |error| (*error).source()).map(ToString::to_string);

@@ -1,4 +1,4 @@
-//! What can happen to a task. Each event is one conditional write in a store.
+//! The events of a task.
 
 use crate::{Ask, CleanupEnd, Failure, Lease, LeaseToken, Payload, Progress, ResultKind, Timestamp};
 
@@ -35,7 +35,7 @@ pub enum TaskEvent {
     Suspend {
         /// Who writes.
         attempt: u32,
-        /// What the next attempt waits for.
+        /// The next attempt waits for this.
         suspension: Suspension,
         /// How far the work is, if that changed.
         progress: Option<Progress>,
@@ -46,7 +46,7 @@ pub enum TaskEvent {
         attempt: u32,
         /// When the next attempt may start.
         not_before: Timestamp,
-        /// What went wrong.
+        /// The failure.
         reason: String,
     },
     /// The tool ended, and the task ends with it.
@@ -63,8 +63,8 @@ pub enum TaskEvent {
         /// Which ones.
         keys: Vec<String>,
     },
-    /// What the task waits for may be there: its next attempt may start sooner than it would. Whoever records a signal
-    /// is not the tool, and does not know whether anything waits for it.
+    /// The awaited signal or answer may have arrived: the next attempt may start early. The recorder of a signal is not
+    /// the tool, and does not know whether anything waits for it.
     Wake {
         /// When the next attempt may start.
         at: Timestamp,
@@ -88,8 +88,8 @@ pub enum TaskEvent {
     },
     /// The client has the result and no longer needs the task.
     Forget,
-    /// A worker begins to clean up after a task that ended otherwise than by its tool. The last try that may fail is
-    /// followed by giving up, which this event then is.
+    /// A worker begins the cleanup of a task that its tool did not end. The last try that may fail is followed by
+    /// giving up, which this event then is.
     BeginCleanup {
         /// The worker's proof, and until when no other worker begins.
         lease: Lease,
@@ -134,7 +134,7 @@ pub enum Advance {
     NotYet,
 }
 
-/// What the next attempt waits for.
+/// The next attempt waits for this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Suspension {
     /// The client's answers.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{Status, Task};
 
-/// What the tasks of a list have in common. By default, all tasks are taken.
+/// The common properties of the tasks in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskFilter {
     /// Their status is one of these.

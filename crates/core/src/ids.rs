@@ -42,8 +42,8 @@ impl TaskId {
         Timestamp::from_ms(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
     }
 
-    /// The id that begins with `at` and otherwise follows from these words: the same for the same words, whoever
-    /// derives it. It cannot be guessed if one of the words cannot.
+    /// The id that begins with `at` and otherwise follows from these words: the same for the same words, in every
+    /// process. It cannot be guessed if one of the words cannot.
     #[must_use]
     pub fn derived(at: Timestamp, words: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();
@@ -88,7 +88,7 @@ impl FromStr for TaskId {
 /// Where a task is stored: its owner is part of its key, so that another owner's lookup finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskKey {
-    /// Who may see the task.
+    /// The owner of the task.
     pub owner: OwnerId,
     /// Its name.
     pub id: TaskId,
@@ -138,7 +138,7 @@ pub struct Lease {
 
 /// A source of randomness: the operating system in production, a seed in the simulator.
 pub trait IdSource: Send + Sync {
-    /// Fills `bytes` with random bytes that nobody can predict.
+    /// Fills `bytes` with unpredictable random bytes.
     fn fill(&self, bytes: &mut [u8]);
 
     /// A random number from 0 to `max`.

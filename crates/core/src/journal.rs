@@ -1,10 +1,10 @@
-//! What a task remembers: the work that is already done, and its latest attempts, for people who look at it.
+//! The journal of a task: work that is already done, and its latest attempts, for people to read.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Payload, Timestamp, limits};
 
-/// What a journal entry records.
+/// The kinds of journal entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
@@ -14,10 +14,10 @@ pub enum EntryKind {
     Timer,
     /// A client's answer to an input request.
     Answer,
-    /// What a tool waits for, recorded by somebody else.
+    /// An awaited signal, recorded by another process than the tool.
     #[serde(rename = "fact")]
     Signal,
-    /// Who may record a signal: the hash of a token that was handed out, and the name of the signal.
+    /// A permission to record a signal: the hash of a token that was handed out, and the name of the signal.
     Token,
     /// A round of questions that the tool asked by returning them, and the state it wants back.
     Round,
@@ -38,17 +38,17 @@ impl EntryKind {
     }
 }
 
-/// One thing on record about a task. Its key is its kind and name: the first record wins and is never changed.
+/// One recorded entry of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// What is recorded.
+    /// The kind and name of the entry.
     pub kind: EntryKind,
     /// Its name, unique within the task and kind.
     pub name: String,
-    /// What was recorded.
+    /// The recorded value.
     pub value: Payload,
-    /// When and by whom. Entries of older versions do not have it. A second record of the same entry is refused
-    /// whatever it says here.
+    /// When and by whom. Entries of older versions do not have it. A second record of the same entry is refused, with
+    /// any value here.
     #[serde(default)]
     pub recording: Option<Recording>,
 }
@@ -58,16 +58,16 @@ pub struct Entry {
 pub struct Recording {
     /// The moment.
     pub at: Timestamp,
-    /// How long the step's work took, in milliseconds, up to the record; `None` for what is no step.
+    /// How long the step's work took, in milliseconds, up to the record; `None` for all but steps.
     pub took_ms: Option<u64>,
-    /// The attempt that recorded it; 0 for an answer or a signal, which somebody else records.
+    /// The attempt that recorded it; 0 for an answer or a signal, which another process records.
     pub attempt: u32,
 }
 
 /// The latest attempts of a task.
 ///
-/// An attempt is on record twice: when it begins, and when it ends. The attempts that the task itself ended with have
-/// no end of their own, so that an end stays a write that needs to know nothing but the state.
+/// An attempt is recorded twice: when it begins, and when it ends. The attempts that the task itself ended with have no
+/// end of their own, so that an end stays a write that needs to know nothing but the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempts {
     /// When the latest attempt began, unless it is among `past`.

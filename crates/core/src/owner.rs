@@ -1,4 +1,4 @@
-//! Who may see a task.
+//! The owners of tasks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,16 +13,16 @@ pub enum Identity<'a> {
     Anonymous,
     /// A verified caller.
     Verified {
-        /// Who verified the subject.
+        /// The verifier of the subject.
         issuer: &'a str,
-        /// Who calls.
+        /// The caller.
         subject: &'a str,
         /// On whose behalf; empty if there are no tenants.
         tenant: &'a str,
     },
 }
 
-/// Who may see a task: a hash of fixed length, so that no character inside an identity can reach another owner's keys.
+/// The owner of a task: a hash of fixed length, so that no character inside an identity can reach another owner's keys.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId([u8; 32]);
 

@@ -1,4 +1,4 @@
-//! Texts of a task that may be too large for its record.
+//! Strings of a task that may be too large for its record.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,8 +30,7 @@ impl Payload {
     }
 }
 
-/// What parts belong to. Names that several attempts may write carry the attempt, so that a late writer never
-/// changes parts that a record already points to.
+/// The owner of parts: a task and a purpose.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartsName {

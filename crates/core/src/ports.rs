@@ -17,11 +17,11 @@ pub enum StoreError {
     /// The store did not answer, or not reliably: a retry may succeed. The write may have been applied.
     #[error("the store is not available")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
-    /// What the store writes to is gone: a retry fails until an operator has acted.
+    /// The storage below is gone: a retry fails until an operator has acted.
     #[error("the store is gone")]
     Lost(#[source] Box<dyn Error + Send + Sync>),
-    /// What is stored cannot be read, and will not be later: a retry fails in the same way. A store does not answer so
-    /// for the record of a task, in whose place it returns [`Task::unreadable`].
+    /// The stored data cannot be read, now or later: a retry fails in the same way. A store does not answer so for the
+    /// record of a task, in whose place it returns [`Task::unreadable`].
     #[error("a stored record cannot be read")]
     Corrupt(#[source] Box<dyn Error + Send + Sync>),
     /// A newer version of Longhaul wrote what is stored. This one leaves it as it is; an instance of the newer version
@@ -49,7 +49,7 @@ pub enum ApplyError {
     Refused {
         /// The task as it is.
         current: Box<Task>,
-        /// What is in the way.
+        /// The reason.
         why: Refusal,
     },
     /// There is no such task, or it is past its time to live. Nothing was written.
@@ -105,9 +105,9 @@ pub struct IdempotencyKey {
 pub struct NewTask {
     /// The task.
     pub task: Task,
-    /// The texts of the parts of its request, if its record names parts; otherwise empty.
+    /// The parts of its request, if its record names parts; otherwise empty.
     pub request_parts: Arc<[String]>,
-    /// What recognises a retry of the same call.
+    /// The key that recognises a retry of the same call.
     pub idempotency: Option<IdempotencyKey>,
     /// How many unfinished tasks the owner may have, this one included.
     pub open_max: u32,
@@ -116,8 +116,8 @@ pub struct NewTask {
     pub stored_max: u64,
     /// How many tasks the owner may create in a minute, this one included; `None` for any number. They are counted in
     /// windows of at least a minute, so that the last minute of one and the first of the next may have twice as many. A
-    /// creation that is refused does not count, and neither does a retry. A window ends by itself, also if its count is
-    /// wrong: see [`minute_left_ms`](crate::limits::minute_left_ms).
+    /// creation that is refused does not count, and neither does a retry. A window ends on its own, even if its count
+    /// is wrong: see [`minute_left_ms`](crate::limits::minute_left_ms).
     pub new_max: Option<u32>,
     /// After this time in milliseconds, a first [message](Message::about) is to be visible in the queue that the engine
     /// sends this task's work to, which a store that is one with that queue may do in the same write. `None` if the
@@ -128,9 +128,9 @@ pub struct NewTask {
 /// The result of a creation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Created {
-    /// The task is on record.
+    /// The task is recorded.
     New(Task),
-    /// The task is on record, and its message is in the queue.
+    /// The task is recorded, and its message is in the queue.
     NewAndSent(Task),
     /// The same call was accepted before; this is its task in its present state.
     Existing(Task),
@@ -160,7 +160,7 @@ impl Page {
 /// The result of recording a journal entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// The entry is on record.
+    /// The entry is recorded.
     First,
     /// Another entry of the same kind and name was recorded before, and stays.
     Earlier(Entry),
@@ -184,7 +184,7 @@ pub trait TaskStore: Send + Sync {
     ///
     /// Once it returns `New` or `NewAndSent`, [`get`](Self::get) finds the task. `NewAndSent` says that the message
     /// which [`NewTask::send_in_ms`] asks for was sent in the same write, as [`WorkQueue::send`] would have sent it:
-    /// all or nothing with the record. Only a store that is one with the queue answers so; after `New`, whoever creates
+    /// all or nothing with the record. Only a store that is one with the queue returns it. After `New`, the creator of
     /// the task sends the message. `Existing` answers a retry, and sends nothing: the same key with the same request,
     /// or the same task id. Keys and tasks past their time to live count as absent.
     async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError>;
@@ -197,11 +197,11 @@ pub trait TaskStore: Send + Sync {
     /// [`StoreError::NewerVersion`] if a newer version wrote the record, which is then left as it is.
     async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError>;
 
-    /// Does what [`Task::apply`] does, in one conditional write. Once it returns a task, that is what is on record.
+    /// Does what [`Task::apply`] does, in one conditional write. A returned task is the recorded one.
     ///
-    /// A write whose caller did not wait for the answer, or was told [`StoreError::Unavailable`], may be applied late,
-    /// after other writes. But a heartbeat is never applied late after one of the same attempt with a later `now`: it
-    /// would undo newer progress and shorten the lease.
+    /// A write whose caller did not wait for the answer, or got [`StoreError::Unavailable`], may be applied late, after
+    /// other writes. But a heartbeat is never applied late after one of the same attempt with a later `now`: it would
+    /// undo newer progress and shorten the lease.
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError>;
 
     /// The tasks of `owner` older than `before`, newest first, at most `limit`; expired ones, and those that a newer
@@ -221,7 +221,7 @@ pub trait TaskStore: Send + Sync {
     /// follow each other, or on none if the filter does not take it. A task whose record cannot be read is on the
     /// pages of failed tasks once any other verb has come across it.
     ///
-    /// What is written here does that for every store; one that can do with fewer reads has its own.
+    /// This default works for every store; a store that needs fewer reads has its own.
     async fn list_filtered(
         &self,
         owner: &OwnerId,
@@ -245,7 +245,7 @@ pub trait TaskStore: Send + Sync {
     /// Records a journal entry unless there is one of its kind and name. Once it returns, the entry that it returns,
     /// or its own, is the one that every later reader finds.
     ///
-    /// Not fenced by the attempt: the first record wins, whoever wrote it, and holds for all.
+    /// Not fenced by the attempt: the first record wins, from any attempt, and is valid for all.
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError>;
 
     /// All journal entries of a task, in no particular order.
@@ -262,7 +262,7 @@ pub trait TaskStore: Send + Sync {
     /// mailboxes until `expires_at`, unless there is a text in it. Once it returns, its own text, or the one that it
     /// returns, is the one that [`collect`](Self::collect) finds until that text expires.
     ///
-    /// A mailbox belongs to no task and needs none. What has expired counts as absent, and is deleted later.
+    /// A mailbox belongs to no task and needs none. Expired data counts as absent, and is deleted later.
     ///
     /// # Errors
     /// [`StoreError`]; a retry after a lost answer gets its own text as an earlier one.
@@ -301,7 +301,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// "Work on this task", as it is on record.
+    /// "Work on this task", as it is recorded.
     #[must_use]
     pub fn about(task: &Task) -> Self {
         Self { task: task.key(), trace: task.trace, attempt: Some(task.attempt) }
@@ -311,23 +311,23 @@ impl Message {
 /// One delivery of a message. A message may be delivered several times, and a task may have several messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// What was sent.
+    /// The sent message.
     pub message: Message,
     /// Identifies this delivery to the queue.
     pub receipt: String,
     /// How often the message was delivered, this delivery included.
     pub receives: u32,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
 }
 
-/// What a message is for.
+/// The purpose of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Purpose {
     /// The engine sent it: "work on this task".
     #[default]
     Work,
-    /// Somebody else sent it, where others may send to a queue: "what the task waits for may be there".
+    /// Another system sent it, where others may send to a queue: "the awaited event may have happened".
     Wake,
 }
 
@@ -374,7 +374,7 @@ pub struct AttemptPermit {
     pub lease: LeaseToken,
     /// Since when it is taken.
     pub since: Timestamp,
-    /// When the attempt can no longer run, whatever happened to its worker: from then on, the permit is free.
+    /// When the attempt can no longer run, whether its worker lives or not: from then on, the permit is free.
     pub until: Timestamp,
 }
 
@@ -394,16 +394,16 @@ pub enum Taken {
 #[async_trait]
 pub trait AttemptPermits: Send + Sync {
     /// Takes a permit for an attempt, unless another attempt of its task has one, or the owner has `attempts_max` of
-    /// them. One whose time is over counts as free, and is gone once another task has got it, also for a clock that is
-    /// behind. Once it returns `Place`, all that take a permit later count it, until it is given back or its time is
-    /// over. A permit that is taken twice is one permit.
+    /// them. An expired permit counts as free, and is gone once another task has got it, even for a clock that is
+    /// behind. Once it returns `Place`, all that take a permit later count it, until it is given back or expires. A
+    /// permit that is taken twice is one permit.
     ///
     /// # Errors
     /// [`StoreError`]; the permit may be taken.
     async fn take(&self, permit: &AttemptPermit, attempts_max: u32, now: Timestamp) -> Result<Taken, StoreError>;
 
-    /// Takes the permit `held` of another attempt of the same task, whose lease is over; if there is no permit of this
-    /// task any more, takes one as [`take`](Self::take) does. Returns `Held` if a third attempt has it by now.
+    /// Takes the permit `held` of another attempt of the same task, whose lease has expired. If this task has no permit
+    /// any longer, takes one as [`take`](Self::take) does. Returns `Held` if a third attempt has it by now.
     ///
     /// # Errors
     /// [`StoreError`]; the permit may be taken.
@@ -422,14 +422,14 @@ pub trait AttemptPermits: Send + Sync {
     async fn give_back(&self, permit: &AttemptPermit) -> Result<(), StoreError>;
 }
 
-/// Notifications that are not passed on yet. No store needs them: with one that has them, and was told to, each event
-/// that ends a task, or after which it waits for its client, leaves the notification of that, in the same atomic write.
-/// Such a store does not count [webhook deliveries](Task::is_webhook_delivery) among what is limited for their owners.
+/// Notifications that are not passed on yet. They are optional. If a store has them and they are enabled, each event
+/// that ends a task, or after which it waits for its client, stores a notification in the same atomic write. Such a
+/// store does not count [webhook deliveries](Task::is_webhook_delivery) among what is limited for their owners.
 #[async_trait]
 pub trait Outbox: Send + Sync {
-    /// Up to `max` notifications, those first that were left first; waits up to `wait_ms` for the first one. Sees every
-    /// notification of an event that is on record, until it is [removed](Self::remove). One that cannot be read is
-    /// set aside, and keeps no other one waiting.
+    /// Up to `max` notifications, those first that were left first; waits up to `wait_ms` for the first one. Returns
+    /// every notification of a recorded event, until it is [removed](Self::remove). One that cannot be read is set
+    /// aside, and keeps no other one waiting.
     async fn notifications(&self, max: usize, wait_ms: u64) -> Result<Vec<Notification>, StoreError>;
 
     /// Removes notifications. Once it returns, they are not returned again. One that is not there counts as removed.
@@ -439,8 +439,8 @@ pub trait Outbox: Send + Sync {
     async fn remove(&self, notifications: &[Notification]) -> Result<(), StoreError>;
 }
 
-/// The unfinished tasks of all owners. No store needs them: with one that has them, whoever runs the server can look
-/// after tasks that nobody polls.
+/// The unfinished tasks of all owners. They are optional. With a store that has them, the server can recover tasks that
+/// are not polled.
 #[async_trait]
 pub trait UnfinishedTasks: Send + Sync {
     /// Up to `max` unfinished tasks after `after`, in the order of their keys, without those past their time to live. A

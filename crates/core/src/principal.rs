@@ -1,4 +1,4 @@
-//! Who calls, as it was verified before the call: whose tasks it sees, what it may do, and what tools may know of it.
+//! The caller, as verified before the call: the owner of its tasks, its scopes, and what tools may know of it.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use crate::OwnerId;
 pub struct Principal {
     /// Whose tasks it creates and sees.
     pub owner: OwnerId,
-    /// Who it is; `None` for callers that nobody identifies.
+    /// Its identity; `None` for anonymous callers.
     pub identity: Option<VerifiedIdentity>,
-    /// What it may do.
+    /// Its permissions.
     pub scopes: Scopes,
 }
 
@@ -25,13 +25,13 @@ impl From<OwnerId> for Principal {
     }
 }
 
-/// What was verified about a caller, without the token or signature that proved it.
+/// The verified facts about a caller, without the token or signature that proved them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct VerifiedIdentity {
-    /// Who vouches for the subject: the issuer of its token, or `aws-iam`.
+    /// The issuer of the subject: that of its token, or `aws-iam`.
     pub issuer: String,
-    /// Who calls: unique at its issuer, and never given to anybody else.
+    /// The subject: unique at its issuer, and never given to another caller.
     pub subject: String,
     /// Further claims about it, which the operator chose.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -46,13 +46,13 @@ impl VerifiedIdentity {
     }
 }
 
-/// What a caller may do.
+/// The permissions of a caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Scopes {
     /// Everything: who calls was decided by something that knows no scopes.
     Unrestricted,
-    /// What was granted with its token (RFC 6749, section 3.3).
+    /// The scopes of its token (RFC 6749, section 3.3).
     Granted(BTreeSet<String>),
 }
 

@@ -8,15 +8,15 @@ use crate::{Attempts, Cleanup, Lease, OwnerId, Payload, TaskId, TaskKey, Terms, 
 /// name, and no client can call it.
 pub const WEBHOOK_DELIVERY_TOOL: &str = "longhaul/notice";
 
-/// One durable tool call, as it is on record. Every field can be read; only [`Task::apply`] makes the next version.
+/// One durable tool call, as it is recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Task(TaskRecord);
 
-/// Everything that is stored about a task. What a task does not have is left out where it is written as JSON.
+/// Everything that is stored about a task. Absent values are left out of the JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskRecord {
-    /// Who may see the task.
+    /// The owner of the task.
     pub owner: OwnerId,
     /// Its name.
     pub id: TaskId,
@@ -28,10 +28,10 @@ pub struct TaskRecord {
     pub attempt: u32,
     /// Attempts that died or failed since an attempt last recorded a step or suspended normally.
     pub failures: u32,
-    /// What went wrong in the latest of them.
+    /// The failure of the latest of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<String>,
-    /// What was agreed on.
+    /// The negotiated terms.
     pub terms: Terms,
     /// When the call was accepted.
     pub created_at: Timestamp,
@@ -66,10 +66,10 @@ pub struct TaskRecord {
     /// The tool's variables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variables: Option<Payload>,
-    /// What is to be done if the task ends otherwise than by its tool. Records of older versions do not have it.
+    /// The cleanup, if the task is ended by anything but its tool.
     #[serde(default, rename = "cleaning")]
     pub cleanup: Cleanup,
-    /// Until when a worker may still run the tool, because it held the task when somebody else ended it. Records of
+    /// Until when a worker may still run the tool, because it held the task when another process ended it. Records of
     /// older versions do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_until: Option<Timestamp>,
@@ -223,13 +223,13 @@ impl Task {
         Self(record)
     }
 
-    /// What is on record.
+    /// The record.
     #[must_use]
     pub const fn record(&self) -> &TaskRecord {
         &self.0
     }
 
-    /// What is on record, for a store to write.
+    /// The record, for a store to write.
     #[must_use]
     pub fn into_record(self) -> TaskRecord {
         self.0
@@ -301,7 +301,7 @@ impl Task {
         }
     }
 
-    /// When the task goes on by itself, if it sleeps, or waits for answers for some time only.
+    /// When the task continues on its own, if it sleeps, or waits for answers for a limited time.
     #[must_use]
     pub const fn wakes_at(&self) -> Option<Timestamp> {
         match self.0.state {

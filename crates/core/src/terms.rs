@@ -1,10 +1,10 @@
-//! What the caller and the tool agree on.
+//! The negotiated terms of the caller and the tool.
 
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
 
-/// What the author of a tool decides about its tasks.
+/// The tool author's decisions about its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// How long a task may take from its creation, or its later start, to its end, waits included.
@@ -34,7 +34,7 @@ impl Default for Policy {
     }
 }
 
-/// What a caller asks for; `None` leaves the choice to the server.
+/// A caller's requests; `None` leaves the choice to the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestedTerms {
     /// Time to live from creation.
@@ -43,7 +43,7 @@ pub struct RequestedTerms {
     pub retention_ms: Option<u64>,
 }
 
-/// What holds for one task.
+/// The terms of one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// Time from when the task is [due](crate::Task::due_at) until the record may be deleted.

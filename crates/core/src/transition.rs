@@ -162,7 +162,7 @@ impl Task {
         }
     }
 
-    /// Whether the task has ended with the status that `event` gives, whoever wrote that. For a writer that wrote it
+    /// Whether the task has ended with the status that `event` gives, from any writer. For a writer that wrote it
     /// perhaps, and was not told.
     #[must_use]
     pub fn has_ended_as(&self, event: &TaskEvent) -> bool {
@@ -217,7 +217,7 @@ impl Task {
         Ok(())
     }
 
-    /// Ends the task, whoever holds it: that worker may not know before its lease is over.
+    /// Ends the task, the process that holds it: that worker may not know before its lease expires.
     fn end_from_outside(&self, next: &mut TaskRecord, state: State, now: Timestamp) {
         next.held_until = match &self.state {
             State::Running { lease } => Some(lease.until),
@@ -315,7 +315,7 @@ impl Task {
         }
     }
 
-    /// Closes questions. Where none is open, because an attempt works beside them or is about to, their answers are
+    /// Closes questions. Where none is open, because an attempt works next to them or is about to, their answers are
     /// noted: an attempt that has read the journal before may still suspend the task on them.
     fn answer(&self, next: &mut TaskRecord, keys: &[String], now: Timestamp) -> Result<(), Refusal> {
         self.must_not_have_ended()?;

@@ -36,7 +36,7 @@ pub struct Call {
     pub not_before: Option<Timestamp>,
 }
 
-/// A call that is on record.
+/// A call that is recorded.
 #[derive(Clone, Debug)]
 pub enum Accepted {
     /// Accepted now.
@@ -55,7 +55,7 @@ impl Accepted {
     }
 }
 
-/// What one endpoint is told of a notification.
+/// What one endpoint is notified of a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookDelivery {
     /// The name of the endpoint.
@@ -83,8 +83,8 @@ pub struct Idempotency {
 }
 
 impl Engine {
-    /// Accepts `call`. Once this returns, the task is on record and will be worked on, even if processes die and even
-    /// if the message could not be sent, since polls send it again.
+    /// Accepts `call`. Once this returns, the task is recorded and will be worked on, even if processes die and even if
+    /// the message could not be sent, since polls send it again.
     pub async fn accept(&self, call: Call) -> Result<Accepted, AcceptError> {
         let id = self.ports.ids.task_id(self.now());
         self.accept_as(id, call).await

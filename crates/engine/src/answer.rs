@@ -9,7 +9,7 @@ use longhaul_core::{EntryKind, State, Task, TaskEvent, TaskKey, limits};
 use crate::{AnswerError, Engine};
 
 pub(crate) enum Taken {
-    /// Those to open questions are on record.
+    /// Those to open questions are recorded.
     Recorded(Task),
     /// None of them is to an open question.
     Ignored(Task),
@@ -20,9 +20,9 @@ impl Engine {
     /// the record changes, and once no question is open, the next attempt is queued. Keys that are not open, and tasks
     /// that have ended, are ignored without an error (Tasks extension, "Task Update Requests").
     ///
-    /// A question that a tool asks beside other work counts as open while an attempt does that work. So whoever is
-    /// second sees the other: an attempt that reads the journal later finds the answer there, and one that has read it
-    /// before finds in the record that it need not suspend the task on that question.
+    /// A question that a tool asks next to other work counts as open while an attempt does that work. So the process
+    /// that is second sees the other: an attempt that reads the journal later finds the answer there, and one that has
+    /// read it before finds in the record that it need not suspend the task on that question.
     ///
     /// # Errors
     /// [`AnswerError`]. If an answer is too large, none of them is recorded. After another error the same answers may
@@ -62,7 +62,7 @@ impl Engine {
         }
     }
 
-    /// The answer is on record even if the message could not be sent: a poll sends it again. A task that was queued
+    /// The answer is recorded even if the message could not be sent: a poll sends it again. A task that was queued
     /// before has its message.
     async fn resume(&self, task: Task) -> Taken {
         if task.state == State::Queued && task.asked.is_empty() {

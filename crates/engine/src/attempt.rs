@@ -73,7 +73,8 @@ pub(crate) struct Variables {
 /// What an attempt knows of the children of its task.
 #[derive(Default)]
 pub(crate) struct Children {
-    /// Held for reading while a child is made, so that whoever is refused can wait for those that are not decided.
+    /// Held for reading while a child is made, so that the process that is refused can wait for those that are not
+    /// decided.
     pub(crate) making: RwLock<()>,
     known: Mutex<Known>,
 }
@@ -150,8 +151,8 @@ impl Attempt {
     }
 
     /// A guard for a tool that does not run inside [`ToolRunner::run`](crate::ToolRunner::run), but elsewhere, and may
-    /// outlive the drop of its future: the tool counts as running until the guard is dropped. Whoever runs it drops the
-    /// guard after the tool's future. An attempt has one.
+    /// outlive the drop of its future: the tool counts as running until the guard is dropped. The process that runs it
+    /// drops the guard after the tool's future. An attempt has one.
     #[must_use]
     pub fn runs_elsewhere(&self) -> DropGuard {
         self.0.gone.get_or_init(CancellationToken::new).clone().drop_guard()
@@ -304,7 +305,7 @@ impl Attempt {
         Some(self.load_or_abort(&payload).await)
     }
 
-    /// Records `text`, which took the work of a step this long, and returns what is on record: `text`, or what another
+    /// Records `text`, which took the work of a step this long, and returns what is recorded: `text`, or what another
     /// attempt recorded before.
     pub(crate) async fn record(&self, kind: EntryKind, name: &str, text: String, took_ms: Option<u64>) -> String {
         if text.len() > limits::ENTRY_BYTES_MAX {
@@ -364,7 +365,7 @@ impl Attempt {
         run().instrument(span).await
     }
 
-    /// Records what a step returned that began at a moment, and returns what is on record.
+    /// Records what a step returned that began at a moment, and returns what is recorded.
     async fn record_step(&self, name: &str, text: String, began_at: Timestamp, running: StepRunning<'_>) -> String {
         let took_ms = self.0.engine.now().since_ms(began_at);
         let text = self.record(EntryKind::Step, name, text, Some(took_ms)).await;

@@ -1,8 +1,8 @@
-//! Wake-ups inside one process: whoever waits for a change hears of it at once if this process makes it.
+//! Wake-ups inside one process: the process that waits for a change hears of it at once if this process makes it.
 //!
 //! A wake-up says where to look, and the listener reads the store again. Only the end of a task comes with the task as
-//! it is on record: nothing that comes later can make that wrong for who waits for it. A change that another process
-//! makes wakes nobody here, so every wait also ends after a while by itself.
+//! it is recorded: nothing that comes later can make that wrong for who waits for it. A change that another process
+//! makes wakes nobody here, so every wait also ends after a while on its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,14 +57,14 @@ struct Heard {
 }
 
 impl Changes {
-    /// Wakes those who listen to `subject`. Called after the change is on record.
+    /// Wakes those who listen to `subject`. Called after the change is recorded.
     pub(crate) fn tell(&self, subject: Subject) {
         for inbox in self.listening(subject) {
             inbox.hear(subject, None);
         }
     }
 
-    /// Wakes those who listen to this task, which has just ended. Called after its end is on record.
+    /// Wakes those who listen to this task, which has just ended. Called after its end is recorded.
     pub(crate) fn tell_end(&self, task: &Task) {
         let subject = Subject::Task(task.key());
         let inboxes = self.listening(subject);

@@ -1,12 +1,12 @@
 //! Tasks that tools make by calling other tools: how a parent learns of an end, and a child that its parent was ended.
 //!
-//! Whoever ends a child records how as a signal of the parent, which is woken by that. If that one dies in between, the
-//! parent polls the child's record itself when nothing has woken it for a minute or more.
+//! The process that ends a child records how as a signal of the parent, which is woken by that. If that one dies in
+//! between, the parent polls the child's record itself when nothing has woken it for a minute or more.
 //!
-//! Whoever ends a parent in another way than by a result cancels the children that its journal names, and the attempt
-//! that ran meanwhile those that it knows. If they die in between, or cannot see the journal, each child polls its
-//! parent at the beginning of each of its attempts, and once a minute while one runs; and it does not sleep for longer
-//! than a quarter of an hour at a time.
+//! The process that ends a parent in another way than by a result cancels the children that its journal names, and the
+//! attempt that ran meanwhile those that it knows. If they die in between, or cannot see the journal, each child polls
+//! its parent at the beginning of each of its attempts, and once a minute while one runs; and it does not sleep for
+//! longer than a quarter of an hour at a time.
 
 use std::collections::BTreeSet;
 

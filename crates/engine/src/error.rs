@@ -3,8 +3,8 @@
 use longhaul_core::limits;
 use longhaul_core::ports::StoreError;
 
-/// Why a call was not accepted. Nothing is on record then, except after [`AcceptError::Unavailable`], when it is
-/// unknown whether the call was recorded: a retry with the same idempotency key finds out.
+/// Why a call was not accepted. Nothing is recorded then, except after [`AcceptError::Unavailable`], when it is unknown
+/// whether the call was recorded: a retry with the same idempotency key finds out.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
     /// The request is too large.

@@ -18,25 +18,25 @@ pub trait Observer: Send + Sync {
     /// The attempt of this claim is over, successful or not, after this many milliseconds.
     fn attempt_ended(&self, _task: &Task, _ran_ms: u64) {}
 
-    /// The tool of an attempt came to this step, whose value is on record from an earlier attempt, or whose work begins
+    /// The tool of an attempt came to this step, whose value is recorded from an earlier attempt, or whose work begins
     /// now.
     fn came_to_step(&self, _task: &Task, _name: &str, _recorded: IsRecorded) {}
 
     /// The task ended.
     fn ended(&self, _task: &Task) {}
 
-    /// Cleaning up after the task failed too often.
+    /// Cleaning up the task failed too often.
     fn cleanup_given_up(&self, _task: &Task) {}
 
     /// A task was recovered: a worker took over from one that died, or a poll found the task without a message, past
     /// its deadline, or with its last attempt dead.
     fn recovered(&self, _task: &Task) {}
 
-    /// The store did not answer, also when asked again: a client was told to try again, or a worker will.
+    /// The store did not answer, even when asked again: a client was told to try again, or a worker will.
     fn unavailable(&self) {}
 }
 
-/// Whether the value of a step is on record.
+/// Whether the value of a step is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IsRecorded {
     /// It is, and is returned without doing the step's work again.

@@ -24,7 +24,7 @@ impl Engine {
         Ok(self.recover(task).await)
     }
 
-    /// One page of an owner's tasks, newest first, as they are on record. `limit` is clamped to 1 and
+    /// One page of an owner's tasks, newest first, as they are recorded. `limit` is clamped to 1 and
     /// [`limits::PAGE_MAX`].
     pub async fn list(&self, owner: &OwnerId, before: Option<TaskId>, limit: usize) -> Result<Page, PollError> {
         let limit = limit.clamp(1, limits::PAGE_MAX);
@@ -45,8 +45,8 @@ impl Engine {
         page.map_err(self.unavailable(PollError::Unavailable))
     }
 
-    /// All entries of a task's journal, in no particular order. They are the owner's, whoever asks: the caller has
-    /// polled the task.
+    /// All entries of a task's journal, in no particular order. They are the owner's, the process that asks: the caller
+    /// has polled the task.
     pub async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, PollError> {
         self.store().journal(key).await.map_err(self.unavailable(PollError::Unavailable))
     }
@@ -107,7 +107,7 @@ impl Engine {
         }
     }
 
-    /// What the client is told of a write that was not applied: a refusal leaves the task as it is, which is not an
+    /// What the client is notified of a write that was not applied: a refusal leaves the task as it is, which is not an
     /// error.
     fn unchanged(&self, error: ApplyError) -> Result<Task, PollError> {
         match error {

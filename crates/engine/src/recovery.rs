@@ -1,5 +1,5 @@
 //! Recovering a task that is stuck by a lost message, a dead worker or a missed deadline: when it is polled, by a sweep
-//! of all tasks that nobody polls, when a message was delivered too often, and when no worker takes it.
+//! of all tasks that are not polled, when a message was delivered too often, and when no worker takes it.
 
 use longhaul_core::ports::{ApplyError, Delivery, Purpose, QueueError, StoreError, UnfinishedTasks};
 use longhaul_core::{Cleanup, State, Task, TaskEvent, TaskKey, Timestamp};

@@ -30,7 +30,7 @@ pub struct Settings {
     pub retry_ms: u64,
     /// The longest delay before a retry.
     pub retry_ms_max: u64,
-    /// How long one try to clean up after a task may take.
+    /// How long one try to clean up a task may take.
     pub cleanup_ms: u64,
     /// How often a write is tried if the store does not answer.
     pub write_tries_max: u32,

@@ -1,8 +1,8 @@
 //! Signals: what a task waits for, and somebody else records.
 //!
-//! Two sides race, in every order. Whoever records a signal records it, and then wakes the task. An attempt that waits
-//! for a signal suspends the task, and then polls once more. So whoever is second sees the other. If the second one
-//! dies, the task still polls when the wait of its suspension is over.
+//! Two sides race, in every order. The process that records a signal records it, and then wakes the task. An attempt
+//! that waits for a signal suspends the task, and then polls once more. So the process that is second sees the other.
+//! If the second one dies, the task still polls when the wait of its suspension is over.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const NOTHING: &str = "";
 /// What became of a signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignalRecorded {
-    /// It is on record.
+    /// It is recorded.
     First,
     /// This text was recorded before, and stays.
     Earlier(String),
@@ -39,7 +39,7 @@ pub enum Woken {
     NotWaiting,
 }
 
-/// What is on record of a token.
+/// What is recorded of a token.
 #[derive(Serialize, Deserialize)]
 struct Token {
     /// The signal that its holder may record.
@@ -54,7 +54,7 @@ impl Engine {
     /// task waits for it is no matter: it may only come to that later.
     ///
     /// # Errors
-    /// [`SignalError`]; after [`SignalError::Unavailable`] the signal may be on record, and the same call may be made
+    /// [`SignalError`]; after [`SignalError::Unavailable`] the signal may be recorded, and the same call may be made
     /// again: it wakes the task in any case.
     pub async fn record_signal(&self, key: &TaskKey, name: &str, text: &str) -> Result<SignalRecorded, SignalError> {
         check_signal(name, text)?;
@@ -77,8 +77,8 @@ impl Engine {
         }
     }
 
-    /// Does what [`Engine::record_signal`] does, for whoever presents the token with this hash, if the task has
-    /// admitted it ([`Attempt::admit_token`](crate::Attempt::admit_token)) and its time is not over.
+    /// Does what [`Engine::record_signal`] does, for the process that presents the token with this hash, if the task
+    /// has admitted it ([`Attempt::admit_token`](crate::Attempt::admit_token)) and its time is not over.
     ///
     /// # Errors
     /// [`SignalError::NotFound`] if it has not, or it is; else as there.
@@ -207,7 +207,7 @@ fn check_signal(name: &str, text: &str) -> Result<(), SignalError> {
 impl Attempt {
     /// The JSON text that somebody recorded as signal `name` ([`Engine::record_signal`](crate::Engine::record_signal)),
     /// in this and every later attempt; `None`, also for ever, if nobody had recorded it at `until`. If it is not there
-    /// yet, the attempt ends, and whoever records it starts the next one.
+    /// yet, the attempt ends, and the process that records it starts the next one.
     ///
     /// In case nobody does, the task looks for it now and then: first after a minute, and less often the longer ago
     /// `since` is, the moment when what it waits for was handed out; at last every 15 minutes.
@@ -227,9 +227,9 @@ impl Attempt {
         std::future::pending().await
     }
 
-    /// Has whoever presents the token with this hash record the signal `name` until a moment
+    /// Has the process that presents the token with this hash record the signal `name` until a moment
     /// ([`Engine::record_signal_by_token`](crate::Engine::record_signal_by_token)). The token itself stands nowhere:
-    /// who may read the task's journal must not be able to answer in place of its holder.
+    /// who may read the task's journal must not be able to answer instead of its holder.
     pub async fn admit_token(&self, hash: &str, name: &str, until: Timestamp) {
         self.check_name(EntryKind::Signal, name).await;
         match serde_json::to_string(&Token { signal: name.to_owned(), until }) {

@@ -16,8 +16,8 @@ pub trait ToolRunner: Send + Sync {
     /// something that ends the attempt.
     async fn run(&self, attempt: Attempt) -> AttemptEnd;
 
-    /// Cleans up after a task that is over, and that its tool did not bring to its end. Runs at least once for each
-    /// such task that was accepted with [cleanup](crate::Call::cleanup). Dropping the future stops it.
+    /// Cleans up a task that is over, and that its tool did not bring to its end. Runs at least once for each such task
+    /// that was accepted with [cleanup](crate::Call::cleanup). Dropping the future stops it.
     async fn clean(&self, _ended: &Ended) -> Cleaned {
         Cleaned::NoSuchTool
     }

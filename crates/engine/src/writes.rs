@@ -129,7 +129,7 @@ impl Engine {
     }
 
     /// Sends "work on this task", which comes at the deadline of an unfinished task at the latest, and ends it then. A
-    /// failure is logged and not fatal: the task is on record, and a poll sends again.
+    /// failure is logged and not fatal: the task is recorded, and a poll sends again.
     pub(crate) async fn send(&self, task: &Task, delay_ms: u64) -> Result<(), QueueError> {
         let delay_ms = if task.has_ended() { delay_ms } else { self.until_deadline_ms(task, delay_ms) };
         self.queue_of(&task.tool).send(&Message::about(task), delay_ms).await.inspect_err(|error| {

@@ -4,7 +4,7 @@
 //! which the deployment's template sets and [`settings::table`](crate::settings::table) declares. Tasks are stored in a
 //! DynamoDB table; an SQS queue delivers the work.
 //!
-//! Each function is a binary with one line, beside the same function that makes the server:
+//! Each function is a binary with one line, next to the same function that makes the server:
 //!
 //! ```no_run
 //! # use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
@@ -84,8 +84,8 @@ impl fmt::Debug for FunctionError {
     }
 }
 
-/// All of the `main` of an API function: reads the environment, makes the server with what its tools read of it, and
-/// answers requests until the sandbox ends. What goes wrong is printed, with its causes.
+/// The whole `main` of an API function. It reads the environment, makes the server with the settings of its tools, and
+/// answers requests until the sandbox ends. Errors are printed, with their causes.
 pub fn api(server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
     let run = || {
         let function = ApiFunction::from_env(&[])?;
@@ -94,9 +94,9 @@ pub fn api(server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
     exit_code(run())
 }
 
-/// All of the `main` of a worker function: reads the environment and the secrets of its tools, makes the server with
-/// them, and runs its tools until the sandbox ends. The same function takes dead letters, if it is given any, and
-/// announces how tasks ended, if its settings say so. What goes wrong is printed, with its causes.
+/// The whole `main` of a worker function. It reads the environment and the secrets of its tools, makes the server with
+/// them, and runs its tools until the sandbox ends. The same function handles dead letters, and publishes the ends of
+/// tasks, if its settings say so. Errors are printed, with their causes.
 pub fn worker(server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
     let run = || {
         let function = WorkerFunction::from_env(&[])?;
@@ -146,7 +146,7 @@ impl ApiFunction {
         &self.values
     }
 
-    /// What tools read of their environment. Secrets are not there: this function has no permission to read them.
+    /// The settings of the tools. Secrets are not there: this function has no permission to read them.
     pub fn tool_env(&self) -> Result<ToolEnv, FunctionError> {
         Ok(self.values.find(&table::TOOL_ENV)?.unwrap_or_default().into_iter().collect())
     }
@@ -191,7 +191,7 @@ impl WorkerFunction {
         &self.values
     }
 
-    /// What tools read of their environment, with their secrets, which are read now.
+    /// The settings of the tools, with their secrets, which are read now.
     ///
     /// # Errors
     /// [`FunctionError`], which names a secret that cannot be read, and says nothing about what is in it.
@@ -208,8 +208,8 @@ impl WorkerFunction {
         Ok(plain.into_iter().chain(secrets).collect())
     }
 
-    /// Runs the tools of `server` until the sandbox ends; or announces how their tasks ended, if the setting
-    /// `event-bus` says that this function does that.
+    /// Runs the tools of `server` until the sandbox ends. If the setting `event-bus` makes this function a publisher,
+    /// it publishes the ends of their tasks instead.
     pub fn run(&self, server: &Server) -> Result<(), FunctionError> {
         let config = &self.config;
         start_logs(&config.common);

@@ -1,7 +1,7 @@
 //! Durable, long-running MCP tool calls.
 //!
 //! Write an ordinary [`rmcp`] server, say which of its tools may become tasks, and serve it. A call of such a tool is
-//! accepted at once, survives every crash on the way, and its result is kept until it is fetched or expires:
+//! accepted at once and survives crashes. Its result is kept until it is fetched or expires:
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -40,16 +40,15 @@
 //!
 //! # How it works
 //!
-//! A call of a tool that has a [`TaskPolicy`] is recorded before it is answered: that record is the task. A worker
-//! takes it up and runs the tool. What the tool does in a [step](TaskContext::step) is recorded when it is done. If the
-//! process dies, another worker runs the tool again from its first line, and recorded steps return their values at
-//! once, so that the tool finds itself where it was. When it has to [wait](TaskContext::sleep) for long, or
-//! [asks](TaskContext::ask) somebody, nothing runs until the time has come or the answer is there. The client polls
-//! meanwhile, is told of [progress](TaskContext::progress), and may go away and come back; a client that knows nothing
-//! of tasks gets a job id.
+//! A call of a tool with a [`TaskPolicy`] is recorded before it is answered: that record is the task. A worker claims
+//! it and runs the tool. The value of a [step](TaskContext::step) is recorded when it is done. If the process dies,
+//! another worker runs the tool again from its first line. Recorded steps return their values at once, so that the tool
+//! continues where it was. During a long [sleep](TaskContext::sleep), or while a [question](TaskContext::ask) is open,
+//! nothing runs. The client polls meanwhile, sees [progress](TaskContext::progress), and may go away and come back. A
+//! client without tasks gets a job id.
 //!
-//! From this follow the two rules for tools: what must not be repeated is in a step, and steps have names that do not
-//! depend on time or chance.
+//! Two rules for tools follow: work that must not be repeated is in a step, and the names of steps depend neither on
+//! the time nor on random numbers.
 //!
 //! # The parts, in the order in which you need them
 //!
@@ -67,6 +66,7 @@
 //! | feature | | |
 //! | --- | --- | --- |
 //! | `local` | on | the server as one process, with SQLite inside |
+//! | `aws` | off | the server as several processes, on a DynamoDB table and an SQS queue |
 //! | `lambda` | off | the server as two Lambda functions, with DynamoDB and SQS |
 //! | `testing` | off | the test kit, for `[dev-dependencies]` |
 //! | `contract` | off | the tests of a store and a queue, for `[dev-dependencies]` |
@@ -95,8 +95,8 @@ pub use server::Server;
 pub use system::{OsIds, SystemClock};
 pub use tool_env::{NotInToolEnv, ToolEnv};
 
-/// What a server needs from its environment, as traits, and the types in their methods: for your own store and queue,
-/// on which `local::start_on` runs a server.
+/// The server's store and queue as traits, and the types in their methods: implement them for a backend of your own, on
+/// which `local::start_on` runs a server.
 ///
 /// A [`TaskStore`](ports::TaskStore) keeps tasks and decides nothing: its `apply` is right if it does in one atomic
 /// write what [`Task::apply`](ports::Task::apply) returns. A [`WorkQueue`](ports::WorkQueue) delivers every message at
@@ -119,13 +119,13 @@ pub mod ports {
     };
 }
 
-/// What every store and queue has to guarantee, as tests: [`store_contract!`](contract::store_contract!) and
-/// [`queue_contract!`](contract::queue_contract!) make one test of each promise, and
+/// The guarantees of every store and queue, as tests. [`store_contract!`](contract::store_contract!) and
+/// [`queue_contract!`](contract::queue_contract!) make one test of each guarantee.
 /// [`store_model_property!`](contract::store_model_property!) compares a store with the pure function, event by event.
-/// A store that is one database with its queue, and sends the messages of new tasks, has
-/// [`one_database_contract!`](contract::one_database_contract!) besides.
+/// A store that is one database with its queue, and sends the messages of new tasks, also has
+/// [`one_database_contract!`](contract::one_database_contract!).
 ///
-/// For `[dev-dependencies]`. `tests/own_store` in the source of this crate is a complete example.
+/// For `[dev-dependencies]`. `tests/server/own_backend` in the source of this crate is a complete example.
 #[cfg(feature = "contract")]
 pub mod contract {
     pub use longhaul_testkit::{

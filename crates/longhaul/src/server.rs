@@ -38,7 +38,7 @@ pub struct Server {
     tasks: Policies,
     /// The scopes that tools need whether or not they may become tasks.
     scopes: BTreeMap<String, BTreeSet<String>>,
-    /// What it calls by itself.
+    /// The calls that it makes on its own.
     schedules: Vec<Schedule>,
     handlers: Arc<dyn Handlers>,
 }
@@ -68,12 +68,11 @@ impl Server {
         self
     }
 
-    /// Has a function decide which calls may become tasks, and on which terms, by the tool's name: for servers whose
-    /// tools are not known when they are built. Tools that are named with [`task`](Self::task) have the policy that
-    /// they are named with. The function has to be quick, and to say the same about a tool on every machine and each
-    /// time; it is asked about each name that a client sends, also about names that no tool has. When the server
-    /// starts, it is asked about each tool that the handler lists, and the server does not start if one of these
-    /// policies cannot be kept.
+    /// Lets a function decide by the tool's name which calls may become tasks, and with which policy. It is for servers
+    /// whose tools are not known when they are built. Tools that are named with [`task`](Self::task) have the policy
+    /// that they are named with. The function has to be quick, and to return the same for a tool on every machine and
+    /// every time. It is called for each name that a client sends, including unknown names. When the server starts, it
+    /// is called for each tool that the handler lists. The server does not start if one of these policies is not valid.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -102,21 +101,21 @@ impl Server {
         self
     }
 
-    /// Has `clean_up` run when a task of `tool` is over and the tool did not bring it to its end: it was cancelled, it
-    /// missed its deadline, or the server gave it up. It runs in a worker, at least once, and not before the tool has
-    /// stopped running everywhere: it sees what the task's steps recorded, and removes what they made. A task whose
-    /// tool returned something, a result or an error, is not cleaned up after: that was up to the tool.
+    /// Runs `clean_up` when a task of `tool` was ended by anything but its tool: it was cancelled, missed its deadline,
+    /// or failed too often. It runs in a worker, at least once, and not before the tool has stopped running everywhere.
+    /// It gets the values of the task's steps, and removes the resources that they made. It does not run if the tool
+    /// returned a result or an error: the tool has ended the task itself.
     ///
     /// If it fails, panics, takes longer than the setting `cleanup-ms` (a minute), or its worker dies, it is tried
-    /// again, five times in all, with growing pauses: it must do no harm the second time. After that it is given up,
-    /// and the log says so. The status of the task is not changed by any of this, and its client sees nothing of it.
+    /// again, up to five times in all, with growing pauses. So it must tolerate repetition. After the last try the log
+    /// says so. The status of the task does not change, and its client sees nothing of this.
     ///
-    /// A step that is not on record may have been done all the same, if the worker died before the record: look for
-    /// what it made by [`EndedTask::idempotency_key`]. The closure cannot borrow what it captures, since it is called
-    /// often: write `move |ended| { let pool = pool.clone(); async move { … } }` to bring something along.
+    /// A step that is not recorded may have been done, if the worker died before the record: find its resources by
+    /// [`EndedTask::idempotency_key`]. The closure cannot borrow its captures, since it is called often: write `move
+    /// |ended| { let pool = pool.clone(); async move { … } }` to pass a clone.
     ///
     /// The server does not start if the handler has no tool of this name, or if the tool does not become a task. Tasks
-    /// that were accepted before the tool had this are not cleaned up after.
+    /// that were accepted before the tool had this have no cleanup.
     ///
     /// ```
     /// # use longhaul::rmcp::{ErrorData, ServerHandler, tool, tool_handler, tool_router};
@@ -161,10 +160,9 @@ impl Server {
         self
     }
 
-    /// Has `clean_up` run, as [`clean_up`](Self::clean_up) says, after the tasks of all tools for which `covers`
-    /// returns true: for servers whose tools are not known when they are built, as with [`policies`](Self::policies).
-    /// `covers` is asked when a task is accepted. It has to be quick, and to say the same about a tool on every
-    /// machine. Tools that are named with [`clean_up`](Self::clean_up) have what they are named with.
+    /// Runs `clean_up` as [`clean_up`](Self::clean_up) does, for the tasks of all tools for which `covers` returns
+    /// true. It is for servers whose tools are not known when they are built, as with [`policies`](Self::policies).
+    /// `covers` is called when a task is accepted.
     ///
     /// ```
     /// # use longhaul::rmcp::{ErrorData, ServerHandler};
@@ -201,7 +199,7 @@ impl Server {
 
     /// Says that callers need this scope to call `tool`. Repeat it for several: all of them are needed then. It does
     /// the same as [`TaskPolicy::scope`], for tools that do not become tasks, too. The server does not start if the
-    /// handler has no tool of this name, or with something that is not a scope (RFC 6749, section 3.3).
+    /// handler has no tool of this name, or if a string is not a scope (RFC 6749, section 3.3).
     ///
     /// ```
     /// # use longhaul::{Server, TaskPolicy};
@@ -232,8 +230,7 @@ impl Server {
         self
     }
 
-    /// Has the server call `tool` by itself, as a task, at the times of a cron line in UTC:
-    /// [`schedule`](Self::schedule), with everything else as it is by default.
+    /// Calls `tool` as a task at the times of a cron line in UTC: [`schedule`](Self::schedule) with default settings.
     ///
     /// ```
     /// # use longhaul::{Server, TaskPolicy};
@@ -268,25 +265,24 @@ impl Server {
         self.schedule(Schedule::new(name, cron, tool, arguments))
     }
 
-    /// Has the server call a tool by itself, as a task, at the times of a schedule. Each time is one task, however many
-    /// processes the server has, and whatever dies or is done twice. No caller is there: the tool cannot ask anybody,
-    /// and [`TaskContext::caller`](crate::TaskContext::caller) is `None`.
+    /// Calls a tool as a task at the times of a schedule. Each time is one task, in any number of processes and after
+    /// any crash or duplicate. There is no caller: questions of the tool are refused, and
+    /// [`TaskContext::caller`](crate::TaskContext::caller) is `None`.
     ///
-    /// A local server looks at its schedules as long as it runs, unless its role is to answer requests only. A
-    /// deployment has to be told to: by the parameter `Schedules` of its template.
+    /// A local server runs its schedules while it runs, unless its role is to answer requests only. On AWS, set the
+    /// parameter `Schedules` of the template.
     ///
-    /// The server does not start with a cron line that is wrong or has no times, an unknown time zone or tool, a tool
-    /// whose calls do not become tasks, arguments that it does not take, a name that is there twice, or more than 256
-    /// schedules.
+    /// The server does not start with a cron line that is wrong or has no times, an unknown time zone or tool, or a
+    /// tool whose calls do not become tasks. The same applies to arguments that the tool does not accept, a duplicate
+    /// name, and more than 256 schedules.
     #[must_use]
     pub fn schedule(mut self, schedule: Schedule) -> Self {
         self.schedules.push(schedule);
         self
     }
 
-    /// The scopes that its tools need, in the order of the alphabet: those that an authorization server has to know,
-    /// besides the ones that the settings of a deployment name. Those of [`policies`](Self::policies) are not among
-    /// them.
+    /// The scopes that its tools need, sorted: an authorization server has to know them, in addition to those in the
+    /// settings of a deployment. Those of [`policies`](Self::policies) are not included.
     #[must_use]
     pub fn scopes(&self) -> BTreeSet<&str> {
         let of_tasks = self.tasks.named().flat_map(|(_, policy)| policy.scopes());
@@ -308,9 +304,9 @@ impl Server {
     /// checked against, are compiled. Every way to start the server does this first; a test may do it, too.
     ///
     /// # Errors
-    /// [`ToolError`] for the first name that the handler does not have, with the most similar one that it has; or for
-    /// the first schema that cannot be compiled, scope or class that cannot be one, policy that contradicts itself, or
-    /// schedule that cannot be kept.
+    /// [`ToolError`] for the first name that the handler does not have, with the most similar existing one. Also for
+    /// the first schema that cannot be compiled, scope or class that is not valid, policy that contradicts itself, or
+    /// schedule that is not valid.
     ///
     /// ```
     /// # use longhaul::{Server, TaskPolicy};

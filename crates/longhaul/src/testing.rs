@@ -121,9 +121,9 @@ where
     server(call::OneTool(run)).call(call::NAME, Value::Object(serde_json::Map::new()))
 }
 
-/// Runs a call once as it is, and then once for each moment at which its process can die: before a step, after its work
-/// and before its record, after it; and compares the runs. For a call with answers, there is
-/// [`Call::crash_everywhere`].
+/// Runs a call once without a crash, and then once for each point at which its process can die. These are before a
+/// step, after its work and before its record, and after it. Then it compares the runs. For a call with answers, there
+/// is [`Call::crash_everywhere`].
 ///
 /// # Errors
 /// [`TestError::Differs`] if the tool does not do the same after a crash: with the moment, and the names of the steps.

@@ -1,4 +1,4 @@
-//! What tools read of their environment: settings and secrets.
+//! Settings and secrets of tools.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use rmcp::ErrorData;
 
-/// What tools read of their environment: names with values, some of which may be secrets. It is read once, when the
-/// process starts; clones are the same.
+/// The settings and secrets of tools: names with values, some of which may be secrets.
 ///
 /// On AWS the values come from `ToolEnvironment`, and the secrets from Secrets Manager or SSM, by `ToolSecretNames` and
 /// `ToolSecretArns`. On a local server they come from `--tool-env NAME=VALUE` and `--secret NAME=file:PATH`. In a test,
@@ -77,7 +76,7 @@ impl fmt::Debug for ToolEnv {
 /// A tool has asked for something that is not set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotInToolEnv {
-    /// What it asked for.
+    /// The name that was requested.
     pub name: String,
 }
 

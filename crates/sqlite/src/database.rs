@@ -55,8 +55,8 @@ impl Database {
     }
 
     /// The tasks in this database, for an engine that sends work to [`Database::queue`] and to no other: a new task's
-    /// record stands for its first message, which costs no write of its own. Whoever opens the file next gets that
-    /// message by [`Database::take_up`].
+    /// record stands for its first message, which costs no write of its own. The process that opens the file next gets
+    /// that message by [`Database::take_up`].
     #[must_use]
     pub fn store_with_queue(&self) -> SqliteStore {
         SqliteStore::new(Arc::clone(&self.shared), Sends::WithTheRecord)
@@ -91,7 +91,7 @@ impl Database {
             .await
     }
 
-    /// Whether the file, or one beside it, was removed, moved or replaced. No writes are accepted then, until the same
+    /// Whether the file, or one next to it, was removed, moved or replaced. No writes are accepted then, until the same
     /// files are back.
     #[must_use]
     pub fn is_lost(&self) -> bool {

@@ -28,7 +28,7 @@ pub enum OpenError {
          run chmod 600 as its owner, or choose another path", .path.display()
     )]
     Readable {
-        /// The database, or a file beside it.
+        /// The database, or a file next to it.
         path: PathBuf,
         /// Why it cannot be changed.
         #[source]

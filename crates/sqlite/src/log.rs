@@ -1,4 +1,4 @@
-//! The log beside the database (`-wal`): how long it may get.
+//! The log next to the database (`-wal`): how long it may get.
 //!
 //! Each commit goes to the log, and SQLite moves it into the file from time to time. What another process still reads
 //! cannot be moved, so the log grows meanwhile, and SQLite never makes it shorter.
@@ -94,7 +94,7 @@ fn readers(_index: &std::path::Path) -> String {
     String::new()
 }
 
-/// The bytes of the file beside the log that SQLite locks while it reads the log.
+/// The bytes of the file next to the log that SQLite locks while it reads the log.
 #[cfg(target_os = "linux")]
 const READ_LOCKS: std::ops::RangeInclusive<u64> = 124..=127;
 

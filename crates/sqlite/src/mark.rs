@@ -1,8 +1,8 @@
 //! Which run of a server a database's file is from.
 //!
-//! While a server has a database open, its latest transactions are in the log beside the file (`-wal`). A copy of the
+//! While a server has a database open, its latest transactions are in the log next to the file (`-wal`). A copy of the
 //! file alone lacks them, and nothing in it says so. So a server marks the file when it opens it, with a number of that
-//! run, and removes the mark when it closes it. The file beside it that is the [`Lock`] has the same number. A file
+//! run, and removes the mark when it closes it. The file next to it that is the [`Lock`] has the same number. A file
 //! with a mark that its lock does not know was copied or put there while a server had it open.
 //!
 //! The mark is SQLite's user version: it can be read without SQLite, before SQLite applies a log that may belong to
@@ -22,7 +22,7 @@ use crate::{OpenError, error};
 /// What the files say about each other, as long as no server has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// The file is new, was closed in order, was left by a crash, or has its log beside it.
+    /// The file is new, was closed in order, was left by a crash, or has its log next to it.
     Whole,
     /// A server died, and the log that it left is not there: another program moved it into the file, or it was removed.
     LogMissing,

@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 
 use crate::OpenError;
 
-/// What is appended to the name of the database for the files beside it: SQLite's own, and the
+/// What is appended to the name of the database for the files next to it: SQLite's own, and the
 /// [`Lock`](crate::lock::Lock).
 const COMPANIONS: [&str; 4] = ["-wal", "-shm", "-journal", "-lock"];
 
-/// The file beside the database with this ending. It is next to the file itself, whichever of its names `path` is.
+/// The file next to the database with this ending. It is next to the file itself, whichever of its names `path` is.
 pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path.canonicalize().unwrap_or_else(|_unresolved| path.to_owned()));
     name.push(ending);
     PathBuf::from(name)
 }
 
-/// Creates the file, if there is none, so that only its owner can read it. SQLite gives the files that it creates
-/// beside it the same permissions.
+/// Creates the file, if there is none, so that only its owner can read it. SQLite gives the files that it creates next
+/// to it the same permissions.
 pub(crate) fn create(path: &Path) -> io::Result<()> {
     if path.exists() { Ok(()) } else { system::create(path) }
 }
 
-/// Takes the permissions of all others from an existing database and the files beside it. Only called for a database
+/// Takes the permissions of all others from an existing database and the files next to it. Only called for a database
 /// that is ours.
 pub(crate) fn restrict(path: &Path) -> Result<(), OpenError> {
     let beside = COMPANIONS.iter().map(|ending| beside(path, ending));

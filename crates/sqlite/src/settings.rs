@@ -33,7 +33,7 @@ impl Default for Settings {
 pub enum Notifications {
     /// It does, in the same transaction.
     Left,
-    /// Nobody is told of anything.
+    /// Nobody is notified of anything.
     None,
 }
 

@@ -1,7 +1,7 @@
 //! Taking up the work of the process that had the database before.
 //!
-//! A database belongs to one process at a time, so whoever opens it knows that nobody works on anything in it: every
-//! lease is over, and every message that was received will not be dealt with by its receiver.
+//! A database belongs to one process at a time, so the process that opens it knows that nobody works on anything in it:
+//! every lease has expired, and every message that was received will not be dealt with by its receiver.
 
 use std::sync::{Arc, Mutex};
 
@@ -31,7 +31,7 @@ impl Database {
     /// The dead attempts count as failed attempts, like any whose lease runs out.
     ///
     /// # Errors
-    /// [`DatabaseError`]; what was taken up before stays so, and another call takes up the rest.
+    /// [`DatabaseError`]; what was resumed before stays so, and another call resumes the rest.
     pub async fn take_up(&self, now: Timestamp) -> Result<usize, DatabaseError> {
         let deliveries = Arc::clone(&self.shared().deliveries);
         let unreadable = Arc::clone(&self.shared().unreadable);
@@ -92,7 +92,7 @@ fn take_up_received(connection: &Connection, unreadable: &Unreadable, now: Times
     Ok(ended)
 }
 
-/// A page of tasks that were taken up.
+/// A page of tasks that were resumed.
 struct TakenUp {
     ended: usize,
     /// The last task of the page; `None` if there is none.
@@ -145,8 +145,8 @@ fn end_lease(
     Ok(matches!(apply(connection, unreadable, &task.key(), &last, now)?, Application::Done { .. }))
 }
 
-/// Ends the try to clean up after a task during which the process died: the next one may begin now. Returns whether
-/// there was one.
+/// Ends the try to clean up a task during which the process died: the next one may begin now. Returns whether there was
+/// one.
 fn end_cleanup(
     connection: &Connection,
     unreadable: &Unreadable,

@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::address::is_loopback;
 
-/// Why nobody can log in, or nothing can be renewed.
+/// Why a user cannot sign in, or a token cannot be renewed.
 pub(super) enum Failed {
     /// It may be possible later.
     Unreachable(String),
@@ -78,7 +78,7 @@ fn check(server: &Url, what: &str, url: &str) -> Result<(), Failed> {
     }
 }
 
-/// What the authorization server says of itself beyond the usual.
+/// The authorization server's unusual metadata.
 pub(super) fn says(metadata: &AuthorizationMetadata, name: &str) -> bool {
     metadata.additional_fields.get(name).and_then(serde_json::Value::as_bool).unwrap_or(false)
 }

@@ -69,12 +69,12 @@ pub(crate) async fn login(target: Target, how: &LogIn, secret: Option<String>, a
     let (code, issuer) = match answer {
         Ok(Answer::Code { code, issuer }) => (code, issuer),
         Ok(Answer::Refused(why)) => {
-            return Err(refused(format!("the authorization server refuses the log-in: {}{hint}", out::line(&why))));
+            return Err(refused(format!("the authorization server refuses the sign-in: {}{hint}", out::line(&why))));
         }
         Ok(Answer::OfAnother) => {
             return Err(refused("another authorization server has answered than the one that was asked".to_owned()));
         }
-        Err(_late) => return Err(refused(format!("nobody logged in within {} minutes", USER_MAX.as_secs() / 60))),
+        Err(_late) => return Err(refused(format!("you did not sign in within {} minutes", USER_MAX.as_secs() / 60))),
     };
     let held = place.hold().await.map_err(refused)?;
     let got = session.handle_callback_with_issuer(&code, &state, issuer.as_deref()).await;
@@ -101,7 +101,7 @@ async fn try_out(mut target: Target, again: &str) -> Result<Exit, Stop> {
     Ok(Exit::Well)
 }
 
-/// What may help a user who was refused, and has asked for no scopes.
+/// A hint for a user who was refused, and has requested no scopes.
 fn hint_of(scopes: &[String], metadata: &AuthorizationMetadata, again: &str) -> String {
     if !scopes.is_empty() {
         return String::new();
@@ -111,7 +111,7 @@ fn hint_of(scopes: &[String], metadata: &AuthorizationMetadata, again: &str) -> 
     format!("; no scope was asked for. To ask for some: {again} --scope '{known}'")
 }
 
-/// Forgets the log-in at a server.
+/// Signs out of a server.
 pub(crate) async fn logout(server: &Url) -> Result<Exit, Stop> {
     let removed = async {
         let Some(place) = Place::of(server) else { return Ok(false) };
@@ -120,7 +120,11 @@ pub(crate) async fn logout(server: &Url) -> Result<Exit, Stop> {
         place.remove()
     };
     let was_there = removed.await.map_err(|why: String| Stop::new(Exit::Unexpected, why))?;
-    out::say(&if was_there { format!("Logged out of {server}") } else { format!("Nobody was logged in to {server}") });
+    out::say(&if was_there {
+        format!("Logged out of {server}")
+    } else {
+        format!("You were not signed in to {server}")
+    });
     Ok(Exit::Well)
 }
 
@@ -152,7 +156,7 @@ impl Credentials for Probe {
     }
 }
 
-/// What the server wants of somebody whom it does not know. One that asks for nothing may do so later.
+/// The server's demand of an unknown caller.
 async fn challenge_of(mut target: Target) -> Result<Option<String>, Stop> {
     let probe = Arc::new(Probe::default());
     target.credentials = Some(Arc::<Probe>::clone(&probe));
@@ -218,7 +222,7 @@ async fn begin(
     AuthorizationSession::new(manager, request).await.map_err(|(_manager, error)| error.into())
 }
 
-/// What the answer has to repeat.
+/// The values that the answer has to repeat.
 fn state_of(url: &str) -> String {
     let url = Url::parse(url).ok();
     let state =

@@ -90,7 +90,7 @@ async fn make(
         Called::Unanswered(_) if has_left => Err(Stop::interrupted()),
         Called::Unanswered(question) => {
             let asked = crate::form::message(&question);
-            Err(Stop::new(Exit::Unanswered, format!("the tool asks, and nobody can be asked here: {asked}")))
+            Err(Stop::new(Exit::Unanswered, format!("the tool asks, and there is no terminal to ask at: {asked}")))
         }
         Called::Task(task) => {
             remember(target, client, &call, &task).await;

@@ -104,7 +104,7 @@ fn unanswered(global: &Global, id: &str, task: &Task) -> Exit {
         asked.push("the server does not show what it asks".to_owned());
     }
     let asked = asked.join("\n  ");
-    out::say(&format!("the task {} needs an answer, and nobody can be asked here\n  {asked}", line(id)));
+    out::say(&format!("the task {} needs an answer, and there is no terminal to ask at\n  {asked}", line(id)));
     Exit::Unanswered
 }
 
@@ -248,7 +248,7 @@ fn content(question: &Question, given: &[String]) -> Result<Value, Stop> {
 
 async fn at_terminal(id: &str, question: &Question) -> Result<Value, Stop> {
     let cannot =
-        || Stop::new(Exit::Unanswered, format!("nobody can be asked here\n  {}", render::question(id, question)));
+        || Stop::new(Exit::Unanswered, format!("there is no terminal to ask at\n  {}", render::question(id, question)));
     if !out::can_ask() {
         return Err(cannot());
     }

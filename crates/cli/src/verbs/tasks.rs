@@ -33,7 +33,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// How long to wait before the next look, so that the server is not asked faster than it wants to be.
+    /// How long to wait before the next poll, so that the server is not asked faster than it allows.
     fn pause(&self) -> Duration {
         let slowest = self.tasks.iter().map(|(task, _)| interval(task)).max().unwrap_or(REFRESH_MIN);
         slowest.max(REFRESH_MIN).saturating_mul(self.requests.max(1))
@@ -141,7 +141,7 @@ pub(super) async fn show(global: &Global, id: &str) -> Result<Exit, Stop> {
     Ok(Exit::Well)
 }
 
-/// Shows all that is on record of a task.
+/// Shows everything that is recorded about a task.
 pub(super) async fn inspect(global: &Global, id: &str) -> Result<Exit, Stop> {
     let inspect = async |client: &Client, task, known| Ok((task, known, client.inspect(id).await?));
     let (task, known, shown): (Task, Option<Entry>, Value) = one(global, id, inspect).await?;

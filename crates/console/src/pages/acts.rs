@@ -134,7 +134,7 @@ impl All {
             html! {
                 h1 { "Not all were done" }
                 section class="card problem" role="alert" {
-                    p { (count(self.done, "task was", "tasks were")) " done. Of the others the server says:" }
+                    p { (count(self.done, "task was", "tasks were")) " done. The server says about the others:" }
                     ul { @for (id, why) in &self.failed { li { code { (id) } ": " (why) } } }
                 }
                 p { a href=(link("", &[])) { "Back to the tasks" } }

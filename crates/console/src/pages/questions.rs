@@ -166,9 +166,9 @@ fn act_form(ask: &PageRequest, asking: &Asking, question: &Question, fields: &Ma
                 @if !ask.is_read_only() {
                     p class="actions" {
                         button name="act" value="answer" { (answer) }
-                        button class="quiet" name="act" value="decline" title="The task is told that you say no" {
+                        button class="quiet" name="act" value="decline" title="The task learns that you decline" {
                             "Decline" }
-                        button class="quiet" name="act" value="dismiss" title="The task is told that you do not choose"
+                        button class="quiet" name="act" value="dismiss" title="The task learns that you do not choose"
                             { "Dismiss" }
                     }
                 }
@@ -183,8 +183,8 @@ fn address(url: &str) -> Markup {
     let host = parsed.as_ref().and_then(url::Url::host_str);
     let is_link = parsed.as_ref().is_some_and(|parsed| matches!(parsed.scheme(), "http" | "https"));
     html! {
-        p { "Open this address if you trust " strong { (line(host.unwrap_or("it"), 255)) } ". What you enter there, \
-            this console never sees." }
+        p { "Open this address if you trust " strong { (line(host.unwrap_or("it"), 255)) } ". This \
+            console cannot see what you enter there." }
         p class="text" {
             @if is_link {
                 a href=(url) target="_blank" rel="noopener noreferrer" { (line(url, MESSAGE_MAX)) }

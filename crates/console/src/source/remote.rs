@@ -72,7 +72,7 @@ impl Remote {
         Ok(Arc::clone(self.lock_client().get_or_insert(connected)))
     }
 
-    /// What came of a request. If the server could not be reached, the next request begins anew: what answers then may
+    /// What came of a request. If the server could not be reached, the next request begins again: what answers then may
     /// be another server.
     fn seen<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
         if let Err(Error::Unreachable(_) | Error::SessionGone) = &done {

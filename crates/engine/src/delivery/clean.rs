@@ -1,4 +1,4 @@
-//! Cleaning up after a task that is over, and that its tool did not bring to its end.
+//! Cleaning up a task that is over, and that its tool did not bring to its end.
 
 use std::pin::pin;
 
@@ -46,7 +46,7 @@ impl Engine {
     }
 
     /// From when on no attempt of the task runs its tool. A worker that held the task may not know of its end before
-    /// its lease is over, and clocks differ: so others wait for a lease at least.
+    /// its lease has expired, and clocks differ: so others wait for a lease at least.
     pub(crate) fn cleanup_due_at(&self, task: &Task) -> Timestamp {
         let ended_at = task.ended_at.unwrap_or(task.updated_at);
         task.held_until.map_or(ended_at, |until| until.max(ended_at.plus_ms(self.settings.lease_ms)))
@@ -77,7 +77,7 @@ impl Engine {
         self.conclude_cleanup(&begun, lease, cleaned).await
     }
 
-    /// Runs the author's code, until the lease is over at the latest.
+    /// Runs the author's code, until the lease has expired at the latest.
     async fn run_cleanup(&self, task: &Task, lease: Lease, work: Work<'_>) -> Cleaned {
         let left_ms = lease.until.since_ms(self.now());
         if let Err(error) = self.queue().extend(&work.delivery.receipt, left_ms).await {

@@ -113,7 +113,7 @@ impl Engine {
         }
     }
 
-    /// Sends a new message in place of the delivered one, which would carry its count of deliveries on. If that fails,
+    /// Sends a new message instead of the delivered one, which would carry its count of deliveries on. If that fails,
     /// the delivered message stays.
     pub(crate) async fn replace_message(&self, task: &Task, delay_ms: u64) -> Disposition {
         match self.send(task, delay_ms).await {
@@ -156,7 +156,7 @@ impl Engine {
         }
     }
 
-    /// The store failed. The next delivery finds what is on record.
+    /// The store failed. The next delivery finds what is recorded.
     fn not_written(&self, key: &TaskKey, error: &StoreError, again_ms: u64) -> Disposition {
         let error = error as &dyn std::error::Error;
         tracing::error!(task_id = %key.id, error, "a write of this delivery failed");
@@ -311,8 +311,8 @@ const fn asks(event: &TaskEvent) -> bool {
     matches!(event, TaskEvent::Suspend { suspension: Suspension::Input { .. }, .. })
 }
 
-/// The same suspension, whose time is over at the task's deadline at the latest: a message then finds the task past it,
-/// and ends it although nobody polls.
+/// The same suspension, whose time has elapsed at the task's deadline at the latest: a message then finds the task past
+/// it, and ends it even without polls.
 fn until_deadline(suspension: Suspension, task: &Task) -> Suspension {
     match suspension {
         question @ Suspension::Input { until: None, .. } => question,

@@ -33,7 +33,7 @@ impl Engine {
     }
 
     /// Runs the attempt of a task of which another attempt has the permit `held`. Only the claim knows whether that
-    /// attempt is over: if not, the permit is not this delivery's, and stays.
+    /// attempt has ended: if not, the permit is not this delivery's, and stays.
     async fn run_in_permit_of_another(
         &self,
         limit: &AttemptLimit,

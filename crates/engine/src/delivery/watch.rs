@@ -19,7 +19,7 @@ pub(crate) enum End {
     /// The task's parent has ended otherwise than by a result.
     ParentEnded,
     PastDeadline,
-    /// The attempt's time is over, and the tool did not reach a step boundary.
+    /// The attempt's time has elapsed, and the tool did not reach a step boundary.
     Overran,
     Stopped,
 }
@@ -48,7 +48,7 @@ enum Wakeup {
 
 impl Engine {
     /// Runs the tool and watches it. When this returns, the tool's future has been dropped, and its cancellation token
-    /// has fired unless the tool ended by itself. A tool that blocks its thread may go on: it is waited for no longer
+    /// has fired unless the tool ended on its own. A tool that blocks its thread may go on: it is waited for no longer
     /// than for one whose worker stops.
     pub(crate) async fn watch(
         &self,

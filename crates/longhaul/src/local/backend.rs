@@ -48,10 +48,9 @@ impl Backend {
     }
 
     /// The secret from which the keys are made that sign what clients carry between their requests: sessions, and the
-    /// state of calls that ask questions. Those keys change by themselves; this one should not, since tasks that
-    /// clients named themselves are found with it. Give the same secret to all processes that share the store, and to
-    /// this one after a restart. Without it a random one is used, and clients have to start new sessions after a
-    /// restart.
+    /// state of calls that ask questions. Those keys change on their own. This one should not, since the server finds
+    /// the tasks that clients named with it. Give the same secret to all processes that share the store, and to this
+    /// one after a restart. Without it a random one is used, and clients have to start new sessions after a restart.
     #[must_use]
     pub const fn signing_key(mut self, key: [u8; 32]) -> Self {
         self.signing_key = key;

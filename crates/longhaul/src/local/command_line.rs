@@ -104,14 +104,14 @@ impl CommandLine {
         Self { name, version: None, about: "A durable MCP server in one process.", own: Vec::new() }
     }
 
-    /// What `--version` prints.
+    /// The output of `--version`.
     #[must_use]
     pub const fn version(mut self, version: &'static str) -> Self {
         self.version = Some(version);
         self
     }
 
-    /// What the program does, for its help page.
+    /// The description of the program, for its help page.
     #[must_use]
     pub const fn about(mut self, about: &'static str) -> Self {
         self.about = about;
@@ -125,8 +125,8 @@ impl CommandLine {
         self
     }
 
-    /// All of a `main`: reads the flags and the environment of this process, makes the server with what its tools read
-    /// of them, and serves it until the process is asked to stop. Help is printed, and so are what a user needs once
+    /// A whole `main`. It reads the flags and the environment of this process, makes the server with the settings of
+    /// its tools, and serves it until the process is asked to stop. Help is printed, and so are what a user needs once
     /// the server is ready, and what goes wrong, with its causes. Call it last, as [`run_with`](super::run_with).
     ///
     /// ```no_run
@@ -183,7 +183,7 @@ impl CommandLine {
     /// The options in the flags and the environment of this process.
     ///
     /// # Errors
-    /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
+    /// [`OptionsError`], including a request for help: [`OptionsError::report`] prints it.
     pub fn parse(&self) -> Result<Options, OptionsError> {
         let verbs = self.name.split(' ').count().saturating_sub(1);
         self.read(std::env::args_os().skip(verbs), &ProcessEnv)
@@ -192,7 +192,7 @@ impl CommandLine {
     /// The options in `args` and `env`. The first of `args` is the program's name.
     ///
     /// # Errors
-    /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
+    /// [`OptionsError`], including a request for help: [`OptionsError::report`] prints it.
     pub fn read(
         &self,
         args: impl IntoIterator<Item = impl Into<OsString> + Clone>,

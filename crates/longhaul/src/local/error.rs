@@ -20,7 +20,7 @@ pub enum ServeError {
     /// A setting is out of range, or contradicts another one.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// What tools read of their environment is wrong or missing.
+    /// The settings or secrets of the tools are wrong or missing.
     #[error(transparent)]
     ToolEnv(#[from] ToolEnvError),
     /// The runtime for async code could not be started.
@@ -44,7 +44,7 @@ pub enum ServeError {
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
-    /// It cannot be read who is to be told by webhook.
+    /// The configuration of webhooks cannot be read.
     #[error("the webhooks of --webhooks cannot be used")]
     Webhooks {
         /// Why, with each mistake and its place. Without any secret.

@@ -50,7 +50,7 @@ impl Storage {
                 Err(values.refuse(&table::STORE, &store, why))
             }
             (Some(store @ StoreAt::Dynamodb(_)), None) => {
-                let why = "a table needs a queue beside it: name one with `--queue sqs:URL`";
+                let why = "a table needs a queue: name one with `--queue sqs:URL`";
                 Err(values.refuse(&table::STORE, &store, why))
             }
             (_, Some(queue)) => {

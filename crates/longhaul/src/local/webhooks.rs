@@ -1,4 +1,4 @@
-//! Webhooks of a local server: who is told, and the loops that see to it.
+//! Webhooks of a local server: their receivers, and the loops that send them.
 
 use std::path::{Path, PathBuf};
 
@@ -91,13 +91,13 @@ pub(super) async fn publish(engine: Engine, outbox: impl Outbox, endpoints: Endp
     }
 }
 
-/// Looks after tasks that nobody polls, until the process stops.
+/// Recovers tasks that no client polls, until the process stops.
 pub(super) async fn sweep(engine: Engine, tasks: impl UnfinishedTasks, stop: CancellationToken) {
     let every_ms = engine.settings().resend_ms;
     while stop.run_until_cancelled(SystemClock.sleep_ms(every_ms)).await.is_some() {
         match engine.sweep(&tasks).await {
             Ok(swept) if swept.recovered > 0 => {
-                tracing::info!(tasks = swept.recovered, "took care of tasks that nobody polled");
+                tracing::info!(tasks = swept.recovered, "recovered tasks that no client polled");
             }
             Ok(_) => {}
             Err(error) => {

@@ -12,7 +12,7 @@ pub enum TestError {
     Refused {
         /// The method of the request.
         request: &'static str,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
     /// The call was answered at once, because the tool is not one that may become a task.
@@ -22,7 +22,7 @@ pub enum TestError {
         tool: String,
     },
     /// The tool asks something that the test does not answer.
-    #[error("nobody answers {questions:?}: use `answer` or `decline` for each of them")]
+    #[error("there is no answer to {questions:?}: use `answer` or `decline` for each of them")]
     Unanswered {
         /// The keys of the questions.
         questions: Vec<String>,
@@ -30,7 +30,7 @@ pub enum TestError {
     /// The task ended without coming to a moment that the test names.
     #[error("the task ended ({status}) and never came to this: {moments}; its steps are {steps:?}")]
     NeverReached {
-        /// What it did not come to.
+        /// The point that it did not reach.
         moments: String,
         /// How it ended.
         status: String,
@@ -56,7 +56,7 @@ pub enum TestError {
         "the task {message}, so crashes could not be tested to its end: allow more time by `TaskPolicy::run_at_most`"
     )]
     TimedOut {
-        /// What its client is told.
+        /// The error that its client gets.
         message: String,
     },
     /// The tool does something else after a crash.

@@ -133,7 +133,7 @@ fn within(run: &Run, order: Order, where_: &str) -> Vec<String> {
     differences
 }
 
-/// What is on record, by kind and name.
+/// What is recorded, by kind and name.
 fn names(run: &Run) -> BTreeSet<(&'static str, String)> {
     let named = run.journal().iter().filter(|entry| entry.kind != EntryKind::Round);
     named.map(|entry| (entry.kind.as_str(), entry.name.clone())).collect()

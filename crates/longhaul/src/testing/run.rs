@@ -12,7 +12,7 @@ use super::TestError;
 use super::error::unexpected;
 use super::script::{Moment, Script, Seen};
 
-/// A run that has come to its end, and what is on record of it.
+/// A run that has ended, and everything that is recorded about it.
 #[derive(Clone)]
 pub struct Run {
     pub(super) status: Status,
@@ -35,7 +35,7 @@ pub struct Run {
 pub struct JournalEntry {
     /// A step, the moment at which a sleep ends or looks began, or an answer.
     pub kind: EntryKind,
-    /// The name of the step, the number of the sleep, `since` and the name of the looks, or the key of the question.
+    /// The name of the step, the number of the sleep, `since` and the name of the polls, or the key of the question.
     pub name: String,
     /// The recorded value.
     pub value: Value,
@@ -50,7 +50,7 @@ impl Run {
         self.status
     }
 
-    /// What the tool returned, if the task was completed.
+    /// The tool's result, if the task was completed.
     ///
     /// # Errors
     /// [`TestError::Unexpected`] if it is not a result of this version of `rmcp`.
@@ -64,8 +64,7 @@ impl Run {
         strict_json::from_value(self.error.clone()?).ok()
     }
 
-    /// What a client shows: the texts of the result, one below the other, or the message of the error. Empty if the
-    /// task was cancelled.
+    /// The text that a client shows: the texts of the result, one below the other, or the message of the error.
     #[must_use]
     pub fn text(&self) -> String {
         if let Some(message) = self.error.as_ref().and_then(|error| error.get("message")?.as_str()) {
@@ -80,7 +79,7 @@ impl Run {
         self.result.as_ref()?.get("structuredContent")
     }
 
-    /// The steps on record, in the order in which they were recorded.
+    /// The recorded steps, in the order in which they were recorded.
     #[must_use]
     pub fn steps(&self) -> Vec<String> {
         steps(&self.journal)
@@ -117,7 +116,7 @@ impl Run {
         self.progress.as_ref()
     }
 
-    /// How often a worker took up the task: attempts that ended, and attempts that crashed.
+    /// How often a worker claimed the task: attempts that ended, and attempts that crashed.
     #[must_use]
     pub const fn attempts(&self) -> u32 {
         self.attempts
@@ -129,13 +128,13 @@ impl Run {
         self.elapsed
     }
 
-    /// What each run of the server's [`clean_up`](crate::Server::clean_up) after this task returned, in their order:
-    /// the text of an error, or of a panic. Empty if there was nothing to clean up.
+    /// The return value of each run of the server's [`clean_up`](crate::Server::clean_up) after this task, in order:
+    /// the message of an error, or of a panic.
     pub fn cleanups(&self) -> &[Result<(), String>] {
         &self.cleanups
     }
 
-    /// What each attempt did with its steps.
+    /// The steps of each attempt.
     pub(super) fn seen(&self) -> Vec<Vec<Seen>> {
         self.script.attempts()
     }
@@ -161,7 +160,7 @@ impl Run {
         moments
     }
 
-    /// Whether the server cleaned up after it.
+    /// Whether the server cleaned up it.
     pub(super) fn is_cleaned(&self) -> bool {
         self.cleanups.last().is_some_and(Result::is_ok)
     }

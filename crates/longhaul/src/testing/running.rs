@@ -43,9 +43,9 @@ const TURNS_MAX: usize = 10_000;
 pub struct Running {
     world: World,
     key: TaskKey,
-    /// What the user answers.
+    /// The user's answers.
     answers: BTreeMap<String, Value>,
-    /// What the user was asked, in the order in which it was seen.
+    /// The questions to the user, in the order in which they were seen.
     asked: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl State {
     }
 }
 
-/// What a tool asks.
+/// A question of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Question {
@@ -162,13 +162,13 @@ impl Running {
         self.world.client.request("tasks/cancel", &id, json!({"taskId": id})).await.map(drop)
     }
 
-    /// The progress that is on record: the last report of each attempt, and others in between.
+    /// The recorded progress: the last report of each attempt, and others in between.
     pub async fn progress(&self) -> Result<Option<Progress>, TestError> {
         let found = self.world.engine.poll(&self.key).await;
         found.map(|task| task.progress.clone()).map_err(unexpected)
     }
 
-    /// What is on record, in the order in which it was recorded.
+    /// The recorded entries, in the order in which they were recorded.
     pub async fn journal(&self) -> Result<Vec<JournalEntry>, TestError> {
         let entries = self.world.store().journal(&self.key).await.map_err(unexpected)?;
         let mut journal = Vec::new();
@@ -272,7 +272,7 @@ impl Running {
         })
     }
 
-    /// Works, and lets time pass, until there is nothing to clean up after the task.
+    /// Works, and lets time pass, until there is nothing to clean up the task.
     async fn clean_up(&self) -> Result<(), TestError> {
         let World { clock, engine, .. } = &self.world;
         for _ in 0..TURNS_MAX {

@@ -21,7 +21,7 @@ pub(super) enum Moment {
     AfterRecord(EntryKind, String),
     /// The tool has ended, and its end is not on record.
     End,
-    /// The server has cleaned up after the task, and that is not on record.
+    /// The server has cleaned up the task, and that is not on record.
     AfterCleanup,
 }
 
@@ -45,11 +45,11 @@ impl fmt::Display for Moment {
 /// What an attempt did with its steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// It came to this one, which was on record.
+    /// It came to this one, which was recorded.
     Replayed(String),
     /// The work of this one began.
     Began(String),
-    /// This one is on record now.
+    /// This one is recorded now.
     Recorded(String),
 }
 

@@ -405,7 +405,7 @@ async fn what_cannot_happen_is_said() {
             "the task ended (completed) and never came to this: a crash after step `migrate d`; its steps are \
              [\"migrate a\", \"migrate b\", \"migrate c\"]",
         ),
-        (testing::tool(everything), "nobody answers [\"color\"]"),
+        (testing::tool(everything), "there is no answer to [\"color\"]"),
     ] {
         let error = call.to_end().await.unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");

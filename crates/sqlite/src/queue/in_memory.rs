@@ -1,5 +1,6 @@
 //! Messages of new tasks that are in memory only. Each says no more than the record of its task, which is on disk: so
-//! whoever opens the file next makes them again ([`take_up`](crate::Database::take_up)), and they cost no write.
+//! the process that opens the file next makes them again ([`take_up`](crate::Database::take_up)), and they cost no
+//! write.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;

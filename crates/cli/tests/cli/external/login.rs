@@ -82,7 +82,7 @@ fn a_user_logs_in_once_and_out_again() {
     assert!(!seen.lock().unwrap().iter().any(|head| head.to_lowercase().contains("authorization")), "{seen:?}");
     assert!(ground.setup.run(&["logout"]).err.contains("Logged out of"));
     ground.assert_not_logged_in("not logged in");
-    assert!(ground.setup.run(&["logout"]).err.contains("Nobody was logged in"));
+    assert!(ground.setup.run(&["logout"]).err.contains("You were not signed in"));
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn an_answer_of_another_issuer_or_a_refusal_ends_a_log_in() {
         ("iss", issuer),
     ]);
     let said = login.end();
-    assert!(said.code == 3 && said.err.contains("refuses the log-in: access_denied: no\\u{1b}[2J"), "{said:?}");
+    assert!(said.code == 3 && said.err.contains("refuses the sign-in: access_denied: no\\u{1b}[2J"), "{said:?}");
     ground.assert_not_logged_in("not logged in");
 }
 

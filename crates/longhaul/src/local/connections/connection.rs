@@ -155,7 +155,7 @@ impl Connection {
         self.closing.cancelled().await;
     }
 
-    /// Waits until its time is over.
+    /// Waits until its time has elapsed.
     pub(crate) async fn expired(&self) -> Expired {
         loop {
             let expires = self.lock().expires(&self.limits);
