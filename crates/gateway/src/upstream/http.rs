@@ -10,6 +10,7 @@ use rmcp::model::{ClientJsonRpcMessage, ClientRequest, Tool};
 use rmcp::service::ServiceError;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError, StreamableHttpPostResponse,
+    StreamableHttpResponseLimits,
 };
 use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 use sse_stream::Sse;
@@ -55,7 +56,8 @@ impl Http {
     ) -> Result<StreamableHttpClientTransport<Discreet>, String> {
         let config = StreamableHttpClientTransportConfig::with_uri(endpoint.url.as_str())
             .custom_headers(endpoint.headers.clone())
-            .max_sse_event_size(limits::LINE_BYTES_MAX);
+            .max_sse_event_size(limits::LINE_BYTES_MAX)
+            .max_json_response_size(limits::LINE_BYTES_MAX);
         let client = self.reach(endpoint)?.http().clone();
         Ok(StreamableHttpClientTransport::with_client(Discreet { client, params }, config))
     }
@@ -125,13 +127,27 @@ impl StreamableHttpClient for Discreet {
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
-        mut headers: Headers,
+        headers: Headers,
         bytes_max: usize,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let mut limits = StreamableHttpResponseLimits::default();
+        limits.max_sse_event_size = bytes_max;
+        self.post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits).await
+    }
+
+    async fn post_message_with_response_limits(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        mut headers: Headers,
+        limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failed> {
         self.params.add(&message, &mut headers);
         let post = |message, headers| {
             let (uri, session_id, auth_header) = (Arc::clone(&uri), session_id.clone(), auth_header.clone());
-            self.client.post_message_with_max_sse_event_size(uri, message, session_id, auth_header, headers, bytes_max)
+            self.client.post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits)
         };
         let again = says_something(&message).then(|| (message.clone(), headers.clone()));
         let posted = match (post(message, headers).await, again) {
