@@ -26,6 +26,17 @@ async fn a_line_that_is_too_long_ends_the_call() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_not_json_ends_its_call() {
+    let (setup, gateway) = Setup::fixture(&["--not-json"]).running();
+    for tool in ["count", "count_read_only"] {
+        let why = why(&gateway.ended(tool, json!({})).await);
+        assert!(why.contains("cannot be read"), "{why}");
+    }
+    assert_eq!(setup.calls(), ["count", "count_read_only"]);
+    setup.until_all_have_ended().await;
+}
+
+#[tokio::test]
 async fn an_answer_that_is_an_error_is_no_crash() {
     let (setup, gateway) = Setup::fixture(&[]).running();
     let refused = gateway.ended("refuse", json!({})).await;

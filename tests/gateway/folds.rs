@@ -199,3 +199,15 @@ async fn a_job_whose_task_is_cancelled_or_times_out_is_stopped() {
     caller.result("tasks/cancel", json!({"taskId": id})).await;
     until("the other stop", || times(&setup, "stop_scan") == 2).await;
 }
+
+/// A connection takes 64 messages that nobody takes from it.
+#[tokio::test]
+async fn a_tool_that_logs_much_while_it_is_polled_is_answered_all_the_same() {
+    let setup = Setup::config(|setup| {
+        let entry = setup.server("jobs", &["stdio", "--loud"]);
+        json!({"mcpServers": {"jobs": entry}, "longhaul": {"servers": {"jobs": {"fold": [scan()]}}}})
+    });
+    let task = setup.start().ended("scan", json!({"parts": 2})).await;
+    assert_eq!(task["result"]["structuredContent"]["done"], 2, "{task}");
+    assert_eq!(setup.calls(), ["start_scan", "get_scan", "get_scan"]);
+}

@@ -66,6 +66,14 @@ async fn a_call_whose_connection_is_lost_is_made_again_only_if_it_may_be() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_not_json_ends_its_call() {
+    let (setup, _server) = in_front_of("not-json");
+    let task = setup.start().ended("count_read_only", json!({})).await;
+    assert!(task["error"]["message"].as_str().unwrap().contains("cannot be read"), "{task}");
+    assert_eq!(setup.calls(), ["count_read_only"]);
+}
+
+#[tokio::test]
 async fn redirects_are_not_followed() {
     let (setup, _server) = in_front_of("redirect");
     let said = setup.refusal();

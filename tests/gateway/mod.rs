@@ -2,6 +2,7 @@
 
 mod calls;
 mod command_line;
+mod core_tasks;
 mod ends;
 mod folds;
 mod http;

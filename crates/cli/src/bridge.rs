@@ -53,6 +53,8 @@ struct Bridge {
 /// A request that is not answered yet.
 struct Waiting {
     is_stream: bool,
+    /// Its id at the server, if it was sent again.
+    sent_as: Option<Value>,
     /// Ends it when it is dropped.
     _until: oneshot::Sender<()>,
 }
@@ -185,16 +187,18 @@ impl Bridge {
         }
         let (until, cancelled) = oneshot::channel();
         let is_stream = message.method() == "subscriptions/listen";
-        waiting.insert(id, Waiting { is_stream, _until: until });
+        waiting.insert(id, Waiting { is_stream, sent_as: None, _until: until });
         Some(cancelled)
     }
 
     /// Ends a request as HTTP does it: nobody waits for the answer any more. Servers of the handshake want to be told.
     async fn cancel(&self, message: &Message) {
-        if self.session.began_with().is_some() {
-            self.deliver(message).await;
-        }
         let id = message.params()["requestId"].to_string();
+        if self.session.began_with().is_some() {
+            let sent_as = self.waiting().get(&id).and_then(|waiting| waiting.sent_as.clone());
+            let renamed = sent_as.map(|id| message.cancelling(id));
+            self.deliver(renamed.as_ref().unwrap_or(message)).await;
+        }
         drop(self.waiting().remove(&id));
     }
 

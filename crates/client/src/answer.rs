@@ -13,6 +13,8 @@ use serde_json::Value;
 use sse_stream::{Sse, SseStream};
 
 use crate::error::{Error, Refusal, with_causes};
+use crate::resume::Stream;
+use crate::unreadable::unreadable_answer;
 
 /// What names a session.
 pub(crate) const SESSION: &str = "mcp-session-id";
@@ -36,7 +38,7 @@ pub enum Content {
     /// One message as text; an error too, whatever the status that it came with.
     Message(String),
     /// Messages as they come.
-    Events(Events),
+    Stream(Box<Stream>),
 }
 
 /// A message in an answer.
@@ -66,26 +68,26 @@ impl Content {
     /// The next message as text; `None` after the last one.
     ///
     /// # Errors
-    /// If the connection was lost.
+    /// If the connection was lost, as [`Stream::next`] says.
     pub async fn next(&mut self) -> Result<Option<String>, Error> {
         match self {
             Self::Nothing => Ok(None),
             Self::Message(text) => Ok(Some(std::mem::take(text)).filter(|text| !text.is_empty())),
-            Self::Events(events) => loop {
-                match events.next().await? {
-                    Some(Event { data: None, .. }) => {}
-                    event => return Ok(event.and_then(|event| event.data)),
-                }
-            },
+            Self::Stream(stream) => stream.next().await,
         }
     }
 }
 
 impl Reply {
-    pub(crate) async fn of(response: Response, bytes_max: usize) -> Result<Self, Error> {
+    /// What a response has. `follow` makes a stream of its events.
+    pub(crate) async fn of(
+        response: Response,
+        bytes_max: usize,
+        follow: impl FnOnce(Events) -> Stream,
+    ) -> Result<Self, Error> {
         let (session, kind) = (response.headers().get(SESSION).cloned(), kind(&response).to_owned());
-        let content = if kind.starts_with("text/event-stream") {
-            Content::Events(Events::of(response, bytes_max))
+        let content = if is_stream(&response) {
+            Content::Stream(Box::new(follow(Events::of(response, bytes_max))))
         } else if is_json(&response) {
             let body = read(response, bytes_max).await?;
             if body.is_empty() { Content::Nothing } else { Content::Message(text(body)?) }
@@ -106,13 +108,31 @@ impl Reply {
         while let Some(text) = self.content.next().await? {
             match serde_json::from_str(&text).map(understood) {
                 Ok(Some(message)) => return Ok(Some(message)),
-                Err(error) if matches!(self.content, Content::Message(_)) => {
+                // What is not JSON may be an answer all the same, and then no other one comes.
+                Err(error)
+                    if matches!(self.content, Content::Message(_)) || unreadable_answer(text.as_bytes()).is_some() =>
+                {
                     return Err(Error::Unexpected(error.to_string()));
                 }
                 Ok(None) | Err(_) => {}
             }
         }
         Ok(None)
+    }
+}
+
+impl Reply {
+    /// The result of a request that needs no work and asks nothing.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if it ends with an error; otherwise as [`next`](Self::next).
+    pub async fn result(mut self) -> Result<Value, Error> {
+        while let Some(message) = self.next().await? {
+            if let Message::End(end) = message {
+                return end.map_err(Error::Refused);
+            }
+        }
+        Err(Error::Lost("the stream ended without it".to_owned()))
     }
 }
 
@@ -150,7 +170,7 @@ pub struct Events {
 }
 
 impl Events {
-    fn of(response: Response, event_bytes_max: usize) -> Self {
+    pub(crate) fn of(response: Response, event_bytes_max: usize) -> Self {
         let length = Arc::new(AtomicUsize::new(0));
         let so_far = Arc::clone(&length);
         let bytes = response.bytes_stream().map(move |chunk| {
@@ -183,8 +203,17 @@ fn kind(response: &Response) -> &str {
     response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default()
 }
 
+pub(crate) fn is_stream(response: &Response) -> bool {
+    is_of(response, "text/event-stream")
+}
+
 pub(crate) fn is_json(response: &Response) -> bool {
-    kind(response).starts_with("application/json")
+    is_of(response, "application/json")
+}
+
+/// Whether the type of the body is this one, with any parameters. Capitals mean nothing in it.
+fn is_of(response: &Response, expected: &str) -> bool {
+    kind(response).get(..expected.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(expected))
 }
 
 /// A whole body.

@@ -6,19 +6,16 @@ use reqwest::header::HeaderMap;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Message;
-use crate::client::Client;
+use crate::client::{Client, PING};
 use crate::connect::{self, Lifecycle};
 use crate::error::Error;
+use crate::request_id::request_id;
+use crate::resume::Tries;
 use crate::task::{Progress, Question, Task, questions};
 use crate::tool::{TaskSupport, Tool, ToolHeaders};
-use crate::wire;
 
 /// How often a server may ask before it answers a call.
 const ROUNDS_MAX: usize = 50;
-
-/// The first pause before a call is sent again; each further one is twice as long.
-const PAUSE: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(15);
 
 /// How long a server that was not there, or had too much to do, may stay so.
 const AWAY_MAX: Duration = Duration::from_secs(30);
@@ -39,13 +36,15 @@ pub struct Call {
     pub listed: Option<Tool>,
     /// When it is to start, if that is not now.
     pub not_before: Option<jiff::Timestamp>,
+    /// How long its task is to be kept, in milliseconds, by a server of revision `2025-11-25`.
+    pub ttl_ms: Option<u64>,
 }
 
 impl Call {
     /// A call without a key, of a tool that nothing else is known of.
     #[must_use]
     pub fn new(tool: &str, arguments: Map<String, Value>) -> Self {
-        Self { tool: tool.to_owned(), arguments, key: None, listed: None, not_before: None }
+        Self { tool: tool.to_owned(), arguments, key: None, listed: None, not_before: None, ttl_ms: None }
     }
 }
 
@@ -128,7 +127,7 @@ impl Client {
         listener: &mut impl Listener,
     ) -> Result<Round, Error> {
         let may_be_repeated = call.key.is_some() || call.listed.as_ref().is_some_and(Tool::may_be_repeated);
-        let (mut failed, mut pause, mut is_lost) = (None, PAUSE, false);
+        let (mut tries, mut is_lost) = (Tries::new(AWAY_MAX), false);
         loop {
             let error = match self.round(call, more, listener).await {
                 Err(error) => error,
@@ -138,14 +137,10 @@ impl Client {
                 error if error.has_done_nothing() => true,
                 error => error.may_pass() && may_be_repeated && !std::mem::replace(&mut is_lost, true),
             };
-            let next = error.after().map_or(pause, |after| pause.max(after));
-            let now = wire::instant();
-            let away = now.duration_since(*failed.get_or_insert(now));
-            if !is_safe || away.saturating_add(next) > AWAY_MAX {
+            if !is_safe {
                 return Err(error);
             }
-            wire::pause(next).await;
-            pause = pause.saturating_mul(2).min(PAUSE_MAX);
+            tries.pause(error).await?;
         }
     }
 
@@ -156,7 +151,7 @@ impl Client {
         more: &Map<String, Value>,
         listener: &mut impl Listener,
     ) -> Result<Round, Error> {
-        let params = self.params_of(call, more);
+        let params = self.params_of(call, more)?;
         let mut answer = self.send_with(METHOD, &params, |client| client.headers_of(call)).await?;
         let mut unanswered = None;
         while let Some(message) = answer.next().await? {
@@ -181,7 +176,7 @@ impl Client {
     /// Answers a request that a server of an older revision sends before it answers; the request, if nobody could.
     async fn serve(&self, question: Question, listener: &mut impl Listener) -> Result<Option<Question>, Error> {
         let answer = match question.method.as_str() {
-            "ping" => json!({"result": {}}),
+            PING => json!({"result": {}}),
             "elicitation/create" => match listener.ask(&question).await {
                 Some(answer) => json!({"result": answer}),
                 None => return Ok(Some(question)),
@@ -196,11 +191,11 @@ impl Client {
         Ok(None)
     }
 
-    fn params_of(&self, call: &Call, more: &Map<String, Value>) -> Value {
+    fn params_of(&self, call: &Call, more: &Map<String, Value>) -> Result<Value, Error> {
         let mut params = more.clone();
         params.insert("name".to_owned(), call.tool.clone().into());
         params.insert("arguments".to_owned(), call.arguments.clone().into());
-        let mut meta = json!({"progressToken": "call"});
+        let mut meta = json!({"progressToken": request_id()?});
         if let Some(key) = &call.key {
             meta["dev.longhaul/idempotencyKey"] = key.clone().into();
         }
@@ -208,14 +203,15 @@ impl Client {
             meta["dev.longhaul/notBefore"] = start.to_string().into();
         }
         if matches!(self.lifecycle, Lifecycle::PerRequest) {
-            return connect::with_meta(params.into(), meta);
+            return Ok(connect::with_meta(params.into(), meta, &self.identity));
         }
         let support = call.listed.as_ref().map_or(TaskSupport::Forbidden, Tool::task_support);
         if self.makes_tasks() && support != TaskSupport::Forbidden {
-            params.insert("task".to_owned(), json!({}));
+            let ttl = call.ttl_ms.map(|ttl| ("ttl".to_owned(), ttl.into()));
+            params.insert("task".to_owned(), Map::from_iter(ttl).into());
         }
         params.insert("_meta".to_owned(), meta);
-        params.into()
+        Ok(params.into())
     }
 
     fn headers_of(&self, call: &Call) -> HeaderMap {

@@ -2,20 +2,23 @@
 
 use std::time::Duration;
 
-use reqwest::header::HeaderMap;
-use serde_json::{Value, json};
+use reqwest::header::{HeaderMap, HeaderValue};
+use serde_json::{Map, Value, json};
 use tokio::sync::OnceCell;
 
 use crate::answer::{Message, Reply};
-use crate::connect::{self, Lifecycle, REVISION, Session, discover};
+use crate::connect::{self, Identity, Lifecycle, REVISION, Session, discover};
 use crate::error::Error;
 use crate::target::Target;
 use crate::task::{Question, Status, Task};
 use crate::tool::Tool;
-use crate::wire::{Raw, in_time, result};
+use crate::wire::{Raw, in_time};
 
 /// At most so many pages of a list are read.
 const PAGES_MAX: u32 = 100;
+
+/// What a server sends to learn whether its client is there.
+pub(crate) const PING: &str = "ping";
 
 /// How long a server of revision `2025-11-25` may take to ask, once it has said that it asks.
 const QUESTION_MAX: Duration = Duration::from_secs(5);
@@ -29,6 +32,7 @@ const LATER_STARTS: &str = "/extensions/dev.longhaul~1laterStarts";
 /// A client of one server.
 pub struct Client {
     pub(crate) wire: Raw,
+    pub(crate) identity: Identity,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) capabilities: Value,
     /// Another client of the same server, for its list of tasks, which revision `2026-07-28` does not have.
@@ -42,23 +46,44 @@ impl Client {
     /// # Errors
     /// If the server cannot be reached, or lets nobody in.
     pub async fn connect(target: Target, session: Option<&str>) -> Result<Self, Error> {
-        let wire = Raw::new(target)?;
-        if let Some(session) = session.and_then(Session::resume) {
-            return Ok(Self::new(wire, Lifecycle::Handshake(session), json!({"tasks": {}})));
+        let (wire, identity) = (Raw::new(target)?, Identity::default());
+        if let Some(session) = session.and_then(|session| HeaderValue::from_str(session).ok()) {
+            return Ok(Self::resumed(wire, identity, Some(session)));
         }
-        if let Some(found) = discover(&wire).await? {
-            return Ok(Self::new(wire, Lifecycle::PerRequest, found["capabilities"].clone()));
+        match discover(&wire, &identity).await? {
+            Some(found) => Ok(Self::new(wire, identity, Lifecycle::PerRequest, found["capabilities"].clone())),
+            None => Self::begin(wire, identity).await,
         }
-        Self::with_handshake(wire).await
     }
 
-    const fn new(wire: Raw, lifecycle: Lifecycle, capabilities: Value) -> Self {
-        Self { wire, lifecycle, capabilities, of_list: OnceCell::const_new() }
+    /// Begins a session of revision `2025-11-25`, or of an older one.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, lets nobody in, or speaks newer revisions only.
+    pub async fn begin(wire: Raw, identity: Identity) -> Result<Self, Error> {
+        let (session, info) = Session::begin(&wire, &identity).await?;
+        Ok(Self::new(wire, identity, Lifecycle::Handshake(session), info["capabilities"].clone()))
     }
 
-    pub(crate) async fn with_handshake(wire: Raw) -> Result<Self, Error> {
-        let (session, info) = Session::begin(&wire).await?;
-        Ok(Self::new(wire, Lifecycle::Handshake(session), info["capabilities"].clone()))
+    /// Goes on in a session of revision `2025-11-25` that was begun before, whose server may have given it no id.
+    #[must_use]
+    pub fn resume(wire: Raw, identity: Identity, session: Option<&str>) -> Self {
+        Self::resumed(wire, identity, session.and_then(|session| HeaderValue::from_str(session).ok()))
+    }
+
+    fn resumed(wire: Raw, identity: Identity, session: Option<HeaderValue>) -> Self {
+        Self::new(wire, identity, Lifecycle::Handshake(Session::resume(session)), json!({"tasks": {}}))
+    }
+
+    /// A client of a server that is known to speak revision `2026-07-28`, and to make tasks.
+    #[must_use]
+    pub fn per_request(wire: Raw, identity: Identity) -> Self {
+        let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        Self::new(wire, identity, Lifecycle::PerRequest, capabilities)
+    }
+
+    const fn new(wire: Raw, identity: Identity, lifecycle: Lifecycle, capabilities: Value) -> Self {
+        Self { wire, identity, lifecycle, capabilities, of_list: OnceCell::const_new() }
     }
 
     /// The revision that it speaks with the server.
@@ -77,6 +102,12 @@ impl Client {
             Lifecycle::PerRequest => None,
             Lifecycle::Handshake(session) => session.id()?.to_str().ok().map(str::to_owned),
         }
+    }
+
+    /// What the server can do, as it said when this began.
+    #[must_use]
+    pub const fn capabilities(&self) -> &Value {
+        &self.capabilities
     }
 
     /// Whether the server recognises a call that is sent again by its idempotency key, and says so.
@@ -154,11 +185,16 @@ impl Client {
         Ok(task)
     }
 
-    /// What a task of revision `2025-11-25` asks: it is sent to whoever waits for the result.
+    /// What a task of revision `2025-11-25` asks: it is sent to whoever waits for the result. A task that has ended
+    /// meanwhile asks nothing.
     async fn question(&self, params: &Value, id: &str) -> Result<Option<Question>, Error> {
-        let mut answer = self.send("tasks/result", params.clone(), Some(id)).await?;
+        let mut answer = match self.send("tasks/result", params.clone(), Some(id)).await {
+            Err(Error::Refused(_)) => return Ok(None),
+            sent => sent?,
+        };
         while let Some(message) = answer.next().await? {
             match message {
+                Message::Request { id, method, .. } if method == PING => self.pong(&id).await?,
                 Message::Request { id, method, params } => {
                     return Ok(Some(Question { key: id.to_string(), method, params }));
                 }
@@ -169,14 +205,33 @@ impl Client {
         Ok(None)
     }
 
+    /// Says that this client is there.
+    pub(crate) async fn pong(&self, id: &Value) -> Result<(), Error> {
+        self.respond(&id.to_string(), json!({"result": {}})).await
+    }
+
     /// Answers a question of a task, with the result that its method has.
     pub async fn answer(&self, id: &str, question: &Question, answer: Value) -> Result<(), Error> {
+        self.answer_all(id, Map::from_iter([(question.key.clone(), answer)])).await
+    }
+
+    /// Answers questions of a task by their keys, each with the result that its method has.
+    ///
+    /// # Errors
+    /// [`Error::SessionGone`] if the server has forgotten the session of revision `2025-11-25` in which it asked, and
+    /// asks again.
+    pub async fn answer_all(&self, id: &str, answers: Map<String, Value>) -> Result<(), Error> {
         match &self.lifecycle {
             Lifecycle::PerRequest => {
-                let params = json!({"taskId": id, "inputResponses": {&question.key: answer}});
+                let params = json!({"taskId": id, "inputResponses": answers});
                 self.result("tasks/update", params, Some(id)).await.map(drop)
             }
-            Lifecycle::Handshake(_) => self.respond(&question.key, json!({"result": answer})).await,
+            Lifecycle::Handshake(_) => {
+                for (key, answer) in answers {
+                    self.respond(&key, json!({"result": answer})).await?;
+                }
+                Ok(())
+            }
         }
     }
 
@@ -202,6 +257,13 @@ impl Client {
         }
     }
 
+    /// Has [`close`](Self::close) end the session too if another client has begun it, or a task was shown to it.
+    pub fn release(&self) {
+        if let Lifecycle::Handshake(session) = &self.lifecycle {
+            session.release();
+        }
+    }
+
     /// Ends the sessions that this client has begun. One that a task may be shown to only is kept: the task could not
     /// be found afterwards.
     pub async fn close(&self) {
@@ -216,12 +278,24 @@ impl Client {
     }
 
     pub(crate) async fn result(&self, method: &'static str, params: Value, name: Option<&str>) -> Result<Value, Error> {
-        result(self.send(method, params, name)).await
+        in_time(async { self.read(self.send(method, params, name).await?).await }).await
+    }
+
+    /// The result in an answer. Nothing that the server asks meanwhile is answered, but that this client is there.
+    async fn read(&self, mut answer: Reply) -> Result<Value, Error> {
+        while let Some(message) = answer.next().await? {
+            match message {
+                Message::End(end) => return end.map_err(Error::Refused),
+                Message::Request { id, method, .. } if method == PING => self.pong(&id).await?,
+                Message::Request { .. } | Message::Notification { .. } => {}
+            }
+        }
+        Err(Error::Lost("the stream ended without it".to_owned()))
     }
 
     async fn send(&self, method: &'static str, params: Value, name: Option<&str>) -> Result<Reply, Error> {
         let params = match &self.lifecycle {
-            Lifecycle::PerRequest => connect::with_meta(params, Value::Null),
+            Lifecycle::PerRequest => connect::with_meta(params, Value::Null, &self.identity),
             Lifecycle::Handshake(_) => params,
         };
         self.send_with(method, &params, |client| client.headers(method, name)).await
@@ -236,7 +310,7 @@ impl Client {
     ) -> Result<Reply, Error> {
         let sent = self.wire.request(method, params, headers(self)).await;
         let (Err(Error::SessionGone), Lifecycle::Handshake(session)) = (&sent, &self.lifecycle) else { return sent };
-        let (other, _info) = Session::begin(&self.wire).await?;
+        let (other, _info) = Session::begin(&self.wire, &self.identity).await?;
         session.replace(other);
         self.wire.request(method, params, headers(self)).await
     }

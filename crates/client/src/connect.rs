@@ -1,11 +1,12 @@
 //! How a connection begins, by `server/discover`, or by `initialize` with servers that do not know that; and what
 //! requests have then.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::answer::SESSION;
 use crate::error::Error;
@@ -22,7 +23,7 @@ pub(crate) enum Lifecycle {
 
 /// What a handshake has agreed on.
 pub(crate) struct Session {
-    pub(crate) revision: String,
+    pub(crate) revision: Cow<'static, str>,
     /// Changes when the server has forgotten it.
     id: Mutex<Option<HeaderValue>>,
     /// Whether it has to outlive this client: it was begun by another one, or a task may be shown to it only.
@@ -38,19 +39,46 @@ pub(crate) const REVISION: &str = "2026-07-28";
 /// The Tasks extension.
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-fn client_info() -> Value {
-    json!({"name": "longhaul", "version": env!("CARGO_PKG_VERSION")})
+/// What a client says about itself.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// What it can do, as `initialize` declares it.
+    pub capabilities: Map<String, Value>,
 }
 
-/// The questions that this client can pass on.
-fn elicitation() -> Value {
-    json!({"form": {}, "url": {}})
+impl Default for Identity {
+    /// The command, which can pass on questions.
+    fn default() -> Self {
+        Self {
+            name: "longhaul".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            capabilities: Map::from_iter([("elicitation".to_owned(), json!({"form": {}, "url": {}}))]),
+        }
+    }
+}
+
+impl Identity {
+    fn info(&self) -> Value {
+        json!({"name": self.name, "version": self.version})
+    }
+
+    /// What it can do, tasks among it.
+    fn with_tasks(&self) -> Value {
+        let mut capabilities = self.capabilities.clone();
+        let extensions = capabilities.entry("extensions").or_insert_with(|| json!({}));
+        extensions.as_object_mut().map(|extensions| extensions.insert(TASKS.to_owned(), json!({})));
+        capabilities.into()
+    }
 }
 
 /// What `server/discover` says; `None` if the server wants a handshake.
-pub(crate) async fn discover(wire: &Raw) -> Result<Option<Value>, Error> {
+pub(crate) async fn discover(wire: &Raw, identity: &Identity) -> Result<Option<Value>, Error> {
     const METHOD: &str = "server/discover";
-    let params = with_meta(json!({}), Value::Null);
+    let params = with_meta(json!({}), Value::Null, identity);
     match result(wire.request(METHOD, &params, headers(METHOD, None))).await {
         Ok(found) => {
             let versions = found["supportedVersions"].as_array();
@@ -63,31 +91,41 @@ pub(crate) async fn discover(wire: &Raw) -> Result<Option<Value>, Error> {
 }
 
 impl Session {
-    /// A session that was begun before.
-    pub(crate) fn resume(id: &str) -> Option<Self> {
-        let id = HeaderValue::from_str(id).ok()?;
-        Some(Self { revision: NEWEST.to_owned(), id: Mutex::new(Some(id)), is_kept: AtomicBool::new(true) })
+    /// A session that was begun before, whose server may have given it no id.
+    pub(crate) const fn resume(id: Option<HeaderValue>) -> Self {
+        Self { revision: Cow::Borrowed(NEWEST), id: Mutex::new(id), is_kept: AtomicBool::new(true) }
     }
 
     /// A new session, and what the server says about itself.
-    pub(crate) async fn begin(wire: &Raw) -> Result<(Self, Value), Error> {
-        let capabilities = json!({"elicitation": elicitation()});
-        let params = json!({"protocolVersion": NEWEST, "capabilities": capabilities, "clientInfo": client_info()});
+    pub(crate) async fn begin(wire: &Raw, identity: &Identity) -> Result<(Self, Value), Error> {
+        let (capabilities, info) = (&identity.capabilities, identity.info());
+        let params = json!({"protocolVersion": NEWEST, "capabilities": capabilities, "clientInfo": info});
         let response = in_time(wire.request("initialize", &params, HeaderMap::new())).await?;
         let id = response.session.clone();
         let info = result(async { Ok(response) }).await?;
         let Some(revision) = info["protocolVersion"].as_str() else {
             return Err(Error::Unexpected("`initialize` is answered without a `protocolVersion`".to_owned()));
         };
-        let session = Self { revision: revision.to_owned(), id: Mutex::new(id), is_kept: AtomicBool::new(false) };
+        let revision = Cow::Owned(revision.to_owned());
+        let session = Self { revision, id: Mutex::new(id), is_kept: AtomicBool::new(false) };
         let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        in_time(wire.send(&begun, session.headers())).await?;
-        Ok((session, info))
+        match in_time(wire.send(&begun, session.headers())).await {
+            Ok(_accepted) => Ok((session, info)),
+            Err(error) => {
+                wire.end_session(session.headers()).await;
+                Err(error)
+            }
+        }
     }
 
     /// Keeps it when this client ends.
     pub(crate) fn keep(&self) {
         self.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    /// It ends with this client.
+    pub(crate) fn release(&self) {
+        self.is_kept.store(false, Ordering::Relaxed);
     }
 
     pub(crate) fn is_kept(&self) -> bool {
@@ -118,13 +156,11 @@ impl Session {
 }
 
 /// The parameters of a request, with what says who sends it and what that can do.
-pub(crate) fn with_meta(mut params: Value, meta: Value) -> Value {
+pub(crate) fn with_meta(mut params: Value, meta: Value, identity: &Identity) -> Value {
     let mut all = json!({
         "io.modelcontextprotocol/protocolVersion": REVISION,
-        "io.modelcontextprotocol/clientInfo": client_info(),
-        "io.modelcontextprotocol/clientCapabilities": {
-            "elicitation": elicitation(), "extensions": {TASKS: {}}
-        },
+        "io.modelcontextprotocol/clientInfo": identity.info(),
+        "io.modelcontextprotocol/clientCapabilities": identity.with_tasks(),
     });
     if let (Some(all), Value::Object(meta)) = (all.as_object_mut(), meta) {
         all.extend(meta);

@@ -76,7 +76,7 @@ impl Client {
                 pages => return pages.map(|(tasks, pages)| Listed { tasks, pages }),
             }
         }
-        let other = || async { Self::with_handshake(self.wire.again()).await.map(Box::new) };
+        let other = || async { Self::begin(self.wire.clone(), self.identity.clone()).await.map(Box::new) };
         let client = match &self.lifecycle {
             Lifecycle::Handshake(_) => self,
             Lifecycle::PerRequest => self.of_list.get_or_try_init(other).await?,

@@ -114,7 +114,8 @@ pub struct Task {
 
 impl Task {
     /// Reads what the Tasks extension and revision `2025-11-25` have; `None` if that is not a task.
-    pub(crate) fn read(value: &Value) -> Option<Self> {
+    #[must_use]
+    pub fn read(value: &Value) -> Option<Self> {
         let raw = value.as_object()?.clone();
         let text = |name: &str| raw.get(name).and_then(Value::as_str).map(str::to_owned);
         let status = Status::of(&text("status")?)?;

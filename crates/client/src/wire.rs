@@ -1,14 +1,15 @@
 //! Messages to a server of any revision, and whether it takes them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER, WWW_AUTHENTICATE};
 use reqwest::{Method, Request, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::answer::{Content, Events, Message, Reply, SESSION, is_json, read, text};
+use crate::answer::{Content, Events, Reply, SESSION, is_json, is_stream, read, text};
 use crate::error::{Error, Refusal, with_causes};
+use crate::request_id::request_id;
+use crate::resume::Stream;
 use crate::target::{Challenge, Credentials, Target};
 
 /// How long a connection may take to be made.
@@ -33,11 +34,11 @@ pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 
 /// A way to a server for messages that pass through as they are. What belongs into headers is the caller's to say.
-#[derive(Debug)]
+/// Clones use the same connections.
+#[derive(Clone, Debug)]
 pub struct Raw {
     http: reqwest::Client,
     target: Target,
-    last_id: AtomicU64,
     bytes_max: usize,
 }
 
@@ -55,7 +56,7 @@ impl Raw {
             .retry(reqwest::retry::never())
             .build()
             .map_err(|error| Error::Unexpected(with_causes(&error)))?;
-        Ok(Self { http, target, last_id: AtomicU64::new(0), bytes_max: BYTES_MAX })
+        Ok(Self { http, target, bytes_max: BYTES_MAX })
     }
 
     /// The same, which reads no answer and no event beyond so many bytes.
@@ -70,26 +71,26 @@ impl Raw {
         &self.http
     }
 
-    /// Another way to the same server, over the same connections.
-    pub(crate) fn again(&self) -> Self {
-        let (http, target) = (self.http.clone(), self.target.clone());
-        Self { http, target, last_id: AtomicU64::new(0), bytes_max: self.bytes_max }
-    }
-
     /// Sends a request.
     pub(crate) async fn request(&self, method: &str, params: &Value, headers: HeaderMap) -> Result<Reply, Error> {
-        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}), headers).await
+        let message =
+            || Ok(json!({"jsonrpc": "2.0", "id": request_id()?, "method": method, "params": params}).to_string());
+        self.send_each(message, headers).await
+    }
+
+    /// Sends a message that is not answered by another one.
+    pub(crate) async fn send(&self, message: &Value, headers: HeaderMap) -> Result<Reply, Error> {
+        self.send_each(|| Ok(message.to_string()), headers).await
     }
 
     /// Sends a message, which the server must not refuse. One that has no time for it now and says when to come again
-    /// is sent it again then, if that is soon.
-    pub(crate) async fn send(&self, message: &Value, headers: HeaderMap) -> Result<Reply, Error> {
+    /// is sent another one then, if that is soon.
+    async fn send_each(&self, message: impl Fn() -> Result<String, Error>, headers: HeaderMap) -> Result<Reply, Error> {
         let mut tries = 1;
         loop {
-            let response = self.post_text(message.to_string(), headers.clone()).await?;
+            let response = self.post_text(message()?, headers.clone()).await?;
             if response.status().is_success() {
-                return Reply::of(response, self.bytes_max).await;
+                return self.read(response, headers).await;
             }
             let error = self.refused(response, Within::of(&headers)).await.0;
             match error.after().filter(|after| error.has_done_nothing() && *after <= SOON) {
@@ -105,9 +106,8 @@ impl Raw {
     /// # Errors
     /// If it was not answered, or by a status and no message.
     pub async fn post(&self, message: String, headers: HeaderMap) -> Result<Reply, Error> {
-        let within = Within::of(&headers);
-        let response = self.post_text(message, headers).await?;
-        self.reply(response, within).await
+        let response = self.post_text(message, headers.clone()).await?;
+        self.reply(response, headers).await
     }
 
     async fn post_text(&self, message: String, headers: HeaderMap) -> Result<Response, Error> {
@@ -127,12 +127,13 @@ impl Raw {
         if response.status() == StatusCode::METHOD_NOT_ALLOWED {
             return Err(Error::Unsupported("the server has no stream of its own".to_owned()));
         }
-        match self.reply(response, within).await?.content {
-            Content::Events(events) => Ok(events),
-            Content::Nothing | Content::Message(_) => {
-                Err(Error::Unexpected("what should be a stream is none".to_owned()))
-            }
+        if !response.status().is_success() {
+            return Err(self.refused(response, within).await.0);
         }
+        if !is_stream(&response) {
+            return Err(Error::Unexpected("what should be a stream is none".to_owned()));
+        }
+        Ok(Events::of(response, self.bytes_max))
     }
 
     /// Ends a session, if the headers name one. A server that does not hear of it ends it later.
@@ -185,17 +186,21 @@ impl Raw {
     }
 
     /// What a response says. A refusal that is a message is an answer too.
-    async fn reply(&self, response: Response, within: Within) -> Result<Reply, Error> {
+    async fn reply(&self, response: Response, headers: HeaderMap) -> Result<Reply, Error> {
         if response.status().is_success() {
-            return Reply::of(response, self.bytes_max).await;
+            return self.read(response, headers).await;
         }
         let session = response.headers().get(SESSION).cloned();
-        match self.refused(response, within).await {
+        match self.refused(response, Within::of(&headers)).await {
             (Error::Refused(_), body) => {
                 Ok(Reply { session, content: Content::Message(text(body)?), kind: String::new() })
             }
             (error, _body) => Err(error),
         }
+    }
+
+    async fn read(&self, response: Response, headers: HeaderMap) -> Result<Reply, Error> {
+        Reply::of(response, self.bytes_max, |events| Stream::new(events, self.clone(), headers)).await
     }
 
     /// What a status and its body say, with the body.
@@ -274,16 +279,7 @@ pub(crate) async fn pause(time: Duration) {
 
 /// The result of a request that needs no work and asks nothing.
 pub(crate) async fn result(sent: impl Future<Output = Result<Reply, Error>>) -> Result<Value, Error> {
-    let read = async {
-        let mut answer = sent.await?;
-        while let Some(message) = answer.next().await? {
-            if let Message::End(end) = message {
-                return end.map_err(Error::Refused);
-            }
-        }
-        Err(Error::Lost("the stream ended without it".to_owned()))
-    };
-    in_time(read).await
+    in_time(async { sent.await?.result().await }).await
 }
 
 /// The same, in the time that an answer may take.

@@ -14,7 +14,7 @@ use crate::catalog::{Repeatable, ToolRoute};
 use crate::limits;
 use crate::polls::{Following, STARTED, recorded};
 use crate::upstream::client::Client;
-use crate::upstream::session::{Began, Session};
+use crate::upstream::remote_tasks::{Began, Session};
 use crate::upstream::tasks::{Started, completed};
 use crate::upstream::{ConnectError, Lifecycle, RequestError, Retry, Upstream, failed};
 
@@ -244,17 +244,15 @@ impl<'g> Call<'g> {
     }
 
     /// Calls the tool as a task of revision `2025-11-25`.
-    async fn try_task(&mut self, session: Session<'_>) -> Result<Result<Sent, Unanswered>, ErrorData> {
+    async fn try_task(&mut self, session: Session) -> Result<Result<Sent, Unanswered>, ErrorData> {
         self.mark().await?;
         let deadline = self.task.deadline().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
         let deadline_ms = deadline.and_then(|at| u64::try_from(at.as_millis()).ok());
         let ttl_ms = deadline_ms.map(|at| at.saturating_sub(SystemClock.now().as_ms()) + limits::TTL_MORE_MS);
         match session.start_task(self.upstream.name(), &self.params, ttl_ms).await {
             Ok(Began::Task(started)) => Ok(Ok(Sent::Task(started))),
-            Ok(Began::Result(result)) => {
-                session.end().await;
-                Ok(Ok(Sent::Answer((*result).into())))
-            }
+            Ok(Began::Result(result)) => Ok(Ok(Sent::Answer((*result).into()))),
+            Ok(Began::Unsent(why)) => Ok(Err(Unanswered::Unsent(self.upstream.lost(&why)))),
             Err(RequestError::Refused(error)) => Err(error),
             Err(RequestError::Lost(why)) => Ok(Err(Unanswered::Lost(why))),
         }

@@ -100,9 +100,6 @@ pub(crate) const POLL_LONGEST: Duration = Duration::from_secs(30);
 /// How often one task of a server may ask.
 pub(crate) const ASKED_MAX: u32 = 256;
 
-/// How long a poll waits for the question of a task that says it has one.
-pub(crate) const QUESTION_MAX: Duration = Duration::from_secs(10);
-
 /// How much longer than our own task a server is asked to keep its task.
 pub(crate) const TTL_MORE_MS: u64 = 60 * 60 * 1_000;
 

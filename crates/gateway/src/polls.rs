@@ -46,7 +46,7 @@ pub(crate) async fn call_once(
     tool: &str,
     arguments: JsonObject,
 ) -> Result<CallToolResult, RequestError> {
-    let (client, _events) = Client::new(upstream.name(), Some(task), &ClientCapabilities::default());
+    let client = Client::unheard(upstream.name(), Some(task), &ClientCapabilities::default());
     let connection = upstream.connect_once(client).await?;
     let mut params = CallToolRequestParams::new(tool.to_owned());
     params.arguments = Some(arguments);

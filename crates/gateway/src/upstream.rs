@@ -16,7 +16,8 @@ pub(crate) mod client;
 pub(crate) mod http;
 pub(crate) mod pool;
 pub(crate) mod process;
-pub(crate) mod session;
+pub(crate) mod remote_tasks;
+mod stdio;
 pub(crate) mod task_tools;
 pub(crate) mod tasks;
 mod updates;
@@ -26,7 +27,9 @@ use client::{Client, Watched};
 use http::{Endpoint, Http, ParamHeaders};
 use pool::Pool;
 pub(crate) use pool::{Connection, Keeping};
-use process::{Groups, Launch, Process, StdioTransport};
+use process::{Groups, Launch, Process};
+use remote_tasks::EndedSessions;
+use stdio::StdioTransport;
 use task_tools::TaskTools;
 use updates::Updates;
 
@@ -87,6 +90,7 @@ pub(crate) struct Upstream {
     /// Whether it has said that its lists are others now.
     changed: Arc<AtomicBool>,
     task_tools: TaskTools,
+    ended_sessions: EndedSessions,
     updates: Updates,
 }
 
@@ -111,6 +115,9 @@ pub(crate) enum RequestError {
 pub(crate) fn failed(why: &str) -> ErrorData {
     ErrorData::internal_error(why.to_owned(), None)
 }
+
+/// Said instead of an answer that came and that nobody can read.
+const UNREADABLE: &str = "the server's answer cannot be read: it is not JSON, or not an answer of MCP";
 
 /// Whether another try can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +144,7 @@ impl Upstream {
             params: ParamHeaders::default(),
             changed: Arc::default(),
             task_tools: TaskTools::default(),
+            ended_sessions: EndedSessions::default(),
             updates: Updates::default(),
         }
     }

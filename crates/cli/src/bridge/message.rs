@@ -1,12 +1,14 @@
 //! What the bridge has to know of a message that a client wrote: who answers it, and what its headers say; and of the
 //! session that it belongs to, for the servers that want one.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use longhaul_client::encoded;
 use longhaul_core::strict_json;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Requests that may be sent again if their answer was lost: they change nothing, or nothing more the second time.
 const REPEATABLE: [&str; 15] = [
@@ -107,10 +109,43 @@ impl Message {
         headers
     }
 
-    /// Whether `text` answers this request: a result or an error with its id, and no request of the server.
+    /// Whether `answer` answers this request.
     pub(super) fn is_answered_by(&self, answer: &Value) -> bool {
-        answer.get("method").is_none() && answer.get("id") == self.value.get("id")
+        is_answer_to(self.id(), answer)
     }
+
+    /// The ids of the requests in a batch.
+    pub(super) fn ids(&self) -> Vec<&Value> {
+        let requests = self.value.as_array().into_iter().flatten().filter(|one| one.get("method").is_some());
+        requests.filter_map(|request| request.get("id")).collect()
+    }
+
+    /// The same request under another id.
+    pub(super) fn renamed(&self, id: &Value) -> serde_json::Result<Self> {
+        let text = with_id(&self.text, id)?;
+        let mut value = self.value.clone();
+        value["id"] = id.clone();
+        Ok(Self { text, value })
+    }
+
+    /// A notification that cancels a request, for the one of another id.
+    pub(super) fn cancelling(&self, id: Value) -> Self {
+        let mut value = self.value.clone();
+        value["params"]["requestId"] = id;
+        Self { text: value.to_string(), value }
+    }
+}
+
+/// Whether this is a result or an error with the id of a request, and no request of the server.
+pub(super) fn is_answer_to(id: &Value, answer: &Value) -> bool {
+    answer.get("method").is_none() && answer.get("id") == Some(id)
+}
+
+/// A message with another id. Its other members are as they were written.
+pub(super) fn with_id(text: &str, id: &Value) -> serde_json::Result<String> {
+    let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text)?;
+    members.insert("id".to_owned(), RawValue::from_string(id.to_string())?);
+    serde_json::to_string(&members)
 }
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -134,9 +169,9 @@ impl Session {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what the server has answered to `initialize`.
-    pub(super) fn begin(&self, request: &Message, id: Option<&HeaderValue>, answer: &Value) {
-        let Some(revision) = answer["result"]["protocolVersion"].as_str() else { return };
+    /// Notes the result of `initialize`.
+    pub(super) fn begin(&self, request: &Message, id: Option<&HeaderValue>, result: &Value) {
+        let Some(revision) = result["protocolVersion"].as_str() else { return };
         let mut headers = HeaderMap::new();
         headers.extend(HeaderValue::from_str(revision).ok().map(|revision| (VERSION, revision)));
         headers.extend(id.map(|id| (SESSION, id.clone())));
@@ -204,5 +239,20 @@ mod tests {
         assert!(answers(r#"{"id":1,"result":{}}"#) && answers(r#"{"id":1,"error":{}}"#));
         assert!(!answers(r#"{"id":1,"method":"elicitation/create"}"#) && !answers(r#"{"id":2,"result":{}}"#));
         assert!(!answers(r#"{"id":"1","result":{}}"#));
+    }
+
+    #[test]
+    fn a_request_that_is_sent_again_has_another_id_and_the_numbers_that_were_written() {
+        let text = r#"{"id":1,"method":"tools/call","params":{"n":12345678901234567890123,"x":1.50}}"#;
+        let renamed = message(text).renamed(&"b".into()).unwrap();
+        assert_eq!(renamed.text, text.replace(r#""id":1"#, r#""id":"b""#));
+        assert_eq!(renamed.id(), "b");
+        assert!(renamed.is_answered_by(&serde_json::json!({"id": "b", "result": {}})));
+    }
+
+    #[test]
+    fn the_requests_of_a_batch_are_those_that_are_answered() {
+        let batch = message(r#"[{"id":1,"method":"ping"},{"method":"notifications/x"},{"id":3,"result":{}},7]"#);
+        assert_eq!(batch.ids(), [&Value::from(1)]);
     }
 }

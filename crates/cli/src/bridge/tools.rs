@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use longhaul_client::{Content, Error, Reply, Tool, ToolHeaders};
+use longhaul_client::{Content, Error, Reply, Tool, ToolHeaders, request_id};
 use longhaul_core::strict_json;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
 use super::Bridge;
-use super::exchange::answer_in;
 use super::message::Message;
 use crate::clock;
 
@@ -40,10 +39,10 @@ struct Known {
 }
 
 impl Tools {
-    /// Notes an answer to `tools/list`.
-    pub(super) fn note(&self, answer: &Value) {
+    /// Notes the result of `tools/list`.
+    pub(super) fn note(&self, result: &Value) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let listed = answer["result"]["tools"].as_array().into_iter().flatten();
+        let listed = result["tools"].as_array().into_iter().flatten();
         for tool in listed.filter_map(Tool::read) {
             if known.len() < TOOLS_MAX || known.contains_key(&tool.name) {
                 let headers = ToolHeaders::of(tool.schema().as_object().unwrap_or(&serde_json::Map::new()));
@@ -99,12 +98,11 @@ impl Bridge {
     async fn list(&self, call: &Message, revision: &str) -> Result<(), Error> {
         let mut params = json!({"_meta": call.params()["_meta"]});
         for _ in 0..PAGES_MAX {
-            let list = json!({"jsonrpc": "2.0", "id": "longhaul bridge", "method": "tools/list", "params": params});
+            let list = json!({"jsonrpc": "2.0", "id": request_id()?, "method": "tools/list", "params": params});
             let list = Message::read(list.to_string().into_bytes()).map_err(Error::Unexpected)?;
-            let content = self.raw.post(list.text.clone(), list.headers(revision)).await?.content;
-            let page = answer_in(&list, content).await?;
+            let page = self.raw.post(list.text.clone(), list.headers(revision)).await?.result().await?;
             self.tools.note(&page);
-            match page["result"]["nextCursor"].as_str() {
+            match page["nextCursor"].as_str() {
                 Some(cursor) => params["cursor"] = cursor.into(),
                 None => break,
             }

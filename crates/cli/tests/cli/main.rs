@@ -17,6 +17,7 @@ mod external;
 mod kills;
 mod login;
 mod output;
+mod resumed;
 mod servers;
 mod sessions;
 mod terminal;

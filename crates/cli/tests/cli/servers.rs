@@ -93,6 +93,44 @@ impl Lossy {
     }
 }
 
+/// A way to a server that can be cut: all connections that are open then break off.
+pub(crate) struct Cable {
+    pub(crate) url: String,
+    open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Cable {
+    pub(crate) fn cut(&self) {
+        for end in self.open.lock().unwrap().drain(..) {
+            // It may be closed already.
+            drop(end.shutdown(Shutdown::Both));
+        }
+    }
+}
+
+pub(crate) fn cutting(port: u16) -> Cable {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let open = Arc::new(Mutex::new(Vec::new()));
+    let ends = Arc::clone(&open);
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            // The server may be away. Then the connection ends, as it would without this.
+            let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+            ends.lock().unwrap().extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
+            let back = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            std::thread::spawn(move || carry(client, server));
+            std::thread::spawn(move || carry(back.0, back.1));
+        }
+    });
+    Cable { url, open }
+}
+
+fn carry(mut from: TcpStream, mut to: TcpStream) {
+    each_chunk(&mut from, |bytes| to.write_all(bytes).is_ok());
+    drop(to.shutdown(Shutdown::Both));
+}
+
 fn hide_discovery(mut client: TcpStream, mut server: TcpStream) {
     each_chunk(&mut client, |bytes| {
         let text = String::from_utf8_lossy(bytes).replace("server/discover", "server/nonsense");
@@ -107,7 +145,7 @@ pub(crate) fn without_discovery(port: u16) -> String {
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
-            let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else { continue };
             let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
             std::thread::spawn(move || hide_discovery(from, to));
             let (mut from, mut to) = (server, client);

@@ -9,35 +9,35 @@ use crate::command::Setup;
 use crate::servers::{answering_to, json_of};
 
 /// What a request is about: its method by HTTP, its session, and its message.
-struct Asked {
-    verb: String,
-    session: String,
-    message: Value,
+pub(crate) struct Asked {
+    pub(crate) verb: String,
+    pub(crate) session: String,
+    pub(crate) message: Value,
 }
 
 impl Asked {
-    fn of(head: &str, body: &str) -> Self {
+    pub(crate) fn of(head: &str, body: &str) -> Self {
         let session = head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap_or_default();
         let verb = head.split(' ').next().unwrap_or_default().to_owned();
         Self { verb, session: session.to_owned(), message: serde_json::from_str(body).unwrap_or_default() }
     }
 
-    fn method(&self) -> &str {
+    pub(crate) fn method(&self) -> &str {
         self.message["method"].as_str().unwrap_or_default()
     }
 
-    fn result(&self, more: &str, result: &Value) -> String {
+    pub(crate) fn result(&self, more: &str, result: &Value) -> String {
         json_of("200 OK", more, &json!({"jsonrpc": "2.0", "id": self.message["id"], "result": result}))
     }
 
-    fn error(&self, code: i64) -> String {
+    pub(crate) fn error(&self, code: i64) -> String {
         let error = json!({"code": code, "message": "no"});
         json_of("200 OK", "", &json!({"jsonrpc": "2.0", "id": self.message["id"], "error": error}))
     }
 }
 
 /// A server of `2025-11-25` that makes a task of each call, and shows it to the session of the call only.
-fn one_session_each() -> impl Fn(&str, &str) -> String + Send + 'static {
+pub(crate) fn one_session_each() -> impl Fn(&str, &str) -> String + Send + 'static {
     let (sessions, cancelled) = (AtomicU32::new(0), Mutex::new(Vec::<String>::new()));
     move |head, body| {
         let asked = Asked::of(head, body);

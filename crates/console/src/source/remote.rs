@@ -69,7 +69,11 @@ impl Remote {
         }
         let connected = Arc::new(Client::connect(self.target.clone(), None).await?);
         // Whoever connected first has all others use its session.
-        Ok(Arc::clone(self.lock_client().get_or_insert(connected)))
+        let used = Arc::clone(self.lock_client().get_or_insert_with(|| Arc::clone(&connected)));
+        if !Arc::ptr_eq(&used, &connected) {
+            connected.close().await;
+        }
+        Ok(used)
     }
 
     /// What came of a request. If the server could not be reached, the next request begins again: what answers then may

@@ -70,6 +70,12 @@ impl Client {
         Self { asks: Asks::Nothing, ..Self::of_lists(server) }
     }
 
+    /// A client for a request that is quick: nobody hears what the server reports meanwhile, so that nothing waits for
+    /// somebody to take it.
+    pub(crate) fn unheard(server: &str, task: Option<String>, declared: &ClientCapabilities) -> Self {
+        Self::new(server, task, declared).0
+    }
+
     /// A client that passes on what the server sends, to a caller that can be asked what it has `declared`.
     pub(crate) fn new(
         server: &str,
@@ -77,12 +83,8 @@ impl Client {
         declared: &ClientCapabilities,
     ) -> (Self, mpsc::Receiver<Event>) {
         let (events, received) = mpsc::channel(EVENTS_MAX);
-        let mut capabilities = ClientCapabilities::default();
-        capabilities.elicitation.clone_from(&declared.elicitation);
-        capabilities.sampling.clone_from(&declared.sampling);
-        capabilities.roots.clone_from(&declared.roots);
         let watch = Watch::new(Listener { task, events });
-        (Self { capabilities, watch, ..Self::of_lists(server) }, received)
+        (Self { capabilities: asked_of(declared), watch, ..Self::of_lists(server) }, received)
     }
 
     /// The same, in this lifecycle if the server speaks it.
@@ -161,6 +163,15 @@ impl Client {
         let (level, logger) = (&message.level, message.logger.as_deref());
         tracing::info!(server, task_id, ?level, logger, text, "a server's log");
     }
+}
+
+/// What a server may ask a caller through the gateway, of what the caller has declared.
+pub(super) fn asked_of(declared: &ClientCapabilities) -> ClientCapabilities {
+    let mut asked = ClientCapabilities::default();
+    asked.elicitation.clone_from(&declared.elicitation);
+    asked.sampling.clone_from(&declared.sampling);
+    asked.roots.clone_from(&declared.roots);
+    asked
 }
 
 /// A server's log message is cut here.

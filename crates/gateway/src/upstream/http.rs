@@ -3,18 +3,22 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use futures::stream::BoxStream;
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use http::HeaderName;
-use longhaul_client::{Raw, Target, ToolHeaders, with_causes};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, Tool};
+use longhaul_client::{Raw, Target, ToolHeaders, unreadable_answer, with_causes};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorCode, Tool};
 use rmcp::service::ServiceError;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError, StreamableHttpPostResponse,
+    StreamableHttpResponseLimits,
 };
 use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
+use serde::de::IgnoredAny;
+use serde_json::json;
 use sse_stream::Sse;
 use url::Url;
 
+use super::UNREADABLE;
 use crate::config::Headers;
 use crate::limits;
 
@@ -55,7 +59,8 @@ impl Http {
     ) -> Result<StreamableHttpClientTransport<Discreet>, String> {
         let config = StreamableHttpClientTransportConfig::with_uri(endpoint.url.as_str())
             .custom_headers(endpoint.headers.clone())
-            .max_sse_event_size(limits::LINE_BYTES_MAX);
+            .max_sse_event_size(limits::LINE_BYTES_MAX)
+            .max_json_response_size(limits::LINE_BYTES_MAX);
         let client = self.reach(endpoint)?.http().clone();
         Ok(StreamableHttpClientTransport::with_client(Discreet { client, params }, config))
     }
@@ -103,6 +108,29 @@ fn without_url(error: Failed) -> Failed {
     }
 }
 
+/// An answer whose events that cannot be read say so: `rmcp` passes over those, and a call would wait for as long as it
+/// may run.
+fn readable(answer: StreamableHttpPostResponse) -> StreamableHttpPostResponse {
+    match answer {
+        StreamableHttpPostResponse::Sse(events, session) => {
+            StreamableHttpPostResponse::Sse(events.map_ok(readable_event).boxed(), session)
+        }
+        other => other,
+    }
+}
+
+fn readable_event(event: Sse) -> Sse {
+    let is_json = |data: &&str| serde_json::from_str::<IgnoredAny>(data).is_ok();
+    let data = event.data.as_deref().filter(|data| !is_json(data));
+    match data.and_then(|data| unreadable_answer(data.as_bytes())) {
+        Some(id) => {
+            let error = json!({"code": ErrorCode::INTERNAL_ERROR.0, "message": UNREADABLE});
+            Sse { data: Some(json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string()), ..event }
+        }
+        None => event,
+    }
+}
+
 #[deny(clippy::missing_trait_methods)]
 impl StreamableHttpClient for Discreet {
     type Error = reqwest::Error;
@@ -125,13 +153,27 @@ impl StreamableHttpClient for Discreet {
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
-        mut headers: Headers,
+        headers: Headers,
         bytes_max: usize,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let mut limits = StreamableHttpResponseLimits::default();
+        limits.max_sse_event_size = bytes_max;
+        self.post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits).await
+    }
+
+    async fn post_message_with_response_limits(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        mut headers: Headers,
+        limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failed> {
         self.params.add(&message, &mut headers);
         let post = |message, headers| {
             let (uri, session_id, auth_header) = (Arc::clone(&uri), session_id.clone(), auth_header.clone());
-            self.client.post_message_with_max_sse_event_size(uri, message, session_id, auth_header, headers, bytes_max)
+            self.client.post_message_with_response_limits(uri, message, session_id, auth_header, headers, limits)
         };
         let again = says_something(&message).then(|| (message.clone(), headers.clone()));
         let posted = match (post(message, headers).await, again) {
@@ -140,7 +182,7 @@ impl StreamableHttpClient for Discreet {
             }
             (posted, _) => posted,
         };
-        posted.map_err(without_url)
+        posted.map(readable).map_err(without_url)
     }
 
     async fn delete_session(

@@ -14,10 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::session::{Session, SessionId, text};
+use super::remote_tasks::{RemoteTask, Session, SessionId};
 use super::task_tools::{TaskSupport, TaskTools};
 use super::{ConnectError, Lifecycle, RequestError, Target, Upstream, failed};
-use crate::limits;
 
 /// Which task of the server a call became.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -78,12 +77,11 @@ impl Upstream {
         }
         let learned = async {
             let Some(server) = self.reached()? else { return Ok(()) };
-            let (session, info) = Session::begin(server, &ClientCapabilities::default()).await?;
-            self.task_tools.note(&info);
-            if info.pointer("/capabilities/tasks/requests/tools/call").is_some() {
-                self.learn_from_lists(&session).await?;
-            }
+            let session = Session::begin(server, &ClientCapabilities::default()).await?;
+            self.task_tools.note(&json!({"capabilities": session.capabilities()}));
+            let tools = if session.makes_tasks() { session.tools().await } else { Ok(Vec::new()) };
             session.end().await;
+            self.task_tools.note(&json!({"tools": tools?}));
             Ok::<_, RequestError>(())
         };
         match learned.await {
@@ -93,26 +91,13 @@ impl Upstream {
         }
     }
 
-    async fn learn_from_lists(&self, session: &Session<'_>) -> Result<(), RequestError> {
-        let mut params = json!({});
-        for _ in 0..limits::PAGES_MAX {
-            let list = session.result("tools/list", &params).await?;
-            self.task_tools.note(&list);
-            match text(&list, "/nextCursor") {
-                Some(cursor) => params = json!({"cursor": cursor}),
-                None => break,
-            }
-        }
-        Ok(())
-    }
-
     /// The session in which a tool is to be called as a task of revision `2025-11-25`; `None` if it is to be called in
     /// another way.
     pub(crate) async fn session_for_a_task(
         &self,
         tool: &str,
         declared: &ClientCapabilities,
-    ) -> Result<Option<Session<'_>>, ConnectError> {
+    ) -> Result<Option<Session>, ConnectError> {
         if self.task_tools.support(tool).is_none() || self.lifecycle() != Some(Lifecycle::Handshake) {
             return Ok(None);
         }
@@ -123,7 +108,7 @@ impl Upstream {
             Err(unseen) => Err(unseen),
         };
         match begun {
-            Ok((session, _info)) => Ok(Some(session)),
+            Ok(session) => Ok(Some(session)),
             Err(RequestError::Lost(why)) => Err(self.lost(&why)),
             Err(RequestError::Refused(error)) => Err(self.lost(&error.message)),
         }
@@ -136,20 +121,16 @@ impl Upstream {
         task: String,
         declared: &ClientCapabilities,
     ) -> Result<Seen, RequestError> {
-        if let (Some(session), Some(server)) = (&started.session, self.reached()?) {
+        if let Some(server) = self.reached()? {
             let _permit = self.permit(&self.permits).await.map_err(|error| RequestError::Lost(error.to_string()))?;
-            let session = session.resume(server);
-            let mut seen = session.see(&self.name, &started.task_id).await;
-            if session.is_gone() {
-                // It was restarted, most often. Its tasks may have outlived the sessions.
-                let begun = Session::begin(server, declared).await;
-                let (session, _info) = begun.map_err(|unseen| self.lasting(unseen))?;
-                seen = session.see(&self.name, &started.task_id).await;
-                session.end().await;
+            self.ended_sessions.end_next(server).await;
+            let seen = RemoteTask::new(server, started, declared).see(&self.name).await;
+            if let Ok(Seen::Ended(_)) = &seen {
+                self.ended_sessions.note(started);
             }
             return seen.map_err(|unseen| self.lasting(unseen));
         }
-        let (client, _events) = Client::new(&self.name, Some(task), declared);
+        let client = Client::unheard(&self.name, Some(task), declared);
         let connection = self.connect_once(client.with_tasks()).await?;
         let asked = async |peer: &Peer<RoleClient>| peer.get_task(GetTaskParams::new(&started.task_id)).await;
         let answer = connection.request(asked).await.map_err(|unseen| self.lasting(unseen))?;
@@ -164,12 +145,12 @@ impl Upstream {
         declared: &ClientCapabilities,
         answers: &InputResponses,
     ) -> Result<(), RequestError> {
-        if let (Some(session), Some(server)) = (&started.session, self.reached()?) {
+        if let Some(server) = self.reached()? {
             let _permit = self.permit(&self.permits).await.map_err(|error| RequestError::Lost(error.to_string()))?;
-            return session.resume(server).respond(answers).await;
+            let answered = RemoteTask::new(server, started, declared).answer(answers).await;
+            return answered.map_err(|unseen| self.lasting(unseen));
         }
-        let (client, _events) = Client::new(&self.name, None, declared);
-        let connection = self.connect_once(client.with_tasks()).await?;
+        let connection = self.connect_once(Client::unheard(&self.name, None, declared).with_tasks()).await?;
         let params = UpdateTaskParams::new(&started.task_id, answers.clone());
         connection.request(async |peer| peer.update_task(params).await).await.map_err(|unseen| self.lasting(unseen))
     }
@@ -177,9 +158,10 @@ impl Upstream {
     /// Asks the server to cancel a task. One that has ended, or is not known, needs no cancelling.
     pub(crate) async fn cancel_task(&self, started: &Started) -> Result<(), String> {
         let cancelled = async {
-            match (&started.session, self.reached()?) {
-                (Some(session), Some(server)) => cancel_in(session, server, &started.task_id).await,
-                _ => self.cancel_of_the_extension(&started.task_id).await,
+            let declared = ClientCapabilities::default();
+            match self.reached()? {
+                Some(server) => RemoteTask::new(server, started, &declared).cancel().await,
+                None => self.cancel_of_the_extension(&started.task_id).await,
             }
         };
         match cancelled.await {
@@ -189,7 +171,7 @@ impl Upstream {
     }
 
     async fn cancel_of_the_extension(&self, task_id: &str) -> Result<(), RequestError> {
-        let (client, _events) = Client::new(&self.name, None, &ClientCapabilities::default());
+        let client = Client::unheard(&self.name, None, &ClientCapabilities::default());
         let connection = self.connect_once(client.with_tasks()).await?;
         let params = CancelTaskParams::new(task_id);
         connection.request(async |peer| peer.cancel_task(params).await).await
@@ -206,18 +188,6 @@ impl Upstream {
             lost => lost,
         }
     }
-}
-
-async fn cancel_in(session: &SessionId, server: &Raw, task_id: &str) -> Result<(), RequestError> {
-    let session = session.resume(server);
-    let cancelled = session.cancel(task_id).await;
-    if !session.is_gone() {
-        return cancelled;
-    }
-    let (session, _info) = Session::begin(server, &ClientCapabilities::default()).await?;
-    let cancelled = session.cancel(task_id).await;
-    session.end().await;
-    cancelled
 }
 
 /// Whether the same request will be refused again.

@@ -97,6 +97,11 @@ impl Watch {
         self.lock().odd.get_or_insert(what);
     }
 
+    /// Whether a request with this id has no answer yet.
+    pub(super) fn waits_for(&self, id: &RequestId) -> bool {
+        self.lock().open.contains(id)
+    }
+
     /// Where questions go.
     pub(super) fn events(&self) -> Option<mpsc::Sender<Event>> {
         self.lock().listener.as_ref().map(|listener| listener.events.clone())

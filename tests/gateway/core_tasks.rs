@@ -1,0 +1,82 @@
+//! Servers behind a URL that know tasks as revision `2025-11-25` has them, and nothing newer.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::process::{Gateway, Setup, Somewhere, ended, until, words};
+
+/// A gateway in front of the server in these modes.
+fn in_front_of(modes: &[&str]) -> (Setup, Somewhere, Gateway) {
+    let mut somewhere = None;
+    let setup = Setup::config(|setup| {
+        let folder = setup.path("");
+        let (server, url) = Somewhere::fixture("core-tasks", &[&[folder.as_str()], modes].concat());
+        somewhere = Some(server);
+        json!({"mcpServers": {"core": {"url": url}}})
+    });
+    let gateway = setup.start();
+    (setup, somewhere.unwrap(), gateway)
+}
+
+/// The sessions that have begun and not ended.
+fn open(setup: &Setup) -> BTreeSet<String> {
+    let mut open = BTreeSet::new();
+    for line in setup.lines("sessions") {
+        let (what, session) = line.split_once(' ').unwrap();
+        assert!(if what == "begin" { open.insert(session.to_owned()) } else { open.remove(session) }, "{line}");
+    }
+    open
+}
+
+#[tokio::test]
+async fn a_task_is_followed_to_its_end_whether_its_server_keeps_sessions_or_forgets_them() {
+    for modes in [&[][..], &["stateless"], &["forgets"]] {
+        let (setup, _server, gateway) = in_front_of(modes);
+        let caller = gateway.caller();
+        let id = caller.call_task("work", json!({})).await;
+        until("the server's task", || setup.has_recorded_a_step("task")).await;
+        gateway.kill();
+        let again = setup.start();
+        assert_eq!(words(&ended(&again.caller(), &id).await), "done", "{modes:?}");
+        assert_eq!(setup.calls(), ["work"], "{modes:?}");
+        let ids = setup.lines("ids");
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");
+        // That of the task is ended later.
+        assert!(open(&setup).len() <= 1, "{:?}", setup.lines("sessions"));
+    }
+}
+
+/// The first question of a task.
+fn key(task: &Value) -> Option<String> {
+    task["inputRequests"].as_object()?.keys().next().cloned()
+}
+
+#[tokio::test]
+async fn a_question_is_answered_in_the_session_that_it_was_asked_in() {
+    for modes in [&[][..], &["stateless"], &["forgets"]] {
+        let (setup, _server, gateway) = in_front_of(modes);
+        let caller = gateway.caller();
+        let id = caller.call_task("ask", json!({})).await;
+        let asked = caller.until(&id, "input_required").await;
+        let first = key(&asked).unwrap();
+        caller.accept(&id, &first, json!({})).await;
+        if modes == ["forgets"] {
+            // It was given in a session that the server had forgotten, so that the server asks again.
+            let asks_again = |task: &Value| key(task).is_some_and(|key| key != first);
+            let second = key(&caller.until_it(&id, "another question", asks_again).await).unwrap();
+            caller.accept(&id, &second, json!({})).await;
+        }
+        assert_eq!(words(&ended(&caller, &id).await), "done", "{modes:?}");
+        assert_eq!(setup.lines("answers").len(), 1, "{modes:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_task_s_session_is_ended() {
+    let (setup, _server, gateway) = in_front_of(&[]);
+    let id = gateway.caller().call_task("never", json!({})).await;
+    until("the server's task", || setup.has_recorded_a_step("task")).await;
+    gateway.caller().result("tasks/cancel", json!({"taskId": id})).await;
+    until("the end of its session", || open(&setup).is_empty()).await;
+}
