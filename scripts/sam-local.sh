@@ -48,6 +48,8 @@ clean_up() {
         kill -TERM "$child" 2>/dev/null || true
         wait "$child" 2>/dev/null || true
     fi
+    # What COMMAND has left in the background.
+    if [[ -n $scratch ]]; then "$python" "$root/scripts/sam_local.py" end-all "$scratch" || true; fi
     if [[ -n $forwarder ]]; then kill "$forwarder" 2>/dev/null || true; fi
     if [[ -n $group ]]; then "$root/scripts/emulator.sh" end "$group"; fi
     if [[ -n $daemon ]]; then stop_daemon; fi
@@ -183,10 +185,12 @@ run_with() {
         lock_state
         start_daemon
         import_image
+        # SAM would ask a registry whether there is a newer one.
+        export SAM_SKIP_PULL_IMAGE=true
     fi
     start_emulator
     export PATH=$tools/bin:$PATH SAM_CLI_TELEMETRY=0
-    run "$@" 6>&-
+    SAM_LOCAL_RUN=$scratch run "$@" 6>&-
 }
 
 main() {

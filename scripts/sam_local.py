@@ -3,8 +3,11 @@
 import asyncio
 import json
 import os
+import signal
 import socket
 import sys
+import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 TABLE = "longhaul-tasks"
@@ -17,6 +20,7 @@ RECEIVES_MAX = 5
 VISIBLE_AFTER_S = 60
 WAIT_S_MAX = 20
 INVOKED_S_MAX = 900
+ENDED_S_MAX = 10
 
 
 def client(service, endpoint=None):
@@ -140,11 +144,39 @@ def work(endpoint):
                 sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
 
 
+def processes_of(run):
+    """The processes that have the run's variable, but for this one."""
+    marked = f"SAM_LOCAL_RUN={run}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if marked in variables and int(folder.name) != os.getpid():
+            yield int(folder.name)
+
+
+def end_all(run):
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for process in processes_of(run):
+            try:
+                os.kill(process, number)
+            except ProcessLookupError:
+                pass
+        deadline = time.monotonic() + ENDED_S_MAX
+        while time.monotonic() < deadline:
+            if not list(processes_of(run)):
+                return
+            time.sleep(0.05)
+
+
 def main(verb, *arguments):
     if verb == "is-here":
         raise SystemExit(0 if is_here(*arguments) else 1)
     if verb == "forward":
         forward(*arguments)
+    elif verb == "end-all":
+        end_all(*arguments)
     elif verb == "create-resources":
         create_resources()
     elif verb == "work":
