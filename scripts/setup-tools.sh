@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the pinned tools that the checks need, below .cache/tools. Only "browser" and "peers" may install something on
-# the machine itself: Chromium and Redis, from the system's packages.
+# Installs the pinned tools that the checks need, below .cache/tools. Only "browser", "peers" and "containers" may install
+# something on the machine itself: Chromium, Redis and Docker, from the system's packages.
 #
-#   scripts/setup-tools.sh [PART...]        (default: all of them but mcp-proxy, peers and mutants)
+#   scripts/setup-tools.sh [PART...]        (default: all of them but mcp-proxy, peers, mutants and containers)
 #
 #   suite          the MCP conformance suite, and a Node that is new enough for it
 #   ts             the TypeScript SDK that tests/clients/ts/*.mjs use (includes the Node of "suite")
@@ -25,6 +25,8 @@
 #   aws            the AWS emulator that scripts/emulator.sh runs
 #   aws-lint       SAM CLI and cfn-lint, which read template.yaml
 #   cargo-lambda   cargo-lambda with its linker, for scripts/build-lambda.sh
+#   containers     for `sam local`: Docker and debootstrap, by root with apt-get, and .cache/tools/lambda-image.tar, an image
+#                  of the system's packages that stands for Lambda's. Where no daemon may be started, it only says so
 #   mutants        cargo-mutants, for scripts/mutants.sh; built from source, which takes minutes
 #   conformance    another name for "suite"
 #   clients        all parts whose names begin with "ts" or "python"
@@ -412,6 +414,50 @@ setup_cargo_lambda() {
     mark_current cargo-lambda "${pins[@]}"
 }
 
+# Whether this process may start a Docker daemon and make networks: root with CAP_NET_ADMIN (12) and CAP_SYS_ADMIN (21).
+may_run_containers() {
+    local rights
+    [[ $(uname -s) == Linux && $(id -u) -eq 0 ]] || return 1
+    rights=$((16#$(awk '/^CapEff/ { print $2 }' /proc/self/status)))
+    ((rights >> 12 & 1)) && ((rights >> 21 & 1))
+}
+
+# The image has the C library of this machine, so that it runs what is built here.
+make_lambda_image() {
+    local suite mirror folder
+    suite=$(. /etc/os-release && printf '%s' "$VERSION_CODENAME")
+    mirror=$(apt-get indextargets --format '$(CODENAME) $(SITE)' 'Created-By: Packages' |
+        awk -v suite="$suite" '$1 == suite { print $2; exit }')
+    folder=$(mktemp -d)
+    say "making the image that stands for Lambda's, of $suite's packages"
+    if ! debootstrap --variant=minbase --include=ca-certificates "$suite" "$folder" "$mirror" >"$tools/debootstrap.log" 2>&1
+    then
+        tail -n 5 "$tools/debootstrap.log" >&2
+        rm -rf --one-file-system "$folder"
+        return 1
+    fi
+    rm -rf "$folder"/var/cache/apt/* "$folder"/var/lib/apt/lists/*
+    tar -C "$folder" -cf "$tools/lambda-image.tar.new" .
+    mv "$tools/lambda-image.tar.new" "$tools/lambda-image.tar"
+    rm -rf --one-file-system "$folder"
+}
+
+setup_containers() {
+    local package program
+    if ! may_run_containers || ! command -v apt-get >/dev/null; then
+        say "no Docker daemon may be started here (that needs root, and apt-get): SAM local is not tried in containers"
+        return 0
+    fi
+    # The packages are no part of what is kept below .cache, so they may be gone.
+    for package in docker.io:dockerd docker-cli:docker debootstrap:debootstrap iproute2:ip; do
+        program=${package#*:} package=${package%:*}
+        command -v "$program" >/dev/null || install_package "$package" "SAM local in containers"
+    done
+    if is_current containers && [[ -s $tools/lambda-image.tar ]]; then return; fi
+    make_lambda_image
+    mark_current containers
+}
+
 setup_mutants() {
     if is_current mutants; then return; fi
     say "building cargo-mutants $mutants_version"
@@ -446,8 +492,9 @@ setup() {
         cargo-lambda) setup_cargo_lambda ;;
         peers) setup_peers ;;
         mutants) setup_mutants ;;
+        containers) setup_containers ;;
         *)
-            say "unknown part '$1'; the parts are: ${parts_default[*]} mcp-proxy peers mutants conformance clients"
+            say "unknown part '$1'; the parts are: ${parts_default[*]} mcp-proxy peers mutants containers conformance clients"
             exit 2
             ;;
     esac

@@ -1,77 +1,18 @@
 //! The commands of docs/operations.md that deploy code, run as they are printed there.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use harness::emulator::fresh_name;
 use harness::{output_of, root};
 use serde_json::{Value, json};
 
-use super::process::{Setup, endpoint};
-use super::programs::{api, worker};
-
-/// A folder that looks like a checkout in which `make build` was run. Deleted when dropped.
-struct Built(PathBuf);
-
-impl Built {
-    fn new() -> Self {
-        let folder = std::env::temp_dir().join(fresh_name());
-        for (name, program) in [("api", api()), ("worker", worker())] {
-            let target = folder.join("target/lambda").join(name);
-            fs::create_dir_all(&target).unwrap();
-            fs::copy(program, target.join("bootstrap")).unwrap();
-        }
-        for shared in [".cache", "Cargo.toml", "Cargo.lock", "crates", "tests"] {
-            symlink(root().canonicalize().unwrap().join(shared), folder.join(shared)).unwrap();
-        }
-        let built = Self(folder);
-        built.pack();
-        built
-    }
-
-    /// The last step of `make build`.
-    fn pack(&self) {
-        let script = root().join("scripts/pack_lambda.py");
-        output_of(Command::new("python3").arg(script).args(["target/lambda", "api", "worker"]).current_dir(&self.0));
-    }
-
-    /// Runs a command line as a reader would, in the checkout and with credentials.
-    fn run(&self, line: &str) -> String {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", line]).current_dir(&self.0).env("AWS_ENDPOINT_URL", endpoint());
-        shell.env("AWS_REGION", "us-east-1").env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
-        output_of(&mut shell)
-    }
-
-    /// What is in a zip: names, permissions, and whether the program is the one that was built.
-    fn zip(&self, function: &str) -> Value {
-        let look = "import json,sys,zipfile\nfolder=sys.argv[1]\nz=zipfile.ZipFile(folder+'/bootstrap.zip')\n\
-            assert z.testzip() is None\n\
-            print(json.dumps([[e.filename, oct(e.external_attr >> 16 & 0o777), \
-            z.read(e) == open(folder+'/bootstrap','rb').read()] for e in z.infolist()]))";
-        let folder = self.0.join("target/lambda").join(function);
-        let out = output_of(Command::new("python3").args(["-c", look]).arg(folder));
-        serde_json::from_str(&out).unwrap()
-    }
-}
-
-impl Drop for Built {
-    fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
-    }
-}
-
-/// The command lines in the console examples of a page, each as one line.
-fn commands_of(page: &Path) -> Vec<String> {
-    let text = fs::read_to_string(root().join(page)).unwrap().replace("\\\n", " ");
-    text.lines().filter_map(|line| Some(line.strip_prefix("$ ")?.to_owned())).collect()
-}
+use super::built::{Built, commands_of};
+use super::process::Setup;
 
 /// The documented command line for each function, with the name of the deployed one.
 fn update_commands(setup: &Setup) -> Vec<String> {
-    let commands = commands_of(Path::new("docs/operations.md"));
+    let commands = commands_of("docs/operations.md");
     let updates = commands.into_iter().filter(|line| line.contains("cargo-lambda lambda deploy"));
     let named = |line: String| {
         let line = line.replace("DEAD_LETTER_WORKER_FUNCTION", setup.output("DeadLetterWorkerFunction"));

@@ -2,6 +2,8 @@
 //!
 //! Each test deploys `template.yaml` for itself, or runs the functions on the Runtime API host; all share one emulator.
 
+mod built;
+mod cargo_lambda;
 mod children;
 #[path = "../e2e/external/clients.rs"]
 mod clients;
@@ -29,6 +31,8 @@ mod publishing;
 mod rest_api;
 #[path = "../e2e/rmcp_client.rs"]
 mod rmcp_client;
+mod sam_local;
+mod shell;
 mod streams;
 mod timed;
 mod tools;

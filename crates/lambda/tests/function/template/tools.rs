@@ -36,7 +36,7 @@ fn by_default_tools_get_nothing_and_share_the_workers() {
     }
     let plain_role = json!({"PermissionsBoundary": null, "ManagedPolicyArns": null});
     hold(&[
-        ("nothing more", &[], "Worker", json!({"Layers": null, "VpcConfig": null, "EphemeralStorage": {"Size": 512}})),
+        ("nothing more", &[], "Worker", json!({"Layers": [], "VpcConfig": null, "EphemeralStorage": {"Size": 512}})),
         ("no more rights", &[], "ApiRole", plain_role.clone()),
         ("no more rights", &[], "WorkerRole", plain_role.clone()),
         ("no more rights", &[], "DeadLetterWorkerRole", plain_role),
