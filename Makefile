@@ -41,7 +41,7 @@ check: lint features ## Formatting, lints, docs, dependencies, templates, workfl
 test: ## All tests that need a Rust toolchain, a C compiler and make only
 	scripts/test.sh $(WORKSPACE)
 
-test-all: test ## All tests: also real clients, a browser, an AWS emulator, conformance, 100,000 simulated worlds
+test-all: test ## All tests, including real clients, a browser, an AWS emulator, conformance, 100,000 simulated worlds
 	scripts/setup-tools.sh suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser schemas aws aws-lint cargo-lambda containers
 	rm -f $(TARGET_DIR)/second-tries.txt
 	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) -E '$(OTHERS)'
@@ -162,7 +162,7 @@ bench: ## Speed, size and memory, compared with rmcp alone and a bare function (
 	    --features longhaul-app/lambda --bin api --bin worker --bin bare
 	scripts/emulator.sh run-with target/release/bench $(BENCH_ARGS)
 
-bench-peers: ## Longhaul beside Restate, DBOS, FastMCP, rmcp, pmcp and turul, in one run: docs/benchmarks (PEERS_ARGS="--quick")
+bench-peers: ## Longhaul next to Restate, DBOS, FastMCP, rmcp, pmcp and turul, in one run: docs/benchmarks (PEERS_ARGS="--quick")
 	scripts/setup-tools.sh aws peers
 	$(CARGO) build --release --locked -p longhaul-bench --bin bench
 	cd crates/bench/peers && python3 -B -m unittest --quiet

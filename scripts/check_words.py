@@ -40,6 +40,7 @@ EXAMPLES = [
     ("word " * WORDS_MAX, False),
     ("word " * (WORDS_MAX + 1), True),
 ]
+SQL = re.compile(r"\b(SELECT|INSERT INTO|CREATE TABLE|UPDATE|DELETE FROM|ALTER TABLE|DROP INDEX)\b")
 TEST_MODULE = re.compile(r"^#\[cfg\((?:all\()?test\b.*?^\}$", re.DOTALL | re.MULTILINE)
 
 
@@ -87,6 +88,8 @@ def blocks_of_rust(text):
     code = re.sub(r"^\s*//.*$|(?<=[;{}),]) //.*$", "", text, flags=re.MULTILINE)
     for found in RAW_OR_STRING.finditer(code):
         string = re.sub(r"\\\n\s*", "", found[2] or found[3] or "")
+        if SQL.search(string):
+            continue
         string = re.sub(r"\{[^}]*\}", "X", string)
         if len(re.findall(r"(?<![^\s(])[A-Za-z][a-z']*(?=[\s,.:;)]|$)", string)) >= STRING_WORDS_MIN:
             yield code.count("\n", 0, found.start()) + 1, string

@@ -251,7 +251,7 @@ impl Engine {
             && lease.until <= self.now()
         {
             // What was read may be less than what was recorded: the task may have been ended and forgotten meanwhile.
-            tracing::warn!(task_id = %task.id, attempt = task.attempt, "the lease was over before the tool could run");
+            tracing::warn!(task_id = %task.id, attempt = task.attempt, "the lease expired before the tool could run");
             return Err(self.give_back_unrun(&task, self.settings.retry_ms).await);
         }
         let own_end = self.settings.attempt_ms_max.map(|ms| self.now().plus_ms(ms));

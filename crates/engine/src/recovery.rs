@@ -131,7 +131,7 @@ impl Engine {
             match resent {
                 Ok(resent) => {
                     let delay_ms = visible_at.since_ms(self.now());
-                    tracing::info!(task_id = %key.id, delay_ms, "nobody took the task, and its message is sent again");
+                    tracing::info!(task_id = %key.id, delay_ms, "no worker took the task: its message is sent again");
                     self.observer().recovered(&resent);
                     self.send(&resent, delay_ms).await?;
                     return Ok(Ensured::Sent { delay_ms });

@@ -26,7 +26,7 @@ pub enum VariableLimit {
         depth_max: usize,
     },
     /// A string inside the value is too long.
-    #[error("a string inside a variable may have at most {bytes_max} bytes; record large texts as a step's value")]
+    #[error("a string inside a variable may have at most {bytes_max} bytes; record large strings as a step's value")]
     StringTooLong {
         /// The limit.
         bytes_max: usize,

@@ -135,7 +135,9 @@ fn stopped(server: &Url, failed: Failed) -> Stop {
         Failed::Wrong(why) | Failed::NoRegistration(why) => {
             Stop::new(Exit::NotSignedIn, format!("{host}: {}", out::line(&why)))
         }
-        Failed::LoggedOut => Stop::new(Exit::NotSignedIn, format!("{host}: the authorization server lets nobody in")),
+        Failed::LoggedOut => {
+            Stop::new(Exit::NotSignedIn, format!("{host}: the authorization server does not let you in"))
+        }
     }
 }
 

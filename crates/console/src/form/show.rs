@@ -329,7 +329,7 @@ fn expected(field: &Field) -> Option<String> {
     let numbers = between(limit("minimum"), limit("maximum"));
     match (Entry::of(field), type_of(&field.schema), field.schema["format"].as_str()) {
         (Entry::Line, _, _) if matches!(field.kind, Kind::One(_)) => some_of(field),
-        (Entry::Any, ..) => Some("JSON of any type. What is not JSON is a text.".to_owned()),
+        (Entry::Any, ..) => Some("JSON of any type. Anything else is a string.".to_owned()),
         (Entry::Json, Some("array"), _) => Some("A JSON array, such as [\"a\", \"b\"].".to_owned()),
         (Entry::Json, ..) => Some("A JSON object, such as {\"a\": 1}.".to_owned()),
         (Entry::Line, Some("integer"), _) => Some(format!("A whole number{numbers}.")),

@@ -39,7 +39,7 @@ impl Attempt {
         let called: Called = match strict_json::from_str(&text) {
             Ok(called) => called,
             Err(error) => {
-                let message = format!("step `{name}` is on record, and is not the call that the tool expects: {error}");
+                let message = format!("step `{name}` is recorded, and is not the call that the tool expects: {error}");
                 return self.fail(FailureKind::Corrupt, message).await;
             }
         };

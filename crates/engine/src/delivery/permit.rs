@@ -102,7 +102,7 @@ impl Engine {
         if let Err(error) = self.with_retry(|| limit.permits.give_back(permit)).await {
             let (task_id, until, error) = (permit.task.id, permit.until.as_ms(), &error as &dyn std::error::Error);
             tracing::warn!(%task_id, until, error,
-                "the permit of an attempt was not given back; it is free when its time is over");
+                "the permit of an attempt was not given back; it is free when it expires");
         }
         ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }

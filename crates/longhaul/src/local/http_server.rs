@@ -182,7 +182,7 @@ impl Server {
                 expired = expired.as_mut() => break expired,
             }
         };
-        tracing::debug!(?expired, "the time of a connection is over");
+        tracing::debug!(?expired, "the time of a connection has elapsed");
         if expired == Expired::Idle {
             // An HTTP/2 client learns in this way which of its requests are not answered.
             serving.as_mut().graceful_shutdown();

@@ -121,7 +121,7 @@ fn within(run: &Run, order: Order, where_: &str) -> Vec<String> {
         let came: BTreeSet<&str> = last.iter().map(Seen::step).collect();
         let forgotten = run.steps().into_iter().filter(|step| !came.contains(step.as_str()));
         differences.extend(forgotten.map(|step| {
-            format!("{where_}: step `{step}` is on record, and the attempt that ended the task did not come to it")
+            format!("{where_}: step `{step}` is recorded, but the attempt that ended the task did not reach it")
         }));
     }
     if order == Order::Matters {

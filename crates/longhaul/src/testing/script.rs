@@ -33,11 +33,11 @@ impl fmt::Display for Moment {
             Self::BeforeRecord(EntryKind::Step, name) => {
                 write!(f, "a crash after the work of step `{name}` and before its record")
             }
-            Self::BeforeRecord(kind, name) => write!(f, "a crash before {} `{name}` is on record", kind.as_str()),
+            Self::BeforeRecord(kind, name) => write!(f, "a crash before {} `{name}` is recorded", kind.as_str()),
             Self::AfterRecord(EntryKind::Step, name) => write!(f, "a crash after step `{name}`"),
-            Self::AfterRecord(kind, name) => write!(f, "a crash after {} `{name}` is on record", kind.as_str()),
-            Self::End => f.write_str("a crash before the result is on record"),
-            Self::AfterCleanup => f.write_str("a crash after cleaning up, before that is on record"),
+            Self::AfterRecord(kind, name) => write!(f, "a crash after {} `{name}` is recorded", kind.as_str()),
+            Self::End => f.write_str("a crash before the result is recorded"),
+            Self::AfterCleanup => f.write_str("a crash after cleaning up, before that is recorded"),
         }
     }
 }

@@ -195,7 +195,7 @@ async fn what_cannot_be_cleaned_up_twice_is_found() {
         }
     });
     let found = call(&server, 3).cancel_after("machine").crash_everywhere().await.unwrap_err().to_string();
-    assert!(found.contains("a crash after cleaning up, before that is on record: cleaning up ended with"), "{found}");
+    assert!(found.contains("a crash after cleaning up, before that is recorded: cleaning up ended with"), "{found}");
     assert!(found.contains("there is no such machine` instead of success"), "{found}");
 }
 

@@ -158,7 +158,7 @@ async fn a_step_that_is_named_by_the_time_is_found() {
     })
     .await;
     assert!(found.contains("a crash after step `at "), "{found}");
-    assert!(found.contains("is on record, and the attempt that ended the task did not come to it"), "{found}");
+    assert!(found.contains("is recorded, but the attempt that ended the task did not reach it"), "{found}");
 }
 
 #[tokio::test]
