@@ -30,6 +30,7 @@ mod list;
 mod target;
 mod task;
 pub mod text;
+pub mod time;
 mod tool;
 mod wire;
 
