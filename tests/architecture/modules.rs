@@ -6,7 +6,7 @@
 //! re-exporting what a module below it defines, and code of tests (`#[cfg(test)]`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
@@ -52,18 +52,7 @@ impl Crate {
                 continue;
             }
             let child = module.ident.to_string();
-            let (file, below) = match included(&module.attrs) {
-                Some(written) => {
-                    let file = file.parent().expect("a file is in a directory").join(written);
-                    let below = file.parent().expect("a file is in a directory").to_path_buf();
-                    (file, below)
-                }
-                None => {
-                    let flat = children.join(format!("{child}.rs"));
-                    let below = children.join(&child);
-                    (if flat.exists() { flat } else { below.join("mod.rs") }, below)
-                }
-            };
+            let (file, below) = source(module, file, children);
             self.add([path.clone(), vec![child]].concat(), &file, &below);
         }
         self.files.insert(path, parsed);
@@ -182,6 +171,19 @@ fn is_test(attributes: &[Attribute]) -> bool {
         attribute.path().is_ident("cfg")
             && attribute.parse_args::<syn::Path>().is_ok_and(|condition| condition.is_ident("test"))
     })
+}
+
+/// The file of a module that `parent` declares, and where the files of its children are; `children` is where those of
+/// the parent are.
+fn source(module: &ItemMod, parent: &Path, children: &Path) -> (PathBuf, PathBuf) {
+    if let Some(written) = included(&module.attrs) {
+        let file = parent.with_file_name(written);
+        let below = file.parent().expect("a file is in a directory").to_path_buf();
+        return (file, below);
+    }
+    let below = children.join(module.ident.to_string());
+    let flat = below.with_extension("rs");
+    (if flat.exists() { flat } else { below.join("mod.rs") }, below)
 }
 
 /// The file of a module, if `#[path]` says where it is.

@@ -1,6 +1,7 @@
 //! Where a server is: on this machine, or behind a network that others may read.
 
-use url::{Host, Url};
+use longhaul_http::Host;
+use url::Url;
 
 use crate::exit::Stop;
 
@@ -17,10 +18,5 @@ pub(crate) fn check_secure(url: &Url) -> Result<(), Stop> {
 
 /// Whether the server is on this machine.
 pub(crate) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
+    url.host_str().is_some_and(|host| Host::new(host).is_loopback())
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use jiff::Timestamp;
-use longhaul_client::Status;
+use longhaul_client::{Status, time};
 
-use crate::clock::{duration, moment, timestamp};
+use crate::clock::{moment, timestamp};
 
 /// See and steer the tasks of an MCP server, or make one whose tools are durable.
 #[derive(Debug, Parser)]
@@ -94,7 +94,7 @@ pub(crate) enum Verb {
         #[arg(required = true, num_args = 1..=64, value_name = "ID")]
         ids: Vec<String>,
         /// Waits no longer: 90s, 10m, 2h
-        #[arg(long, value_parser = duration)]
+        #[arg(long, value_parser = time::read)]
         wait: Option<Duration>,
     },
     /// Writes the result of a task that has ended
@@ -204,7 +204,7 @@ pub(crate) struct How {
     #[arg(long, conflicts_with = "wait")]
     pub(crate) detach: bool,
     /// Waits no longer: 90s, 10m, 2h
-    #[arg(long, value_parser = duration)]
+    #[arg(long, value_parser = time::read)]
     pub(crate) wait: Option<Duration>,
     /// The call's idempotency key: the same key with the same call is the same task
     #[arg(long)]
@@ -213,7 +213,7 @@ pub(crate) struct How {
     #[arg(long, value_parser = moment, value_name = "MOMENT", conflicts_with = "after")]
     at: Option<Timestamp>,
     /// Starts after this time, and not now: 90s, 10m, 2h, 3d
-    #[arg(long = "in", value_parser = duration, value_name = "TIME")]
+    #[arg(long = "in", value_parser = time::read, value_name = "TIME")]
     after: Option<Duration>,
 }
 

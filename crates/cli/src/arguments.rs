@@ -7,8 +7,7 @@ use longhaul_core::strict_json;
 use longhaul_settings::text_in;
 use serde_json::{Map, Value};
 
-/// More is not read from a file or from the standard input.
-const BYTES_MAX: u64 = 16 << 20;
+use crate::limits::GIVEN_BYTES_MAX;
 
 /// The arguments for a schema. A later one replaces an earlier one of the same name.
 pub(crate) fn read(given: &[String], schema: &Value) -> Result<Map<String, Value>, String> {
@@ -32,7 +31,7 @@ pub(crate) fn read(given: &[String], schema: &Value) -> Result<Map<String, Value
 }
 
 fn object(from: impl Read, what: &str) -> Result<Map<String, Value>, String> {
-    let text = text_in(from, BYTES_MAX).map_err(|error| format!("{what} cannot be read: {error}"))?;
+    let text = text_in(from, GIVEN_BYTES_MAX).map_err(|error| format!("{what} cannot be read: {error}"))?;
     strict_json::from_str(&text).map_err(|error| format!("{what} is not a JSON object: {error}"))
 }
 

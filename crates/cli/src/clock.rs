@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use longhaul_client::time::in_words;
 
 pub(crate) async fn pause(time: Duration) {
     tokio::time::sleep(time).await;
@@ -38,32 +39,6 @@ pub(crate) fn between(from: &str, to: &str) -> Option<String> {
     Some(if ms < 1_000 { format!("{ms} ms") } else { in_words(Duration::from_millis(ms)) })
 }
 
-/// For example `4 s`, `3 min` or `2 h`.
-pub(crate) fn in_words(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..7_200 => format!("{} min", seconds / 60),
-        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
-        seconds => format!("{} d", seconds / 86_400),
-    }
-}
-
-/// A time such as `90s`, `10m`, `1.5h` or `2d`; seconds without a unit.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let end = text.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let seconds = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3_600.0,
-        "d" => 86_400.0,
-        _ => return Err("write a time such as 90s, 10m or 2h".to_owned()),
-    };
-    let number: f64 = number.trim().parse().map_err(|_not| "write a time such as 90s, 10m or 2h".to_owned())?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|error| error.to_string())
-}
-
 /// A moment such as `2026-12-01T09:00Z`; one without a zone is in this machine's.
 pub(crate) fn moment(text: &str) -> Result<Timestamp, String> {
     moment_in(text, TimeZone::system())
@@ -91,15 +66,6 @@ mod tests {
             assert_eq!(read(text).as_deref(), Some("2026-12-01T09:00:00Z"), "{text}");
         }
         for wrong in ["", "tomorrow", "2026-12-01", "09:00", "2h", "2026-13-01T09:00Z"] {
-            assert_eq!(read(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn times_are_read_with_their_units() {
-        let read = |text| duration(text).map(|time| time.as_millis()).ok();
-        assert_eq!(["5", "90s", "1.5h", "2m", "250ms"].map(read), [5_000, 90_000, 5_400_000, 120_000, 250].map(Some));
-        for wrong in ["", "s", "5y", "-1s", "1m30s", "1e400"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
     }

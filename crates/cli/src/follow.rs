@@ -9,28 +9,11 @@ use serde_json::Value;
 use crate::clock;
 use crate::exit::{Exit, Stop};
 use crate::form::{self, Asked};
+use crate::limits::{
+    BACK_OFF, BACK_OFF_MAX, INTERVAL, INTERVAL_MAX, INTERVAL_MIN, SECOND_CTRL_C, SILENT_MAX, UNASKED_MAX,
+};
 use crate::out;
 use crate::screen::{Screen, View};
-
-/// Between two polls, if the server does not say how long.
-const INTERVAL: Duration = Duration::from_secs(1);
-
-/// No server is asked more often, whatever it says, nor more seldom.
-const INTERVAL_MIN: Duration = Duration::from_millis(100);
-const INTERVAL_MAX: Duration = Duration::from_secs(10 * 60);
-
-/// The first pause after a poll that failed; each further one is twice as long.
-const BACK_OFF: Duration = Duration::from_secs(1);
-const BACK_OFF_MAX: Duration = Duration::from_secs(30);
-
-/// A server that has not answered for so long is given up.
-const SILENT_MAX: Duration = Duration::from_secs(10 * 60);
-
-/// A task that needs an answer, and shows no question that was not answered, is given up after so long.
-const UNASKED_MAX: Duration = Duration::from_secs(30);
-
-/// How long after a first Ctrl-C a second one cancels.
-const SECOND_CTRL_C: Duration = Duration::from_secs(2);
 
 /// How waiting for a task ended.
 pub(crate) enum Followed {

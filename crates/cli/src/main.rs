@@ -12,6 +12,7 @@ mod exit;
 mod follow;
 mod form;
 mod gateway;
+mod limits;
 mod out;
 mod pace;
 mod record;

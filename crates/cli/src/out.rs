@@ -12,9 +12,6 @@ use tokio::net::unix::pipe::Sender;
 
 use crate::exit::{Exit, Stop};
 
-/// How much a result may have that is written to a terminal, in bytes.
-pub(crate) const TERMINAL_BYTES_MAX: usize = 1 << 20;
-
 /// Whether a user can be asked.
 pub(crate) fn can_ask() -> bool {
     stdin().is_terminal() && stderr().is_terminal()

@@ -5,26 +5,14 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use longhaul::settings::{EnvSource, ProcessEnv};
 use longhaul_core::strict_json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::limits::{ARGUMENTS_BYTES_MAX, ENTRIES_MAX, LOCK_MAX, LOCK_PAUSE};
 use crate::{clock, out};
-
-/// So many tasks are remembered. Twice as many are in the file at most.
-const ENTRIES_MAX: usize = 1_000;
-
-/// How long another command may hold a file of this user's.
-const LOCK_MAX: Duration = Duration::from_secs(60);
-
-/// Between two tries to hold it.
-const LOCK_PAUSE: Duration = Duration::from_millis(50);
-
-/// Larger arguments are not remembered, in bytes.
-const ARGUMENTS_BYTES_MAX: usize = 64 << 10;
 
 /// A task that this machine began.
 #[derive(Clone, Debug, Deserialize, Serialize)]

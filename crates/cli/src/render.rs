@@ -1,11 +1,15 @@
 //! Tools, tasks and results in words, and the recorded data of a task.
 
+use std::time::Duration;
+
 use longhaul_client::form::{About, Kind, fields};
+use longhaul_client::time::in_words;
 use longhaul_client::{Question, Refusal, Task, Tool};
 use serde_json::Value;
 
 use crate::clock;
 use crate::form::message;
+use crate::limits::VALUE_CHARS_MAX;
 use crate::out::{block, line};
 
 /// For example `countdown(seconds: number, steps?: integer)`.
@@ -80,7 +84,7 @@ pub(crate) fn task(task: &Task, tool: Option<&str>) -> String {
     rows.extend(moment("createdAt").map(|text| ("created", text)));
     rows.extend(moment("lastUpdatedAt").map(|text| ("updated", text)));
     let ttl = task.raw.get("ttlMs").or_else(|| task.raw.get("ttl")).and_then(Value::as_u64);
-    rows.extend(ttl.map(|ms| ("kept", format!("{} from its creation", in_words(ms)))));
+    rows.extend(ttl.map(|ms| ("kept", format!("{} from its creation", in_words(Duration::from_millis(ms))))));
     let variables = task.raw.get("_meta").and_then(|meta| meta.get("dev.longhaul/variables"));
     rows.extend(variables.map(|all| ("variables", line(&all.to_string()))));
     match &task.end {
@@ -92,13 +96,6 @@ pub(crate) fn task(task: &Task, tool: Option<&str>) -> String {
     let rows: Vec<String> = rows.into_iter().map(|(name, value)| format!("{name:<10}{value}")).collect();
     rows.join("\n")
 }
-
-fn in_words(ms: u64) -> String {
-    clock::in_words(std::time::Duration::from_millis(ms))
-}
-
-/// A value is cut after so many characters.
-const VALUE_MAX: usize = 80;
 
 /// The recorded data of a task: its attempts and its journal, a line each.
 pub(crate) fn record(shown: &Value) -> String {
@@ -144,7 +141,7 @@ fn value(field: &Value) -> String {
         return format!("({} bytes)", field["bytes"]);
     }
     let text = line(&field["value"].to_string());
-    match text.char_indices().nth(VALUE_MAX) {
+    match text.char_indices().nth(VALUE_CHARS_MAX) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text,
     }

@@ -11,11 +11,9 @@ use serde_json::Value;
 
 use crate::clock;
 use crate::exit::Stop;
+use crate::limits::LINE_EVERY;
 use crate::out::{self, line};
 use crate::pace::Pace;
-
-/// How often a line is written where there is no terminal.
-const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Bars count whole numbers: so many for one of a task's own units.
 const UNIT: f64 = 1_000.0;

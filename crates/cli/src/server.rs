@@ -14,11 +14,10 @@ use crate::address::check_secure;
 use crate::args::Global;
 use crate::credentials::{AwsSignature, Bearer};
 use crate::exit::Stop;
+use crate::limits::SERVERS_BYTES_MAX;
 
 /// Where servers have names.
 const FILE: &str = ".mcp.json";
-const FILE_BYTES_MAX: u64 = 16 << 20;
-
 /// The server that the user named, and what shows it who calls: a header of the user's own, a signature, or a sign-in.
 pub(crate) fn target(global: &Global) -> Result<Target, Stop> {
     let mut target = named_target(global)?;
@@ -70,7 +69,7 @@ fn named_target(global: &Global) -> Result<Target, Stop> {
 }
 
 fn named(name: &str) -> Result<Target, Stop> {
-    let text = read_text(Path::new(FILE), FILE_BYTES_MAX).map_err(|error| {
+    let text = read_text(Path::new(FILE), SERVERS_BYTES_MAX).map_err(|error| {
         Stop::usage(format!(
             "there is no server `{name}`: {FILE} in this folder cannot be read ({error}), and it is not a URL"
         ))

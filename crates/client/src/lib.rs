@@ -32,6 +32,7 @@ mod resume;
 mod target;
 mod task;
 pub mod text;
+pub mod time;
 mod tool;
 mod unreadable;
 mod wire;

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use maud::Markup;
 use url::form_urlencoded;
 
+use crate::limits::QUERY_BYTES_MAX;
 use crate::source::Source;
 use crate::state::State;
-
-/// A longer query is not read, in bytes.
-const QUERY_BYTES_MAX: usize = 8 << 10;
 
 #[derive(Clone)]
 pub(crate) struct PageRequest {

@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
+use longhaul_client::time::in_words;
 
 pub(crate) async fn pause(time: Duration) {
     tokio::time::sleep(time).await;
@@ -34,15 +35,7 @@ pub(crate) fn exact_ms(ms: i64) -> String {
 
 /// A length of time in words, such as `4 s`, `3 min` or `2 h 5 min`.
 pub(crate) fn in_words_ms(ms: i64) -> String {
-    match ms.max(0) / 1_000 {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds @ 120..3_600 => format!("{} min", seconds / 60),
-        seconds @ 3_600..172_800 => match seconds % 3_600 / 60 {
-            0 => format!("{} h", seconds / 3_600),
-            minutes => format!("{} h {minutes} min", seconds / 3_600),
-        },
-        seconds => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
-    }
+    in_words(Duration::from_millis(ms.max(0).unsigned_abs()))
 }
 
 /// A moment to the second, as `2026-11-23 04:05:30 UTC`; nothing if it is out of range.

@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::answer::{Body, SAFE, asset, of_type, see_other, shown, text, whole, with_cookie};
 use crate::ask::{PageRequest, link};
 use crate::guard::{Guard, LOG_IN, LOG_OUT};
+use crate::limits::{LIVE_MAX, SECRET_MIN};
 use crate::log_in::LogIn;
 use crate::page::{Done, Page};
 use crate::pages;
@@ -20,12 +21,6 @@ use crate::problem::Problem;
 use crate::source::Source;
 use crate::state::{Acts, State};
 use crate::{clock, live};
-
-/// Open pages that are told what happens, at a time.
-const LIVE_MAX: usize = 10;
-
-/// A secret that people log in with has so many characters at least.
-const SECRET_MIN: usize = 32;
 
 /// What a console is made of.
 pub struct Setup {

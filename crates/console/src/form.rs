@@ -9,14 +9,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use longhaul_client::form::{Choice, Field, Kind, check, fields, type_of};
 use serde_json::{Map, Value};
 
+use crate::limits::{BOXES_MAX, FORM_FIELDS_MAX, LINE_CHARS_MAX, LISTED_MAX};
 use crate::posted::Posted;
 
 mod show;
 #[cfg(test)]
 mod tests;
-
-/// A schema with more fields than this is written as JSON.
-const FIELDS_MAX: usize = 100;
 
 /// Members of a schema that say more of an object than its fields could show.
 const NOT_SHOWN: [&str; 5] = ["$ref", "oneOf", "anyOf", "allOf", "patternProperties"];
@@ -96,7 +94,7 @@ fn has_fields(schema: &Value) -> bool {
     let takes_others = matches!(&schema["additionalProperties"], Value::Bool(true) | Value::Object(_));
     let is_open = properties == 0 && takes_others;
     schema.is_object()
-        && properties <= FIELDS_MAX
+        && properties <= FORM_FIELDS_MAX
         && !is_open
         && NOT_SHOWN.iter().all(|name| schema.get(name).is_none())
 }
@@ -156,15 +154,6 @@ fn post_name(name: &str) -> String {
     format!("field.{}", name.replace('\r', "\\r").replace('\n', "\\n"))
 }
 
-/// Boxes to tick, at most.
-const BOXES_MAX: usize = 12;
-
-/// Values to choose from in a list. If there are more, they are typed.
-const LISTED_MAX: usize = 500;
-
-/// A longer text gets several lines, in characters.
-const LINE_MAX: u64 = 255;
-
 /// How people enter a value.
 enum Entry<'f> {
     /// A text or a number in one line, or one of many values.
@@ -211,7 +200,7 @@ fn entry_of_type<'f>(schema: &Value, default: Option<&Value>) -> Entry<'f> {
         Some("integer" | "number" | "boolean") => Entry::Line,
         Some("string") => {
             let has_lines = default.and_then(Value::as_str).is_some_and(|text| text.contains('\n'));
-            let is_long = schema["maxLength"].as_u64().is_some_and(|most| most > LINE_MAX);
+            let is_long = schema["maxLength"].as_u64().is_some_and(|most| most > LINE_CHARS_MAX);
             if has_lines || (is_long && schema["format"].is_null()) { Entry::Lines } else { Entry::Line }
         }
         Some(_) => Entry::Json,

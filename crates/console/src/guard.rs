@@ -1,19 +1,15 @@
 //! Which requests are let in, and which may act.
 
-use std::net::IpAddr;
-
 use http::HeaderName;
 use http::header::{HOST, HeaderMap, ORIGIN};
 use longhaul_client::text::line;
-use longhaul_http::WebOrigin;
+use longhaul_http::{Host, WebOrigin};
 use maud::{Markup, html};
 
+use crate::limits::ORIGIN_MAX;
 use crate::log_in::{LogIn, is_same, random};
 use crate::posted::Posted;
 use crate::problem::Problem;
-
-/// Characters of an origin that an error repeats.
-const ORIGIN_MAX: usize = 128;
 
 /// The name of the page where people log in, and of what logs them out.
 pub(crate) const LOG_IN: &str = "log-in";
@@ -49,7 +45,7 @@ impl Guard {
     pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), Problem> {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let name = name_of(host);
-        let is_ours = is_loopback(name) || self.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(name));
+        let is_ours = Host::new(name).is_loopback() || self.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(name));
         if !is_ours {
             return Err(Problem::forbidden(
                 "The console is not called by this name. Use the address that it was started with, or start `longhaul \
@@ -104,10 +100,6 @@ fn name_of(host: &str) -> &str {
         Some((address, _port)) => address,
         None => host.split_once(':').map_or(host, |(name, _port)| name),
     }
-}
-
-fn is_loopback(name: &str) -> bool {
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod clock;
 mod console;
 mod form;
 mod guard;
+mod limits;
 mod live;
 mod log_in;
 mod page;

@@ -15,20 +15,9 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::answer::Body;
 use crate::ask::PageRequest;
+use crate::limits::{LIVE_PAUSE_FACTOR, LIVE_PAUSE_MAX, LIVE_PAUSE_MIN, LIVE_TIME_MAX};
 use crate::state::State;
 use crate::{clock, pages};
-
-/// How long to wait between two looks, at least.
-const PAUSE_MIN: Duration = Duration::from_secs(2);
-
-/// So many times as long as a look took, so that looking is a small part of what a server does.
-const PAUSE_FACTOR: u32 = 5;
-
-/// How long at most.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
-
-/// How long a stream lasts. The browser asks for another one then.
-const TIME_MAX: Duration = Duration::from_secs(900);
 
 /// An open page.
 struct Follower {
@@ -75,7 +64,7 @@ pub(crate) fn follow(shared: &Arc<State>, ask: &PageRequest) -> Response<Body> {
 
 impl Follower {
     async fn next(mut self) -> Option<(String, Self)> {
-        if self.is_settled || self.begun.elapsed() > TIME_MAX {
+        if self.is_settled || self.begun.elapsed() > LIVE_TIME_MAX {
             return None;
         }
         if let Some(pause) = self.pause {
@@ -86,7 +75,7 @@ impl Follower {
         }
         let begun = clock::instant();
         let text = self.look().await;
-        self.pause = Some((begun.elapsed() * PAUSE_FACTOR).clamp(PAUSE_MIN, PAUSE_MAX));
+        self.pause = Some((begun.elapsed() * LIVE_PAUSE_FACTOR).clamp(LIVE_PAUSE_MIN, LIVE_PAUSE_MAX));
         Some((text, self))
     }
 

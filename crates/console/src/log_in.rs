@@ -8,16 +8,11 @@ use http::HeaderMap;
 use http::header::{COOKIE, HOST};
 use subtle::ConstantTimeEq;
 
+use crate::limits::{SESSION_S, SESSIONS_MAX};
 use crate::posted::Posted;
 
 /// The cookie of those who have logged in, before the port: a browser sends the cookies of a host to all its ports.
 const COOKIE_NAME: &str = "longhaul-console";
-
-/// How long they stay so, in seconds.
-const SESSION_S: u32 = 12 * 3_600;
-
-/// So many browsers are logged in at a time. The next one ends the oldest session.
-const SESSIONS_MAX: usize = 100;
 
 /// 128 random bits, as text.
 pub(crate) fn random() -> std::io::Result<String> {

@@ -6,10 +6,8 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::ask::{PageRequest, link};
 use crate::guard::LOG_OUT;
+use crate::limits::AGAIN_S;
 use crate::problem::Problem;
-
-/// When a page is loaded again that could not be shown, in seconds.
-const AGAIN_S: u32 = 5;
 
 /// The pages that each page leads to, in the path and in words.
 const NAV: &[(&str, &str)] = &[("", "Tasks"), ("questions", "Questions"), ("tools", "Tools"), ("health", "Health")];

@@ -1,22 +1,12 @@
 //! The fields of a form, as a browser sends them.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::{BodyExt, Limited};
 use url::form_urlencoded;
 
+use crate::limits::{POSTED_BYTES_MAX, POSTED_FIELDS_MAX, POSTED_TIME_MAX};
 use crate::problem::Problem;
-
-/// Bytes of a form: the largest arguments of a tool, written in the way of forms.
-const BYTES_MAX: usize = 12 << 20;
-
-/// Fields of a form.
-const FIELDS_MAX: usize = 10_000;
-
-/// How long a form may take to arrive.
-const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The fields of a form, in the order of the page.
 #[derive(Debug, Default)]
@@ -33,7 +23,9 @@ impl Posted {
     {
         let cut_off =
             |_cut_off| Problem::new(StatusCode::REQUEST_TIMEOUT, "Not done", "The form did not arrive in time.");
-        let read = tokio::time::timeout(TIME_MAX, Limited::new(body, BYTES_MAX).collect()).await.map_err(cut_off)?;
+        let read = tokio::time::timeout(POSTED_TIME_MAX, Limited::new(body, POSTED_BYTES_MAX).collect())
+            .await
+            .map_err(cut_off)?;
         let too_large = |_too_large| {
             Problem::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
@@ -45,8 +37,8 @@ impl Posted {
     }
 
     pub(crate) fn read(body: &[u8]) -> Result<Self, Problem> {
-        let fields: Vec<_> = form_urlencoded::parse(body).into_owned().take(FIELDS_MAX + 1).collect();
-        if fields.len() > FIELDS_MAX {
+        let fields: Vec<_> = form_urlencoded::parse(body).into_owned().take(POSTED_FIELDS_MAX + 1).collect();
+        if fields.len() > POSTED_FIELDS_MAX {
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Not done", "The form has too many fields."));
         }
         Ok(Self { fields })
@@ -76,7 +68,7 @@ mod tests {
 
     #[test]
     fn too_many_fields_are_refused() {
-        let body = "a&".repeat(FIELDS_MAX);
+        let body = "a&".repeat(POSTED_FIELDS_MAX);
         assert!(Posted::read(body.as_bytes()).is_ok());
         assert!(Posted::read(format!("{body}a").as_bytes()).is_err());
     }

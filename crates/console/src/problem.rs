@@ -4,8 +4,7 @@ use http::StatusCode;
 use longhaul_client::text::block;
 use longhaul_client::{Error, with_causes};
 
-/// A reason is cut after so many characters.
-const WHY_MAX: usize = 2_000;
+use crate::limits::PROBLEM_CHARS_MAX;
 
 /// A sentence in place of what was asked for.
 #[derive(Clone, Debug)]
@@ -37,7 +36,7 @@ impl Problem {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let why = block(&with_causes(&error), WHY_MAX);
+        let why = block(&with_causes(&error), PROBLEM_CHARS_MAX);
         let (status, title, sentence) = match &error {
             Error::Unreachable(_) | Error::Lost(_) => {
                 (StatusCode::BAD_GATEWAY, "The server does not answer", format!("The server does not answer: {why}."))

@@ -1,7 +1,6 @@
 //! The console on a listener of its own.
 
 use std::convert::Infallible;
-use std::time::Duration;
 
 use http::header::{HeaderValue, LOCATION};
 use http::{Request, Response, StatusCode};
@@ -15,15 +14,7 @@ use tokio::task::JoinSet;
 use crate::answer::Body;
 use crate::clock;
 use crate::console::Console;
-
-/// Connections at a time.
-const CONNECTIONS_MAX: usize = 64;
-
-/// How long the head of a request may take to arrive.
-const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
-
-/// How long to wait after a connection could not be accepted.
-const PAUSE: Duration = Duration::from_millis(100);
+use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, HEAD_TIME_MAX};
 
 /// Serves a console until the future is dropped, which closes its connections.
 pub async fn serve(listener: TcpListener, console: Console) {
@@ -34,7 +25,7 @@ pub async fn serve(listener: TcpListener, console: Console) {
         }
         while connections.try_join_next().is_some() {}
         let Ok((stream, _peer)) = listener.accept().await else {
-            clock::pause(PAUSE).await;
+            clock::pause(ACCEPT_PAUSE).await;
             continue;
         };
         let console = console.clone();

@@ -3,6 +3,51 @@
 //! This crate decides and never acts: it does no I/O, reads no clock, generates no randomness, and knows neither MCP
 //! nor AWS. At its center is [`Task::apply`], a pure function from a task and an event to the next task or a named
 //! refusal. A store is correct when it does the same.
+//!
+//! # Where to find it
+//!
+//! | to … | use | file |
+//! | --- | --- | --- |
+//! | decide what an event makes of a task | [`Task::apply`], [`TaskEvent`], [`Refusal`] | `transition.rs`, `event.rs`, `refusal.rs` |
+//! | recognise a write whose answer was lost | [`Task::already_applied`] | `transition.rs` |
+//! | read a task: status, deadline, questions | [`Task`], [`TaskRecord`], [`State`] | `task.rs` |
+//! | negotiate how long it may take and is kept | [`Terms::negotiate`], [`Policy`] | `terms.rs` |
+//! | know whether it needs cleanup | [`Task::needs_cleanup`], [`Cleanup`] | `cleanup.rs`, `transition/cleanup.rs` |
+//! | record steps, answers and signals | [`Entry`], [`EntryKind`] | `journal.rs` |
+//! | store a payload inside the record, or in parts | [`Payload`], [`split`] | `payload.rs` |
+//! | name tasks, mailboxes and leases | [`IdSource`], [`TaskId`], [`MailboxId`], [`Lease`] | `ids.rs` |
+//! | say who owns a task, and what a caller may do | [`OwnerId`], [`Principal`] | `owner.rs`, `principal.rs` |
+//! | publish that a task has ended | [`Notification`] | `notification.rs` |
+//! | write a store or a queue | [`ports`] | `ports.rs` |
+//! | look up a limit | [`limits`] | `limits.rs` |
+//! | read JSON from outside | [`strict_json`] | `strict_json.rs` |
+//!
+//! # A worker takes a task, and ends it
+//!
+//! ```
+//! use longhaul_core::{LeaseToken, Outcome, Payload, Refusal, ResultKind, Status, TaskEvent};
+//! use longhaul_testkit::{SeededIds, given};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let now = given::NOW;
+//! let queued = given::task(&SeededIds::new(1), given::owner("alice"), now);
+//! let claim = TaskEvent::Claim { token: LeaseToken::from_random([7; 16]), lease_until: now.plus_ms(30_000) };
+//! let running = queued.apply(&claim, now)?;
+//! assert_eq!((running.attempt, running.status()), (1, Status::Working));
+//!
+//! // While its lease holds, no other worker gets the task.
+//! let refused = running.apply(&claim, now.plus_ms(1));
+//! assert_eq!(refused, Err(Refusal::Leased { until: now.plus_ms(30_000) }));
+//!
+//! let outcome = Outcome::Completed { result: Payload::Inline("\"hello\"".to_owned()), kind: ResultKind::Success };
+//! let ended = running.apply(&TaskEvent::Finish { attempt: 1, outcome, progress: None }, now.plus_ms(2))?;
+//! assert_eq!(ended.status(), Status::Completed);
+//!
+//! // How a task ended never changes.
+//! assert_eq!(ended.apply(&TaskEvent::Cancel, now.plus_ms(3)), Err(Refusal::Ended));
+//! # Ok(())
+//! # }
+//! ```
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

@@ -177,6 +177,44 @@ pub const POLL_STEPS: [(u64, u64); 3] = [(POLL_FIRST_STEP_MS, 1_000), (60_000, 3
 /// Suggested poll interval of tasks older than all of [`POLL_STEPS`].
 pub const POLL_MS_LAST: u64 = 10_000;
 
+// What is related stays so. AWS allows items of 400 KB, sort keys of 1,024 bytes, 6 MB to and from functions, and
+// delays of messages of at most 15 minutes.
+const _: () = {
+    const ITEM_BYTES_MAX: usize = 400_000;
+    const SORT_KEY_BYTES_MAX: usize = 1_024;
+    const FUNCTION_BYTES_MAX: usize = 6 * 1024 * 1024;
+    const MESSAGE_DELAY_MS_MAX: u64 = 900_000;
+
+    // A request fits into a body, and a body into the event of a function, where it is base64.
+    assert!(REQUEST_BYTES_MAX < BODY_BYTES_MAX && BODY_BYTES_MAX / 3 * 4 <= FUNCTION_BYTES_MAX);
+    assert!(BODY_BYTES_MAX <= REQUEST_MEMORY_BYTES_MAX);
+    assert!(RESULT_BYTES_MAX < FUNCTION_BYTES_MAX);
+    // An answer comes in a request; variables are stored as an entry is; a schedule makes a call.
+    assert!(ENTRY_BYTES_MAX < REQUEST_BYTES_MAX);
+    assert!(VARIABLE_STRING_BYTES_MAX <= VARIABLES_BYTES_MAX && VARIABLES_BYTES_MAX <= ENTRY_BYTES_MAX);
+    assert!(SCHEDULE_ARGUMENTS_BYTES_MAX < REQUEST_BYTES_MAX);
+    // A part is an item; so is a record with all that may be inside it: payloads, questions, names of answers.
+    assert!(INLINE_BYTES_MAX <= ENTRY_INLINE_BYTES_MAX && ENTRY_INLINE_BYTES_MAX <= PART_BYTES);
+    assert!(PART_BYTES + CALLER_BYTES_MAX < ITEM_BYTES_MAX);
+    assert!(ASKS_BYTES_MAX + 2 * ASKS_MAX * NAME_BYTES_MAX + 4 * INLINE_BYTES_MAX + CALLER_BYTES_MAX < ITEM_BYTES_MAX);
+    assert!(NOTED_ATTEMPTS_MAX as usize * ATTEMPT_REASON_BYTES_MAX < 1_024);
+    assert!(NAME_BYTES_MAX < SORT_KEY_BYTES_MAX && IDEMPOTENCY_KEY_BYTES_MAX < SORT_KEY_BYTES_MAX);
+    // What waits for a message waits no longer than a message can be delayed.
+    assert!(SIGNAL_POLL_MS_FIRST <= SIGNAL_POLL_MS_MAX && SIGNAL_POLL_MS_MAX <= MESSAGE_DELAY_MS_MAX);
+    assert!(CHILD_POLL_MS_MAX <= MESSAGE_DELAY_MS_MAX && WAKE_DELAY_MS_MAX <= MESSAGE_DELAY_MS_MAX);
+    assert!(PARENT_POLL_MS <= CHILD_POLL_MS_MAX);
+    // A task with all defaults runs to its end, and is kept, within its time to live.
+    assert!(RUN_MS_DEFAULT + RETENTION_MS_DEFAULT <= TTL_MS_DEFAULT);
+    assert!(TTL_MS_DEFAULT <= TTL_MS_MAX_DEFAULT && TTL_MS_MAX_DEFAULT <= TTL_MS_CEILING);
+    assert!(RETENTION_MS_MIN <= RETENTION_MS_DEFAULT && START_AHEAD_MS_MAX <= TTL_MS_CEILING);
+    // Polls become slower with the age of a task, never faster.
+    let [(younger, soon), (young, later), (old, late)] = POLL_STEPS;
+    assert!(POLL_SETTLED_MS < younger && younger < young && young < old);
+    assert!(POLL_MS_FIRST <= soon && soon <= later && later <= late && late <= POLL_MS_LAST);
+    assert!(POLL_MS_LAST <= POLL_MS_BEFORE_START_MAX);
+    assert!(PAGE_MAX <= CHOSEN_FROM_MAX);
+};
+
 /// How long the window that began at `since` still lasts, in which an owner's new tasks are counted; 0 if it has ended.
 /// A clock that was set back makes it last for at most a minute longer: a window that begins later than that has ended.
 #[must_use]

@@ -10,8 +10,7 @@ use std::task::{Poll, Waker};
 
 use longhaul_core::{MailboxId, OwnerId, Task, TaskKey};
 
-/// What the listeners of one process listen to, in all. Who comes later is not woken, and waits for its next poll.
-const LISTENED_MAX: usize = 65_536;
+use crate::limits::LISTENED_MAX;
 
 /// What can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

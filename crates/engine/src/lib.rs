@@ -98,6 +98,7 @@ mod children;
 mod delivery;
 mod engine;
 mod error;
+mod limits;
 mod listener;
 mod observer;
 mod poll;

@@ -4,13 +4,8 @@
 use longhaul_core::Notification;
 use longhaul_core::ports::{Outbox, StoreError};
 
+use crate::limits::{NOTIFICATIONS_MAX, PUBLISH_FAILURES_MAX};
 use crate::{AcceptError, Engine, WebhookDelivery};
-
-/// How many notifications are passed on at a time.
-const NOTIFICATIONS_MAX: usize = 32;
-
-/// After so many failures the store is taken for one that does not answer.
-const FAILURES_MAX: usize = 4;
 
 /// Who is notified of what.
 pub trait WebhookDeliveries: Send + Sync {
@@ -52,7 +47,7 @@ impl Engine {
                     done.push(notification);
                 }
             }
-            if failed.len() >= FAILURES_MAX {
+            if failed.len() >= PUBLISH_FAILURES_MAX {
                 break;
             }
         }

@@ -4,6 +4,7 @@
 use longhaul_core::ports::{ApplyError, Delivery, Purpose, QueueError, StoreError, UnfinishedTasks};
 use longhaul_core::{Cleanup, State, Task, TaskEvent, TaskKey, Timestamp};
 
+use crate::limits::{ENSURE_TRIES_MAX, SWEPT_MAX, UNFINISHED_PAGE_MAX};
 use crate::{Disposition, Engine};
 
 impl Engine {
@@ -99,7 +100,7 @@ impl Engine {
     pub async fn sweep(&self, tasks: &dyn UnfinishedTasks) -> Result<Swept, StoreError> {
         let (mut swept, mut after) = (Swept::default(), None);
         while swept.seen < SWEPT_MAX {
-            let page = self.with_retry(|| tasks.unfinished(after, PAGE_MAX, self.now())).await?;
+            let page = self.with_retry(|| tasks.unfinished(after, UNFINISHED_PAGE_MAX, self.now())).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.key());
             swept.seen += page.len();
@@ -123,7 +124,7 @@ impl Engine {
         let Some(mut task) = self.with_retry(|| self.store().get(key, self.now())).await? else {
             return Ok(Ensured::NotNeeded);
         };
-        for _ in 0..TRIES_MAX {
+        for _ in 0..ENSURE_TRIES_MAX {
             let Some(visible_at) = self.next_message_at(&task) else { return Ok(Ensured::NotNeeded) };
             let not_since = visible_at.minus_ms(self.settings.resend_after_ms(task.resends));
             // The write bears the moment of the message, from which others count.
@@ -212,12 +213,6 @@ impl Engine {
     }
 }
 
-/// How many tasks are read at a time.
-const PAGE_MAX: usize = 256;
-
-/// How many tasks one sweep reads.
-const SWEPT_MAX: usize = 1 << 20;
-
 /// What a sweep has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
@@ -226,9 +221,6 @@ pub struct Swept {
     /// Those of them that were stuck, and are not any more.
     pub recovered: usize,
 }
-
-/// How often others may have sent a message between a read and a write.
-const TRIES_MAX: u32 = 4;
 
 /// What became of the message of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

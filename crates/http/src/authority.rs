@@ -16,7 +16,9 @@ impl Host {
         Self(name.trim_matches(['[', ']']).to_ascii_lowercase())
     }
 
-    pub(crate) fn is_loopback(&self) -> bool {
+    /// Whether this is a name of the machine itself.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
         self.0 == "localhost" || self.0.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 }

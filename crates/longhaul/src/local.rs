@@ -43,6 +43,7 @@ mod console;
 mod error;
 mod health;
 mod http_server;
+mod limits;
 mod logs;
 mod options;
 mod running;

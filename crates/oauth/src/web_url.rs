@@ -1,8 +1,7 @@
 //! URLs that are safe to use: https, or http on this machine.
 
-use std::net::IpAddr;
-
 use http::Uri;
+use longhaul_http::Host;
 
 /// Characters of a URL.
 const URL_CHARACTERS_MAX: usize = 1_024;
@@ -37,8 +36,7 @@ pub(crate) fn plain(text: &str) -> Option<Uri> {
 
 /// Whether the URL's host is this machine.
 pub(crate) fn is_loopback(uri: &Uri) -> bool {
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    uri.host().is_some_and(|host| Host::new(host).is_loopback())
 }
 
 /// Scheme, host and port, without the port if it is the scheme's own, in lower case.

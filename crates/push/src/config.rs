@@ -7,19 +7,8 @@ use longhaul_core::{NotificationKind, strict_json};
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::limits::{ENDPOINTS_MAX, NAME_BYTES_MAX, SECRETS_MAX, TOOLS_MAX};
 use crate::{Endpoint, Endpoints, Reach, Secret};
-
-/// How many endpoints there may be.
-const ENDPOINTS_MAX: usize = 16;
-
-/// How long the name of an endpoint may be.
-const NAME_BYTES_MAX: usize = 64;
-
-/// How many tools, or patterns of tools, an endpoint may name.
-const TOOLS_MAX: usize = 64;
-
-/// How many secrets an endpoint may have: one, and another that replaces it.
-const SECRETS_MAX: usize = 2;
 
 /// Something that is wrong with the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]

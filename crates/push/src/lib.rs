@@ -8,6 +8,7 @@
 
 mod config;
 mod endpoint;
+mod limits;
 mod payload;
 mod reach;
 mod runner;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use longhaul_http::public;
+use longhaul_http::{Host, public};
 use url::Url;
 
 /// Which addresses webhooks are sent to.
@@ -36,12 +36,7 @@ impl Reach {
 }
 
 fn is_this_machine(url: &Url) -> bool {
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
+    url.host_str().is_some_and(|host| Host::new(host).is_loopback())
 }
 
 #[cfg(test)]

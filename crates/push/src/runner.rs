@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use longhaul_core::ports::Left;
@@ -16,11 +15,9 @@ use longhaul_engine::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::sender::{Answer, PAUSES_MS, RUN_MS_MAX, Sender, Sent, pause_ms};
+use crate::limits::{DEATHS_MAX, FULL_PAUSE, OFF_MS, OPEN_REQUESTS_MAX, PAUSES_MS, RETENTION_MS, RUN_MS_MAX};
+use crate::sender::{Answer, Sender, Sent, pause_ms};
 use crate::{Endpoint, Endpoints, Reach, payload};
-
-/// How long a webhook delivery waits, without a worker, when its endpoint is told as much as it may be.
-const FULL_PAUSE: Duration = Duration::from_secs(2);
 
 /// Runs webhook deliveries by sending webhooks, and all other tasks as another runner does.
 pub struct WebhookDeliveryRunner {
@@ -163,12 +160,6 @@ fn failed(message: &str) -> AttemptEnd {
     AttemptEnd::Failed { message: message.to_owned(), detail }
 }
 
-/// How long it is shown how a webhook delivery went.
-const RETENTION_MS: u64 = 6 * 60 * 60 * 1_000;
-
-/// How many attempts in a row may die without a try on record.
-const FAILURES_MAX: u32 = 20;
-
 /// The request of a webhook delivery. It has the form of a call, so that whatever shows calls shows it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Told {
@@ -199,14 +190,11 @@ fn webhook_delivery(endpoint: &str, notification: &Notification) -> Option<Webho
         ttl_ms: 0,
         ttl_ms_max: 0,
         poll_ms: None,
-        consecutive_failures_max: FAILURES_MAX,
+        consecutive_failures_max: DEATHS_MAX,
     };
     let terms = Terms::negotiate(&policy, RequestedTerms::default());
     Some(WebhookDelivery { endpoint: endpoint.to_owned(), request, terms })
 }
-
-/// How long it is on record: ten years.
-const OFF_MS: u64 = 10 * 366 * 24 * 60 * 60 * 1_000;
 
 /// Whose mailboxes these are: no caller's.
 fn owner() -> OwnerId {
@@ -235,9 +223,6 @@ async fn switch_off(engine: &Engine, endpoint: &Endpoint) -> Result<(), LeaveErr
     Ok(())
 }
 
-/// Requests to one endpoint at a time.
-const OPEN_MAX: usize = 4;
-
 /// The open requests of each endpoint.
 #[derive(Clone, Debug, Default)]
 struct Permits(Arc<Mutex<HashMap<String, usize>>>);
@@ -254,7 +239,7 @@ impl Permits {
     fn take(&self, endpoint: &str) -> Option<Permit> {
         let mut open = self.lock();
         let count = open.entry(endpoint.to_owned()).or_default();
-        if *count >= OPEN_MAX {
+        if *count >= OPEN_REQUESTS_MAX {
             return None;
         }
         *count += 1;
@@ -282,8 +267,8 @@ mod tests {
     #[test]
     fn each_endpoint_has_its_own_permits_and_gets_them_back() {
         let permits = Permits::default();
-        let mut taken: Vec<Permit> = (0..OPEN_MAX).filter_map(|_| permits.take("a")).collect();
-        assert_eq!(taken.len(), OPEN_MAX);
+        let mut taken: Vec<Permit> = (0..OPEN_REQUESTS_MAX).filter_map(|_| permits.take("a")).collect();
+        assert_eq!(taken.len(), OPEN_REQUESTS_MAX);
         assert!(permits.take("a").is_none());
         assert!(permits.take("b").is_some());
         taken.pop();

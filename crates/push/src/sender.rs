@@ -8,10 +8,8 @@ use longhaul_core::{IdSource, Timestamp};
 use longhaul_http::client;
 use reqwest::{Client, StatusCode};
 
+use crate::limits::{JITTER_PART, REQUEST_S, RETRY_AFTER_MS_MAX};
 use crate::{Endpoint, Reach, signatures};
-
-/// How long one request may take, with the connection and the head of the answer.
-const REQUEST_S: u64 = 20;
 
 /// Sends webhooks to addresses within its reach.
 #[derive(Clone, Debug)]
@@ -92,33 +90,6 @@ fn why(error: &reqwest::Error) -> &'static str {
     if error.is_timeout() { "the endpoint did not answer within 20 seconds" } else { "the endpoint cannot be reached" }
 }
 
-const MINUTE_MS: u64 = 60_000;
-const HOUR_MS: u64 = 60 * MINUTE_MS;
-
-/// The pauses before each try, as Standard Webhooks proposes them.
-pub(crate) const PAUSES_MS: [u64; 10] = [
-    0,
-    5_000,
-    5 * MINUTE_MS,
-    30 * MINUTE_MS,
-    2 * HOUR_MS,
-    5 * HOUR_MS,
-    10 * HOUR_MS,
-    14 * HOUR_MS,
-    20 * HOUR_MS,
-    24 * HOUR_MS,
-];
-
-/// The longest time that an endpoint may ask for with `Retry-After`.
-const RETRY_AFTER_MS_MAX: u64 = HOUR_MS;
-
-/// How long an endpoint is told at most: all pauses with all that is added to them, and some time for each try.
-pub(crate) const RUN_MS_MAX: u64 = 90 * HOUR_MS;
-
-/// A pause is longer by up to this part of it, so that those who failed at the same time do not all come back at the
-/// same time.
-const JITTER_PART: u64 = 10;
-
 /// How long to wait before a try: what the schedule says, or what the endpoint asked for if that is longer.
 pub(crate) fn pause_ms(scheduled_ms: u64, retry_after_ms: Option<u64>, ids: &dyn IdSource) -> u64 {
     let asked_ms = retry_after_ms.unwrap_or(0).min(RETRY_AFTER_MS_MAX);
@@ -139,6 +110,7 @@ fn retry_after_ms(header: &str, now: Timestamp) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{HOUR_MS, MINUTE_MS, PAUSES_MS, RUN_MS_MAX};
 
     struct Most;
 

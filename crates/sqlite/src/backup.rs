@@ -3,19 +3,16 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::NamedTempFile;
 
+use crate::limits::BACKUP_WAIT;
 use crate::lock::Lock;
 use crate::mark::{self, Found};
 use crate::permissions::beside;
 use crate::{OpenError, error};
-
-/// How long to wait for a server that is starting or stopping.
-const WAIT: Duration = Duration::from_secs(5);
 
 /// A copy that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +105,7 @@ fn original(path: &Path) -> Result<(Connection, Found), OpenError> {
     let has_log = beside(path, "-wal").exists();
     let connection =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_timeout(WAIT)?;
+    connection.busy_timeout(BACKUP_WAIT)?;
     // The log of a server that died stays as it is, and none is left where there was none.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)?;
     crate::schema::known_version(&connection)?;

@@ -13,13 +13,11 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+use crate::limits::FILES_CHECKED_EVERY;
 use crate::lock::{Lock, Mark};
 use crate::log::Log;
 use crate::mark;
 use crate::permissions::beside;
-
-/// How often the files and the length of the log are checked.
-const EVERY: Duration = Duration::from_secs(1);
 
 /// The files of an open database. The writer has them.
 pub(crate) struct Ground {
@@ -38,7 +36,7 @@ impl Ground {
         let (log, index) = (beside(path, "-wal"), beside(path, "-shm"));
         let files = [named, log.clone(), index.clone()].into_iter().map(Place::of).collect();
         let log = Log::of(log, index, connection)?;
-        Ok(Self { lock, files, is_lost: Arc::default(), log, due_at: now() + EVERY })
+        Ok(Self { lock, files, is_lost: Arc::default(), log, due_at: now() + FILES_CHECKED_EVERY })
     }
 
     /// Whether the files are lost, for other threads.
@@ -56,7 +54,7 @@ impl Ground {
         if !self.due_in().is_zero() {
             return;
         }
-        self.due_at = now() + EVERY;
+        self.due_at = now() + FILES_CHECKED_EVERY;
         if self.is_in_place() {
             self.log.keep(connection);
         }

@@ -11,6 +11,7 @@ mod error;
 mod file_system;
 mod ground;
 mod handle;
+mod limits;
 mod listing;
 mod lock;
 mod log;

@@ -15,14 +15,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::is_full;
+use crate::limits::{LOCK_PAUSE_MS, LOCK_WAIT_MS_MAX};
 use crate::permissions::{self, beside};
 use crate::{OpenError, Settings};
-
-/// The longest wait for a process that is ending: one that was killed keeps its lock until its memory is released.
-const WAIT_MS_MAX: u64 = 1_000;
-
-/// How long to wait between two tries.
-const PAUSE_MS: u64 = 10;
 
 /// How many marks the file holds. All are written each time, so that the file keeps its length.
 const MARKS: usize = 4;
@@ -72,10 +67,10 @@ impl Lock {
         // The file is never deleted: a process that holds a deleted one would not keep out the next, which makes
         // another.
         let file = OpenOptions::new().read(true).write(true).open(&companion).map_err(failed)?;
-        for _pause in 0..settings.busy_ms_max.min(WAIT_MS_MAX) / PAUSE_MS {
+        for _pause in 0..settings.busy_ms_max.min(LOCK_WAIT_MS_MAX) / LOCK_PAUSE_MS {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { file }),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(PAUSE_MS)),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(LOCK_PAUSE_MS)),
                 Err(TryLockError::Error(cause)) => return Err(failed(cause)),
             }
         }

@@ -8,18 +8,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-/// Pages in the log after which they are moved into the file: 16 MiB. Each checkpoint waits for the disk twice, however
-/// much it moves, so SQLite's default of a quarter of this would make many small writers wait more often.
-pub(crate) const CHECKPOINT_PAGES: u32 = 16_384;
-
-/// How long others may be waited for when the log is emptied. The writer does nothing else meanwhile.
-const WAIT: Duration = Duration::from_millis(20);
-
-/// How many checks in a row find a log that cannot be emptied before the server's log says so.
-const PATIENCE: u32 = 10;
-
-/// After how many further checks it says so again.
-const SAID_EVERY: u32 = 300;
+use crate::limits::{CHECKPOINT_PAGES, LOG_PATIENCE, LOG_SAID_EVERY, LOG_WAIT};
 
 /// The log of an open database.
 pub(crate) struct Log {
@@ -47,7 +36,7 @@ impl Log {
             return;
         }
         self.too_long = self.too_long.saturating_add(1);
-        if self.too_long % SAID_EVERY == PATIENCE {
+        if self.too_long % LOG_SAID_EVERY == LOG_PATIENCE {
             tracing::warn!(
                 log = %self.path.display(),
                 mb = bytes >> 20,
@@ -63,7 +52,7 @@ impl Log {
 fn empty(connection: &Connection) -> bool {
     let wait = |wait| connection.busy_timeout(wait);
     let emptied = connection.pragma_query_value(None, "busy_timeout", |row| row.get::<_, u32>(0)).and_then(|before| {
-        wait(WAIT)?;
+        wait(LOG_WAIT)?;
         let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
         wait(Duration::from_millis(u64::from(before)))?;
         busy
@@ -139,11 +128,11 @@ mod tests {
             log.keep(&writer);
             std::fs::read_to_string(said.path()).unwrap().matches("another process reads").count()
         };
-        let said_in_turn =
-            [1, PATIENCE - 1, PATIENCE, PATIENCE + 1, PATIENCE + SAID_EVERY].map(|checks| said_after(&mut log, checks));
+        let said_in_turn = [1, LOG_PATIENCE - 1, LOG_PATIENCE, LOG_PATIENCE + 1, LOG_PATIENCE + LOG_SAID_EVERY]
+            .map(|checks| said_after(&mut log, checks));
         assert_eq!(said_in_turn, [0, 0, 1, 1, 2]);
         reader.execute_batch("COMMIT").unwrap();
-        assert_eq!(said_after(&mut log, PATIENCE), 2);
+        assert_eq!(said_after(&mut log, LOG_PATIENCE), 2);
         assert_eq!(path.metadata().unwrap().len(), 0);
     }
 

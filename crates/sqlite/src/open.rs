@@ -7,16 +7,11 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::ground::Ground;
+use crate::limits::{CHECKPOINT_PAGES, PAGE_BYTES};
 use crate::lock::{Lock, Mark};
-use crate::log::CHECKPOINT_PAGES;
 use crate::mark::{self, Found};
 use crate::schema::migrate;
 use crate::{OpenError, Settings, error, file_system, permissions};
-
-/// The size of a page of a new file, a quarter of what SQLite makes them otherwise: a transaction of ours changes a few
-/// bytes in each of a dozen pages, and each goes to the disk as a whole. A record of usual size fits into one. Files
-/// that exist keep theirs.
-const PAGE_BYTES: u32 = 1_024;
 
 /// The connection that writes, and the files that it has open, with the lock that keeps other processes out. It
 /// migrates the file to the latest version.

@@ -3,6 +3,7 @@
 use longhaul_core::Timestamp;
 use rusqlite::{Connection, params};
 
+use crate::limits::ORPHAN_MS;
 use crate::sql::{execute, key_of, moment};
 use crate::tasks::forget;
 use crate::{Database, DatabaseError};
@@ -16,9 +17,6 @@ pub(crate) const EXPIRED: &str = "SELECT owner, id FROM tasks WHERE expires_at <
 /// Expired texts in mailboxes, oldest first.
 pub(crate) const EXPIRED_MAILBOXES: &str =
     "SELECT rowid FROM mailboxes WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
-
-/// How long orphans are kept: the record of such parts is written within seconds, or never.
-const ORPHAN_MS: u64 = 86_400_000;
 
 /// Whether a purge left anything to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Whether anything has happened in the database since it was read as a whole.
 
-/// How many looks in a row are spared at most.
-const LOOKS_SPARED_MAX: u32 = 20;
+use crate::limits::LOOKS_SPARED_MAX;
 
 /// Spares a database in which nothing happens the look at all of its tasks, when the last one found none without a
 /// message.

@@ -7,13 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::limits::{READERS, READS_WAITING_MAX};
 use crate::{DatabaseError, OpenError, Settings, open};
-
-/// Threads that read. Reads are short and mostly from memory; with two threads, a slow list does not delay polls.
-const THREADS: usize = 2;
-
-/// Reads that may wait for a thread; when the queue is full, further callers wait until there is room.
-const WAITING_MAX: usize = 1_024;
 
 type Job = Box<dyn FnOnce(&Connection) + Send>;
 
@@ -27,10 +22,10 @@ pub(crate) struct Readers {
 impl Readers {
     /// Starts the threads, each with its own connection to the file at `path`.
     pub(crate) fn start(path: &Path, settings: Settings) -> Result<Self, OpenError> {
-        let (jobs, waiting) = mpsc::channel(WAITING_MAX);
+        let (jobs, waiting) = mpsc::channel(READS_WAITING_MAX);
         let waiting = Arc::new(Mutex::new(waiting));
         let open = watch::Sender::new(());
-        for number in 0..THREADS {
+        for number in 0..READERS {
             let connection = open::reader(path, settings)?;
             let (waiting, is_open) = (Arc::clone(&waiting), open.subscribe());
             std::thread::Builder::new()

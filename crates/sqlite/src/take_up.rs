@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use longhaul_core::{Advance, Cleanup, CleanupEnd, State, Task, TaskEvent, TaskKey, Timestamp};
 use rusqlite::{Connection, params};
 
+use crate::limits::TAKEN_UP_AT_A_TIME;
 use crate::queue::deliveries::{self, Deliveries, lock};
 use crate::sql::{execute, key_in, moment};
 use crate::tasks::{Application, apply, read_unexpired};
@@ -19,9 +20,6 @@ use crate::{Database, DatabaseError, unfinished};
 /// as the timer of a task that sleeps, has no delivery, and comes when it has to.
 pub(crate) const HIDDEN: &str = "SELECT seq, owner, id, visible_at FROM messages WHERE dead = 0 AND visible_at > ?1 \
                                  AND turn > 0 ORDER BY visible_at";
-
-/// How many tasks are looked at in one transaction.
-const TASKS_MAX: usize = 256;
 
 impl Database {
     /// Ends the leases that a former process left, and makes the messages visible that wait for nothing else: so that
@@ -43,7 +41,7 @@ impl Database {
         loop {
             let (deliveries, unreadable) = (Arc::clone(&deliveries), Arc::clone(&self.shared().unreadable));
             let page = move |connection: &_| {
-                let tasks = unfinished::page(connection, &unreadable, &deliveries, after, TASKS_MAX, now)?;
+                let tasks = unfinished::page(connection, &unreadable, &deliveries, after, TAKEN_UP_AT_A_TIME, now)?;
                 take_up_without_message(connection, &unreadable, &deliveries, &tasks, now)
             };
             let taken_up = self.shared().write_task(page).await?;

@@ -18,19 +18,8 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::ground::{self, Ground};
+use crate::limits::{STAYS_OPEN, STAYS_OPEN_MAX, WRITES_AT_A_TIME, WRITES_WAITING_MAX};
 use crate::{DatabaseError, OpenError};
-
-/// Calls that may wait for the thread; when the queue is full, further callers wait until there is room.
-const WAITING_MAX: usize = 1_024;
-
-/// Calls in one transaction: bounds how long the first of them waits for its answer.
-const BATCH_MAX: usize = 256;
-
-/// How long a transaction stays open after a call that is answered from it, for another call to commit it.
-const STAYS_OPEN: Duration = Duration::from_millis(10);
-
-/// How often in a row it may stay open.
-const STAYS_OPEN_MAX: u32 = 4;
 
 /// How a transaction ended, for each of its calls.
 enum Ending {
@@ -115,7 +104,7 @@ pub(crate) struct Writer {
 impl Writer {
     /// Starts the thread that owns `connection`, and the ground of its file until the connection is closed.
     pub(crate) fn start(connection: Connection, ground: Option<Ground>) -> Result<Self, OpenError> {
-        let (jobs, waiting) = mpsc::channel(WAITING_MAX);
+        let (jobs, waiting) = mpsc::channel(WRITES_WAITING_MAX);
         let (end, ended) = watch::channel(false);
         let changes = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&changes);
@@ -203,7 +192,8 @@ fn run(
         match next(&mut waiting, patience) {
             Next::Call(first) => {
                 let mut first = Some(first);
-                let batch = std::iter::from_fn(|| first.take().or_else(|| waiting.try_recv().ok())).take(BATCH_MAX);
+                let batch =
+                    std::iter::from_fn(|| first.take().or_else(|| waiting.try_recv().ok())).take(WRITES_AT_A_TIME);
                 stays = transact(&connection, batch, stays, changes, ground.as_ref());
             }
             Next::NoneInTime => {

@@ -13,10 +13,8 @@ use url::Url;
 use super::discovery::{Failed, discover};
 use super::logins::{Login, Place};
 use crate::clock;
+use crate::limits::OVER_SOON;
 use crate::out;
-
-/// A token that expires this soon is renewed before it is sent.
-const OVER_SOON: Duration = Duration::from_secs(30);
 
 /// The sign-in at a server, as far as there is one.
 pub(crate) struct Bearer {

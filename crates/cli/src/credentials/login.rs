@@ -2,7 +2,6 @@
 
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use longhaul_client::{Challenge, Client, Credentials, Error, Target, with_causes};
@@ -19,10 +18,8 @@ use super::redirect::{Answer, Asked, Redirect};
 use crate::address::check_secure;
 use crate::args::LogIn;
 use crate::exit::{Exit, Stop};
+use crate::limits::USER_MAX;
 use crate::out;
-
-/// How long a user may take to log in.
-const USER_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// How we introduce ourselves to authorization servers.
 const NAME: &str = "longhaul";

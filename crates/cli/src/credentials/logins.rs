@@ -13,10 +13,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use crate::limits::LOGINS_BYTES_MAX;
 use crate::record::{hold, state_folder};
-
-/// More is not read from a file.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A sign-in at one server.
 #[derive(Deserialize, Serialize)]
@@ -63,7 +61,7 @@ impl Place {
         if mode & 0o077 != 0 {
             return Err(cannot(&format_args!("its mode is {mode:04o}, so that others know it; log in again")));
         }
-        let text = text_in(file, FILE_BYTES_MAX).map_err(|error| cannot(&error))?;
+        let text = text_in(file, LOGINS_BYTES_MAX).map_err(|error| cannot(&error))?;
         // Its text is not in the error: it has the tokens.
         let login: Login =
             strict_json::from_str(&text).map_err(|error| cannot(&format_args!("{:?}", error.classify())))?;

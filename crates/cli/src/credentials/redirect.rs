@@ -1,21 +1,13 @@
 //! The target of the browser's redirect: one page on loopback, during a sign-in.
 
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
-/// A longer request is not a redirect.
-const HEAD_BYTES_MAX: usize = 32 << 10;
-
-/// How long a browser may take to say what it wants.
-const HEAD_MAX: Duration = Duration::from_secs(10);
-
-/// So many connections are looked at at a time: browsers open some to be fast.
-const CONNECTIONS_MAX: usize = 32;
+use crate::limits::{REDIRECT_CONNECTIONS_MAX, REDIRECT_HEAD_BYTES_MAX, REDIRECT_HEAD_MAX};
 
 const PATH: &str = "/callback";
 
@@ -63,7 +55,7 @@ impl Redirect {
     pub(super) async fn answer(&self, asked: &Asked<'_>) -> Answer {
         let mut open = FuturesUnordered::new();
         loop {
-            let is_room = open.len() < CONNECTIONS_MAX;
+            let is_room = open.len() < REDIRECT_CONNECTIONS_MAX;
             tokio::select! {
                 accepted = self.listener.accept(), if is_room => {
                     if let Ok((connection, _address)) = accepted {
@@ -80,7 +72,7 @@ impl Redirect {
     }
 
     async fn look_at(&self, mut connection: TcpStream, asked: &Asked<'_>) -> Option<Answer> {
-        let head = tokio::time::timeout(HEAD_MAX, head_of(&mut connection)).await.ok()??;
+        let head = tokio::time::timeout(REDIRECT_HEAD_MAX, head_of(&mut connection)).await.ok()??;
         let answer =
             target_of(&head).and_then(|target| self.url.join(target).ok()).and_then(|url| self.read(&url, asked));
         let (status, text) = match &answer {
@@ -96,7 +88,7 @@ impl Redirect {
             text.len()
         );
         // A browser that has gone has said what it had to.
-        drop(tokio::time::timeout(HEAD_MAX, connection.write_all(page.as_bytes())).await);
+        drop(tokio::time::timeout(REDIRECT_HEAD_MAX, connection.write_all(page.as_bytes())).await);
         answer
     }
 
@@ -133,7 +125,7 @@ async fn head_of(connection: &mut TcpStream) -> Option<Vec<u8>> {
         let mut chunk = [0; 4_096];
         let read = connection.read(&mut chunk).await.ok().filter(|read| *read > 0)?;
         head.extend_from_slice(chunk.get(..read)?);
-        if head.len() > HEAD_BYTES_MAX {
+        if head.len() > REDIRECT_HEAD_BYTES_MAX {
             return None;
         }
     }

@@ -11,10 +11,8 @@ use longhaul::settings::ProcessEnv;
 use longhaul_gateway::{Config, ConfigError, Lock};
 use longhaul_settings::read_text;
 
+use crate::limits::CONFIG_BYTES_MAX;
 use crate::out;
-
-/// More is not read from a configuration or a lock file.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// The servers, or what to write to name them. A command sees the variables `named`.
 pub(super) fn config(
@@ -34,13 +32,13 @@ pub(super) fn config(
 
 pub(super) fn read_config<T>(file: &Path, read: impl FnOnce(&str) -> Result<T, ConfigError>) -> Result<T, String> {
     let shown = file.display();
-    let text = read_text(file, FILE_BYTES_MAX).map_err(|error| format!("{shown} cannot be read: {error}"))?;
+    let text = read_text(file, CONFIG_BYTES_MAX).map_err(|error| format!("{shown} cannot be read: {error}"))?;
     read(&text).map_err(|error| format!("{shown} cannot be used:\n{error}"))
 }
 
 pub(super) fn read_lock(file: &Path) -> Result<Lock, String> {
     let shown = file.display();
-    let text = read_text(file, FILE_BYTES_MAX)
+    let text = read_text(file, CONFIG_BYTES_MAX)
         .map_err(|error| format!("{shown} cannot be read: {error}; `longhaul gateway lock` writes it"))?;
     Lock::from_json(&text).map_err(|error| format!("{shown} cannot be used: {error}"))
 }

@@ -10,11 +10,9 @@ use tokio::net::TcpListener;
 
 use crate::args::{ConsoleFlags, Global};
 use crate::exit::{Exit, Stop};
+use crate::limits::TOKEN_BYTES_MAX;
 use crate::out::{self, line};
 use crate::server::target;
-
-/// More is not read from a file with a token.
-const TOKEN_BYTES_MAX: u64 = 64 << 10;
 
 /// Serves the console until Ctrl-C.
 pub(super) async fn run(global: &Global, flags: ConsoleFlags) -> Result<Exit, Stop> {

@@ -13,6 +13,7 @@ use crate::args::Global;
 use crate::exit::{Exit, Stop};
 use crate::follow::{Followed, Follower, Watched, ask, over, patiently};
 use crate::form::Asked;
+use crate::limits::TERMINAL_BYTES_MAX;
 use crate::out::{self, block, line};
 use crate::screen::Screen;
 use crate::server::{Sessions, target};
@@ -138,7 +139,7 @@ pub(super) fn end(global: &Global, id: &str, ended: &Result<Value, Refusal>) -> 
     if is_error && !global.json {
         return Err(Stop::new(Exit::Failed, text));
     }
-    if out::is_to_terminal() && text.len() > out::TERMINAL_BYTES_MAX {
+    if out::is_to_terminal() && text.len() > TERMINAL_BYTES_MAX {
         let bytes = text.len();
         return Err(Stop::usage(if id.is_empty() {
             format!("the result has {bytes} bytes, which are too many for a terminal: send it to a file with `> FILE`")

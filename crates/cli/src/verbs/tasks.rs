@@ -11,19 +11,11 @@ use super::found::one;
 use crate::args::Global;
 use crate::exit::{Exit, Stop};
 use crate::follow::{interval, patiently};
+use crate::limits::{ASKED_MAX, REFRESH_MIN, WATCHED_MAX};
 use crate::out::{self, line};
 use crate::record::{Entry, Record};
 use crate::server::{Sessions, target, unconnected};
 use crate::{clock, render};
-
-/// Of a server without a list, so many tasks are asked for.
-const ASKED_MAX: usize = 50;
-
-/// No page of a list is read more often.
-const REFRESH_MIN: Duration = Duration::from_secs(2);
-
-/// Of a list that is shown again and again, the first page with at least so many tasks is the last.
-const WATCHED: usize = 50;
 
 /// Tasks with their tools, as far as the server or this machine knows them.
 struct Seen {
@@ -67,7 +59,7 @@ pub(super) async fn watch(global: &Global, filter: &TaskFilter) -> Result<Exit, 
 async fn refresh(global: &Global, sessions: &mut Sessions, filter: &TaskFilter) -> Result<Exit, Stop> {
     loop {
         let tell = |error: &Error, _failures| out::say(&format!("{}; trying again", line(&error.to_string())));
-        let seen = patiently(async || see(sessions, filter, WATCHED).await, tell).await?;
+        let seen = patiently(async || see(sessions, filter, WATCHED_MAX).await, tell).await?;
         if out::is_to_terminal() && !global.json {
             // Makes room for the next list.
             out::raw("\u{1b}[H\u{1b}[2J")?;

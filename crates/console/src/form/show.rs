@@ -6,19 +6,8 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use super::{Entry, FieldError, Form, Prefill, WHOLE, post_name};
+use crate::limits::{CHOICE_MAX, HINT_MAX, NAMED_MAX, TITLE_MAX};
 use crate::pages::parts;
-
-/// Characters that are shown of a field's name or title.
-const TITLE_MAX: usize = 200;
-
-/// Characters that are shown of what it is for.
-const HINT_MAX: usize = 2_000;
-
-/// Characters that are shown of a value to choose.
-const CHOICE_MAX: usize = 200;
-
-/// So many of the values that are not listed are named.
-const NAMED_MAX: usize = 5;
 
 /// A field as it is shown: where, with what in it, and what is wrong with that.
 struct Shown<'a> {

@@ -5,13 +5,11 @@ use longhaul_client::{Call, Called, Error, Tool};
 use maud::{Markup, html};
 
 use crate::ask::{PageRequest, link, link_to_task};
+use crate::limits::ACTED_TASKS_MAX;
 use crate::log_in::random;
 use crate::page::{Done, Page};
 use crate::posted::Posted;
 use crate::problem::Problem;
-
-/// Tasks that one form may name.
-const TASKS_MAX: usize = 200;
 
 /// The name of this form in its path.
 const NAME: &str = "act";
@@ -49,7 +47,7 @@ pub(super) fn key_field() -> Result<Markup, Problem> {
 pub(super) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Problem> {
     let mut ids: Vec<&str> = posted.values("id").collect();
     ids.dedup();
-    if ids.len() > TASKS_MAX {
+    if ids.len() > ACTED_TASKS_MAX {
         return Err(Problem::not_found("Too many tasks at a time: 200 at most."));
     }
     match (posted.value("act"), ids.as_slice()) {

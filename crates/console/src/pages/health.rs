@@ -8,21 +8,16 @@ use serde_json::Value;
 use super::parts;
 use crate::ask::{PageRequest, link, link_to_task};
 use crate::clock::{in_words_ms, time_of_day};
+use crate::limits::{OLDEST_MAX, RECORDS_MAX};
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::source::{Filter, Listed, Row, created_ms, updated_ms};
-
-/// The records of so many unfinished tasks are read: the newest ones.
-const RECORDS_MAX: usize = 20;
 
 /// The hour in pieces of five minutes.
 const PIECES: usize = 12;
 
 /// A piece, in milliseconds.
 const PIECE_MS: i64 = 300_000;
-
-/// So many of the tasks that wait longest are named.
-const OLDEST_MAX: usize = 5;
 
 pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     let listed = ask.source().tasks(&Filter::default()).await?;

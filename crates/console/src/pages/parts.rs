@@ -6,16 +6,10 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::clock;
+use crate::limits::{ID_END, ID_MAX, VALUE_CHARS_MAX};
 
 /// What is nearer is written without its day, in milliseconds.
 const NEAR_MS: i64 = 72_000_000;
-
-/// A longer id is shortened to so many of its last characters.
-const ID_MAX: usize = 16;
-const ID_END: usize = 8;
-
-/// Characters of JSON or text that a page shows of one value.
-const VALUE_MAX: usize = 32 << 10;
 
 /// A status, as a word with a colour.
 pub(crate) fn status(status: Status) -> Markup {
@@ -97,7 +91,7 @@ pub(crate) fn bar(task: &Task) -> Markup {
 /// A JSON value, written so that people can read it.
 pub(crate) fn json(value: &Value) -> Markup {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    html! { pre { code { (block(&text, VALUE_MAX)) } } }
+    html! { pre { code { (block(&text, VALUE_CHARS_MAX)) } } }
 }
 
 /// A message that is one line in a list.

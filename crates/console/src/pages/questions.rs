@@ -11,6 +11,7 @@ use serde_json::json;
 use super::parts;
 use crate::ask::{PageRequest, link, link_to_task};
 use crate::form::{self, FieldError, Form, Prefill};
+use crate::limits::{ASKED_AT_A_TIME, ASKING_TASKS_MAX, HEADING_MAX, MESSAGE_MAX};
 use crate::page::{Done, Page};
 use crate::posted::Posted;
 use crate::problem::Problem;
@@ -18,18 +19,6 @@ use crate::source::{Filter, Row, updated_ms};
 
 /// The name of this page.
 const NAME: &str = "questions";
-
-/// The questions of so many tasks are shown.
-const TASKS_MAX: usize = 50;
-
-/// So many of them are asked for at a time.
-const ASKED_AT_A_TIME: usize = 4;
-
-/// Characters of what is asked that stand in a heading.
-const HEADING_MAX: usize = 160;
-
-/// Characters that are shown of what is asked.
-const MESSAGE_MAX: usize = 16 << 10;
 
 /// A task that asks something, and its tool if that is known.
 struct Asking {
@@ -71,7 +60,7 @@ async fn asking(ask: &PageRequest, of_task: Option<&str>) -> Result<(usize, Vec<
     }
     let rows = rows(ask).await?;
     let number = rows.len();
-    let looks = rows.into_iter().take(TASKS_MAX).map(|row| async move {
+    let looks = rows.into_iter().take(ASKING_TASKS_MAX).map(|row| async move {
         let task = ask.source().task(&row.task.id).await;
         task.map(|task| Asking { task, tool: row.tool })
     });

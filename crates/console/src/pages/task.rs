@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::ask::{PageRequest, link, link_to_task};
 use crate::clock::{in_words_ms, moment_ms, written};
+use crate::limits::{CONTENTS_MAX, RESULT_TEXT_MAX};
 use crate::page::{Page, tab};
 use crate::pages::{acts, parts};
 use crate::problem::Problem;
@@ -14,12 +15,6 @@ use crate::source::{created_ms, updated_ms};
 use crate::timeline::{Axis, Timeline, picture, problems, summary};
 
 mod entries;
-
-/// Characters of a result's text that the page shows.
-const TEXT_MAX: usize = 64 << 10;
-
-/// So many parts of a result are shown.
-const CONTENTS_MAX: usize = 50;
 
 /// Its page.
 pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
@@ -95,7 +90,7 @@ fn end(task: &Task) -> Markup {
                 }
                 Err(Refusal { code, message, data }) => {
                     h2 id="h-end" { "Error" }
-                    pre class="wrong" { (block(message, TEXT_MAX)) }
+                    pre class="wrong" { (block(message, RESULT_TEXT_MAX)) }
                     p class="dim" { "Code " (code) }
                     @if let Some(data) = data { (parts::json(data)) }
                 }
@@ -111,7 +106,7 @@ fn contents(content: &Value) -> Markup {
     let mime = line(text("/mimeType").or_else(|| text("/resource/mimeType")).unwrap_or("of no type"), 80);
     html! {
         @if let Some(text) = text("/text").or_else(|| text("/resource/text")) {
-            pre { (block(text, TEXT_MAX)) }
+            pre { (block(text, RESULT_TEXT_MAX)) }
         } @else if let Some(data) = text("/data").or_else(|| text("/resource/blob")) {
             p class="dim" { (kind) ", " (mime) ", " (data.len()) " bytes in base64" }
         } @else {

@@ -6,18 +6,10 @@ use maud::{Markup, html};
 
 use super::{acts, parts};
 use crate::ask::{PageRequest, link, link_to_task};
+use crate::limits::{CELL_MAX, FILTER_TOOLS_MAX, TASKS_ON_A_PAGE};
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::source::{Filter, Listed, Row, created_ms, updated_ms, wakes_ms};
-
-/// Tasks on a page.
-const PAGE: usize = 50;
-
-/// Characters of a text that is searched for.
-const TEXT_MAX: usize = 200;
-
-/// Tools that one can choose from.
-const TOOLS_MAX: usize = 200;
 
 /// The form that acts on selected rows.
 const FORM: &str = "many";
@@ -42,26 +34,26 @@ fn filter(ask: &PageRequest) -> Filter {
         status: ask.value("status").and_then(Status::of),
         tool: ask.value("tool").map(str::to_owned),
         age_ms_max: AGES.iter().find(|(value, ..)| ask.value("age") == Some(value)).map(|(_, ms, _)| *ms),
-        text: ask.value("q").map(|text| text.trim().chars().take(TEXT_MAX).collect::<String>().to_lowercase()),
+        text: ask.value("q").map(|text| text.trim().chars().take(CELL_MAX).collect::<String>().to_lowercase()),
     }
 }
 
 fn filters(ask: &PageRequest, listed: &Listed) -> Markup {
     let chosen = ask.value("tool").filter(|tool| is_plain(tool));
-    let text = ask.value("q").map(|text| line(text, TEXT_MAX));
+    let text = ask.value("q").map(|text| line(text, CELL_MAX));
     let is_chosen = |tool: &str| chosen == Some(tool);
     html! {
         h1 class="unseen" { "Tasks" }
         form method="get" action=(link("", &[])) class="filters" role="search" {
             @if let Some(status) = ask.value("status").and_then(Status::of) { input type="hidden" name="status"
                 value=(status.name()); }
-            label { "Search" input type="search" name="q" value=[text] maxlength=(TEXT_MAX)
+            label { "Search" input type="search" name="q" value=[text] maxlength=(CELL_MAX)
                 placeholder="id or message"; }
             label {
                 "Tool"
                 select name="tool" {
                     option value="" { "all" }
-                    @for tool in listed.tools.iter().filter(|tool| is_plain(tool)).take(TOOLS_MAX) {
+                    @for tool in listed.tools.iter().filter(|tool| is_plain(tool)).take(FILTER_TOOLS_MAX) {
                         option value=(tool) selected[is_chosen(tool)] { (line(tool, 80)) }
                     }
                     @if let Some(tool) = chosen.filter(|tool| !listed.tools.iter().any(|one| one == tool)) {
@@ -85,9 +77,9 @@ fn filters(ask: &PageRequest, listed: &Listed) -> Markup {
 
 fn list(ask: &PageRequest, listed: &Listed) -> Markup {
     let all = listed.rows.len();
-    let last = all.div_ceil(PAGE).max(1);
+    let last = all.div_ceil(TASKS_ON_A_PAGE).max(1);
     let number = ask.value("page").and_then(|page| page.parse::<usize>().ok()).unwrap_or(1).clamp(1, last);
-    let rows = listed.rows.iter().skip((number - 1) * PAGE).take(PAGE);
+    let rows = listed.rows.iter().skip((number - 1) * TASKS_ON_A_PAGE).take(TASKS_ON_A_PAGE);
     html! {
         (tabs(ask, listed))
         @if all == 0 {

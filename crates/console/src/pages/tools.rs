@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::parts;
 use crate::ask::{PageRequest, link};
 use crate::form::{FieldError, Form, Prefill, fingerprint};
+use crate::limits::{DESCRIPTION_MAX, LISTED_TOOLS_MAX, SHORT_DESCRIPTION_MAX, TOOL_NAME_MAX, TOOL_TEXT_MAX};
 use crate::log_in::random;
 use crate::page::{Done, Page};
 use crate::posted::Posted;
@@ -16,19 +17,6 @@ use crate::problem::Problem;
 
 /// The name of this page.
 const NAME: &str = "tools";
-
-/// So many tools are listed.
-const TOOLS_MAX: usize = 1_000;
-
-/// Characters that are shown of a name.
-const NAME_MAX: usize = 128;
-
-/// Characters that are shown of a description in the list, and on the tool's own page.
-const SHORT_MAX: usize = 300;
-const WHOLE_MAX: usize = 16 << 10;
-
-/// Characters that are shown of a text in a result.
-const TEXT_MAX: usize = 64 << 10;
 
 /// What a server may say about a tool, and how it reads.
 const HINTS: [(&str, &str); 3] = [
@@ -56,18 +44,18 @@ fn listed(tools: &[Tool]) -> Page {
         h1 { "Tools" }
         p { (count(tools.len(), "tool", "tools")) "." }
         ul class="tools" {
-            @for tool in tools.iter().take(TOOLS_MAX) {
+            @for tool in tools.iter().take(LISTED_TOOLS_MAX) {
                 li class="card" {
-                    h2 { a href=(link(NAME, &[("tool", &tool.name)])) { (line(&tool.name, NAME_MAX)) } }
-                    p { (line(tool.description(), SHORT_MAX)) }
+                    h2 { a href=(link(NAME, &[("tool", &tool.name)])) { (line(&tool.name, TOOL_NAME_MAX)) } }
+                    p { (line(tool.description(), SHORT_DESCRIPTION_MAX)) }
                     @let arguments = tool.arguments();
                     p class="dim" {
-                        @if arguments.is_empty() { "no arguments" } @else { (line(&arguments, SHORT_MAX)) }
+                        @if arguments.is_empty() { "no arguments" } @else { (line(&arguments, SHORT_DESCRIPTION_MAX)) }
                     }
                 }
             }
         }
-        @if tools.len() > TOOLS_MAX { p { "The first " (TOOLS_MAX) " are shown." } }
+        @if tools.len() > LISTED_TOOLS_MAX { p { "The first " (LISTED_TOOLS_MAX) " are shown." } }
     };
     Page::new("Tools").still("tools", rows)
 }
@@ -84,8 +72,8 @@ fn shown(
     let hints = HINTS.iter().filter(|(hint, _)| tool.raw["annotations"][hint] == Value::Bool(true));
     let html = html! {
         p { a href=(link(NAME, &[])) { "All tools" } }
-        h1 { (line(&tool.name, NAME_MAX)) }
-        p class="text" { (block(tool.description(), WHOLE_MAX)) }
+        h1 { (line(&tool.name, TOOL_NAME_MAX)) }
+        p class="text" { (block(tool.description(), DESCRIPTION_MAX)) }
         @for (_, words) in hints { p class="dim" { (words) } }
         form class="card form" method="post" action=(link(NAME, &[])) novalidate {
             (ask.token_field())
@@ -120,7 +108,7 @@ fn answered(result: &Value) -> Markup {
     html! {
         section class="card result" aria-labelledby="result-title" tabindex="-1" autofocus {
             h2 id="result-title" { @if is_error { "The tool answers with an error" } @else { "The tool answers" } }
-            @for text in texts { pre tabindex="0" { (block(text, TEXT_MAX)) } }
+            @for text in texts { pre tabindex="0" { (block(text, TOOL_TEXT_MAX)) } }
             details {
                 summary { "The whole result" }
                 (parts::json(result))

@@ -1,12 +1,10 @@
 //! The axis of time in a picture: proportional where attempts run, folded where the task waits for long.
 
 use super::{Timeline, Wait};
+use crate::limits::FOLDS_MAX;
 
 /// The width of the picture, in its own units.
 pub(crate) const WIDTH: f64 = 1_000.0;
-
-/// So many waits are folded at most: the longest ones.
-const FOLDS_MAX: usize = 48;
 
 /// A wait is folded if it is longer than this part of all work.
 const WORK_PARTS: i64 = 4;

@@ -6,18 +6,13 @@ use maud::{Markup, html};
 use super::axis::{Axis, WIDTH};
 use super::{Attempt, End, Entry, Timeline, Wait, Why};
 use crate::clock::{day_and_minute, exact_ms, in_words_ms, time_of_day};
-
-/// Up to so many entries are drawn each for itself, and more of them as columns.
-const ENTRIES_MAX: usize = 400;
+use crate::limits::{MOMENTS_MAX, PICTURED_ENTRIES_MAX};
 
 /// So many columns.
 const COLUMNS: usize = 250;
 
 /// What would be narrower, or would be drawn over its like, is left out, in units of the picture.
 const SEEN_MIN: f64 = 1.5;
-
-/// So many moments are written above the axis.
-const MOMENTS_MAX: usize = 8;
 
 /// Longer than that, and moments need their day.
 const DAY_MS: i64 = 72_000_000;
@@ -38,7 +33,7 @@ pub(crate) fn picture(timeline: &Timeline, axis: &Axis, said: &str) -> Markup {
                 @for wait in waits { (wait_of(&wait, axis)) }
                 @for attempt in seen(timeline, axis) { (attempt_of(attempt, axis)) }
                 line class="rule" x1="0" x2="1000" y1="88" y2="88" {}
-                @if timeline.entries.len() > ENTRIES_MAX { (columns(timeline, axis)) } @else {
+                @if timeline.entries.len() > PICTURED_ENTRIES_MAX { (columns(timeline, axis)) } @else {
                     @for entry in &timeline.entries { (entry_of(entry, axis)) }
                 }
             }

@@ -4,12 +4,7 @@ use longhaul_client::text::{count, line};
 
 use super::{Attempt, End, Timeline, Why};
 use crate::clock::in_words_ms;
-
-/// So many attempts are named that went wrong: the last ones.
-const PROBLEMS_MAX: usize = 5;
-
-/// Characters of a reason.
-const REASON_MAX: usize = 300;
+use crate::limits::{PROBLEMS_MAX, REASON_MAX};
 
 /// What a reader learns at one look.
 pub(crate) fn summary(timeline: &Timeline) -> String {

@@ -7,11 +7,9 @@ use longhaul_core::{
 };
 
 use super::watch::End;
+use crate::limits::MEMORY_WAIT_MS;
 use crate::suspension::{Reason, Suspended};
 use crate::{Attempt, AttemptEnd, Disposition, Engine, LoadError};
-
-/// The longest wait before memory for an attempt's arguments is looked for again. Each try costs two writes.
-const MEMORY_WAIT_MS: u64 = 5_000;
 
 impl Engine {
     /// Writes how the attempt ended, and returns what to do with its message. If the task has ended with it otherwise

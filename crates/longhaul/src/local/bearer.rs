@@ -16,9 +16,7 @@ use tokio_util::sync::CancellationToken;
 use self::file::{TokenFileError, Tokens};
 use super::ServeError;
 use crate::SystemClock;
-
-/// How often the file is read. It is compared by its content: two changes may have the same time and size.
-const READ_EVERY_MS: u64 = 1_000;
+use crate::local::limits::TOKEN_FILE_READ_EVERY_MS;
 
 /// Identifies callers by the token that they send, among those of a file.
 pub(super) struct Bearer {
@@ -49,7 +47,7 @@ impl TokenFile {
 
     /// Reads the file again and again, until the process stops.
     pub(super) async fn follow(mut self, stop: CancellationToken) {
-        while stop.run_until_cancelled(SystemClock.sleep_ms(READ_EVERY_MS)).await.is_some() {
+        while stop.run_until_cancelled(SystemClock.sleep_ms(TOKEN_FILE_READ_EVERY_MS)).await.is_some() {
             self.reread().await;
         }
     }

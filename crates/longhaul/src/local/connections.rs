@@ -12,16 +12,15 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+mod allowed;
 mod body;
 mod connection;
-mod limits;
 
+pub(super) use allowed::{ConnectionLimits, ConnectionSettings, TimeLimits};
 pub(super) use body::{AnswerBody, RequestBody, Watched};
 pub(super) use connection::{Connection, Exchange, Expired};
-pub(super) use limits::{ConnectionLimits, ConnectionSettings, TimeLimits};
 
-/// How long a new connection waits for the end of the one that is closed in its favour.
-const ROOM_WAIT: Duration = Duration::from_secs(1);
+use crate::local::limits::ROOM_WAIT;
 
 /// All open connections.
 pub(super) struct Connections {

@@ -4,7 +4,6 @@
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -17,16 +16,11 @@ use longhaul_http::{Body, HEALTH_PATH};
 use longhaul_sqlite::Database;
 use tokio::sync::Mutex;
 
+use crate::local::limits::{HEALTH_REMEMBERED_MS, PROBE_WAIT};
 use crate::{OsIds, SystemClock};
 
 /// The path of the question whether the server is ready.
 pub(super) const READY_PATH: &str = "/readyz";
-
-/// How long an answer about readiness is given again, so that those who ask often cost nothing.
-const REMEMBERED_MS: u64 = 1_000;
-
-/// How long store and queue may take to answer.
-const PROBE_WAIT: Duration = Duration::from_secs(3);
 
 /// Why a server is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +158,7 @@ impl Health {
         // Whoever asks meanwhile waits for the same answer.
         let mut last = self.last.lock().await;
         if let Some((at, ready)) = *last
-            && SystemClock.now().since_ms(at) < REMEMBERED_MS
+            && SystemClock.now().since_ms(at) < HEALTH_REMEMBERED_MS
         {
             return ready;
         }

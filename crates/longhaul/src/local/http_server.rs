@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -26,24 +25,7 @@ use super::connections::{
 };
 use super::health::{self, Health};
 use crate::SystemClock;
-
-/// Bytes of a request's head.
-const HEAD_BYTES_MAX: u32 = 64 * 1024;
-
-/// Requests that one HTTP/2 connection may have at a time.
-const STREAMS_MAX: u32 = 128;
-
-/// Requests that one HTTP/2 client may have reset before they are looked at. One that resets more is cut off.
-const RESETS_MAX: usize = 20;
-
-/// How long open answers may take after the server was asked to stop.
-const DRAIN_WAIT: Duration = Duration::from_secs(5);
-
-/// How long a connection that was idle may take to end after it was told so.
-const GOODBYE_WAIT: Duration = Duration::from_secs(1);
-
-/// How long to wait after a connection could not be accepted: doubled each time, up to the second value.
-const ACCEPT_BACKOFF_MS: (u64, u64) = (10, 1_000);
+use crate::local::limits::{ACCEPT_BACKOFF_MS, DRAIN_WAIT, GOODBYE_WAIT, HEAD_BYTES_MAX, RESETS_MAX, STREAMS_MAX};
 
 /// What a client hears for which there is no room. It is written without waiting.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n\

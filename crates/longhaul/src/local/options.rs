@@ -16,11 +16,8 @@ use super::storage::{self, Storage};
 use super::webhooks::{self, WebhookSettings};
 use super::{ServeError, ToolEnvError, tool_env};
 use crate::ToolEnv;
+use crate::local::limits::DRAIN_MS_SHARED;
 use crate::settings::ProcessEnv;
-
-/// How long attempts may go on after a stop if processes share the store: as long as orchestrators wait, with some time
-/// left for the last writes.
-const DRAIN_MS_SHARED: u64 = 20_000;
 
 /// What a table is made for, and a file on a small machine is not.
 static DEFAULTS_OF_LAMBDA: [&dyn Declared; 5] = [

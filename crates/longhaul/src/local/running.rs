@@ -28,21 +28,13 @@ use super::storage::Storage;
 use super::welcome::Welcome;
 use super::worker::{Receives, Workers, keep_schedules};
 use super::{Backend, Options, ServeError, console, http_server, webhooks};
+use crate::local::limits::{LAST_WRITES, PURGE_EVERY_MS, PURGE_MAX};
 use crate::settings::ProcessEnv;
 use crate::{OsIds, Server, SystemClock};
-
-/// How often expired tasks are deleted.
-const PURGE_EVERY_MS: u64 = 10_000;
-
-/// Expired tasks that are deleted in one transaction.
-const PURGE_MAX: u32 = 500;
 
 /// How often a request that waits reads what other processes may have changed: each time is one read of the table.
 #[cfg(feature = "aws")]
 const LISTEN_POLL_MS_SHARED: u64 = 1_000;
-
-/// How long the last writes of attempts may take after their time has elapsed.
-const LAST_WRITES: Duration = Duration::from_secs(15);
 
 /// How long to wait before a table or a queue that cannot be used is tried again: doubled each time, up to the second
 /// value.

@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use longhaul_settings::{EnvSource, SettingsError, Values, table};
 
 use crate::ToolEnv;
-
-/// The longest secret: as on AWS.
-const SECRET_BYTES_MAX: u64 = 64 * 1024;
+use crate::local::limits::SECRET_BYTES_MAX;
 
 /// Why the environment of tools cannot be read. Says nothing about what is in a secret.
 #[derive(Debug, thiserror::Error)]

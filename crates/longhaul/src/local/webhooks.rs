@@ -11,12 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ServeError, tool_env};
 use crate::SystemClock;
-
-/// How long one look into the outbox waits for a notification.
-const WAIT_MS: u64 = 60_000;
-
-/// How long to wait after notifications could not be passed on.
-const BACKOFF_MS: u64 = 1_000;
+use crate::local::limits::{OUTBOX_BACKOFF_MS, OUTBOX_WAIT_MS};
 
 /// Where the endpoints are named, and which addresses they may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,10 +78,10 @@ fn secret(source: &str, env: &dyn EnvSource) -> Result<String, String> {
 
 /// Passes notifications on until the process stops.
 pub(super) async fn publish(engine: Engine, outbox: impl Outbox, endpoints: Endpoints, stop: CancellationToken) {
-    while let Some(published) = stop.run_until_cancelled(engine.publish(&outbox, &endpoints, WAIT_MS)).await {
+    while let Some(published) = stop.run_until_cancelled(engine.publish(&outbox, &endpoints, OUTBOX_WAIT_MS)).await {
         if let Err(error) = published {
             tracing::warn!(error = &error as &dyn std::error::Error, "notifications were not passed on yet");
-            stop.run_until_cancelled(SystemClock.sleep_ms(BACKOFF_MS)).await;
+            stop.run_until_cancelled(SystemClock.sleep_ms(OUTBOX_BACKOFF_MS)).await;
         }
     }
 }

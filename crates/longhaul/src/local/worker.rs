@@ -13,15 +13,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::SystemClock;
-
-/// How long to wait after the queue did not answer.
-const BACKOFF_MS: u64 = 500;
-
-/// How often to look for dead letters.
-const DEAD_LETTERS_EVERY_MS: u64 = 5_000;
-
-/// How many dead letters to take at a time.
-const DEAD_LETTERS_MAX: usize = 16;
+use crate::local::limits::{
+    DEAD_LETTERS_EVERY_MS, DEAD_LETTERS_MAX, RECEIVE_BACKOFF_MS, SCHEDULES_PAUSE_MS_MAX, SCHEDULES_RETRY_MS,
+};
 
 /// All workers of this process.
 #[derive(Clone)]
@@ -105,7 +99,7 @@ impl Workers {
             Ok(deliveries) => deliveries,
             Err(error) => {
                 warn(&error);
-                self.engine.ports().clock.sleep_ms(BACKOFF_MS).await;
+                self.engine.ports().clock.sleep_ms(RECEIVE_BACKOFF_MS).await;
                 Vec::new()
             }
         }
@@ -157,19 +151,13 @@ fn warn(error: &QueueError) {
     tracing::warn!(error = error as &dyn std::error::Error, "the queue did not answer");
 }
 
-/// The longest pause between two looks: the clock may be set, and the machine may have been asleep.
-const PAUSE_MS_MAX: u64 = 30_000;
-
-/// The pause after a look that failed.
-const RETRY_MS: u64 = 5_000;
-
 /// Looks at the schedules whenever one is due, until the process stops.
 pub(super) async fn keep_schedules(mcp: McpServer, stop: CancellationToken) {
     loop {
         let looked = mcp.look_at_schedules().await;
         let now = SystemClock.now();
-        let due_in_ms = looked.next_at.map_or(PAUSE_MS_MAX, |next_at| next_at.since_ms(now).max(1));
-        let pause_ms = if looked.failed > 0 { RETRY_MS } else { PAUSE_MS_MAX }.min(due_in_ms);
+        let due_in_ms = looked.next_at.map_or(SCHEDULES_PAUSE_MS_MAX, |next_at| next_at.since_ms(now).max(1));
+        let pause_ms = if looked.failed > 0 { SCHEDULES_RETRY_MS } else { SCHEDULES_PAUSE_MS_MAX }.min(due_in_ms);
         if stop.run_until_cancelled(SystemClock.sleep_ms(pause_ms)).await.is_none() {
             return;
         }

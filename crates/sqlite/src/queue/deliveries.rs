@@ -9,20 +9,11 @@ use longhaul_core::{OwnerId, Task, TaskKey, Timestamp};
 use rusqlite::Connection;
 
 use crate::DatabaseError;
+use crate::limits::{OWNERS_SEARCHED_MAX, OWNERS_WINDOW, TABLE_KNOWN_MS};
 use crate::queue::in_memory::InMemory;
 use crate::queue::message::{Owners, Receipt, Waiting, delivery};
 use crate::queue::table::{self, Table};
 use crate::queue::turns::{Counts, Freed, Turns};
-
-/// Messages among which owners are looked for first. Fewer of them than this are all that there are.
-const WINDOW: usize = 64;
-
-/// Owners that one receive looks at behind those messages, if it has found something to deliver; the next one goes on
-/// from there.
-const OWNERS_SEARCHED_MAX: usize = 64;
-
-/// How long what is known about the table is relied on. It is wrong after a transaction that could not be committed.
-const TABLE_KNOWN_MS: u64 = 1_000;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
@@ -272,8 +263,8 @@ impl Look<'_> {
     /// Looks at one place. If there are many messages, it may not find all owners: those of the messages that have been
     /// visible longest, and others from where the last search ended, so that every owner is found in time.
     fn at(&mut self, place: &dyn Owners, searched: &mut Option<OwnerId>) -> Result<(), DatabaseError> {
-        let owners = place.waiting(self.now, WINDOW)?;
-        let is_all = owners.len() < WINDOW;
+        let owners = place.waiting(self.now, OWNERS_WINDOW)?;
+        let is_all = owners.len() < OWNERS_WINDOW;
         self.waiting.extend(owners);
         if is_all { Ok(()) } else { self.search(place, searched) }
     }

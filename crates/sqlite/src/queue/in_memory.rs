@@ -9,10 +9,8 @@ use longhaul_core::ports::Message;
 use longhaul_core::{OwnerId, TaskKey, Timestamp};
 
 use crate::DatabaseError;
+use crate::limits::IN_MEMORY_MAX;
 use crate::queue::message::{Owners, Waiting};
-
-/// Messages that are kept in memory. Further ones are written to the table.
-const MESSAGES_MAX: usize = 16_384;
 
 /// Messages, found by their numbers, which are below zero, unlike those of the table.
 #[derive(Default)]
@@ -38,7 +36,7 @@ struct Kept {
 impl InMemory {
     /// Keeps a message that is visible at `visible_at`. Returns whether there was room for it.
     pub(crate) fn put(&mut self, message: Message, visible_at: Timestamp) -> bool {
-        if self.messages.len() >= MESSAGES_MAX {
+        if self.messages.len() >= IN_MEMORY_MAX {
             return false;
         }
         self.count += 1;

@@ -6,25 +6,14 @@ use serde_json::Value;
 
 use crate::ask::PageRequest;
 use crate::clock::{exact_ms, in_words_ms, written};
+use crate::limits::{ATTEMPTS_MAX, ENTRIES_IN_A_GROUP, ENTRY_NAME_BYTES_MAX, ENTRY_VALUE_MAX};
 use crate::pages::parts;
 use crate::timeline::{Axis, Entry, Timeline, bar};
 
 mod child;
 
-/// A longer name of an entry stands in no address.
-const NAME_BYTES_MAX: usize = 2_048;
-
-/// Entries of a group.
-const GROUP: usize = 200;
-
-/// So many attempts are in the table: the last ones.
-const ATTEMPTS_MAX: usize = 100;
-
 /// Names that tools give to failures.
 const FAILURES: [&str; 3] = ["failed", "err", "error"];
-
-/// Characters of a value in a row.
-const VALUE_MAX: usize = 120;
 
 pub(super) fn attempts(timeline: &Timeline) -> Markup {
     let from = timeline.attempts.len().saturating_sub(ATTEMPTS_MAX);
@@ -63,10 +52,10 @@ pub(super) fn attempts(timeline: &Timeline) -> Markup {
 
 /// A group of what was recorded.
 pub(super) fn table(ask: &PageRequest, timeline: &Timeline, axis: &Axis) -> Markup {
-    let groups = timeline.entries.chunks(GROUP).count().max(1);
+    let groups = timeline.entries.chunks(ENTRIES_IN_A_GROUP).count().max(1);
     let asked: Option<usize> = ask.value("group").and_then(|group| group.parse().ok());
     let group = asked.unwrap_or(groups).clamp(1, groups);
-    let shown = timeline.entries.chunks(GROUP).nth(group - 1).unwrap_or_default();
+    let shown = timeline.entries.chunks(ENTRIES_IN_A_GROUP).nth(group - 1).unwrap_or_default();
     html! {
         section class="card" aria-labelledby="h-journal" {
             h2 id="h-journal" { "Journal" }
@@ -87,12 +76,12 @@ fn nav(ask: &PageRequest, timeline: &Timeline, group: usize) -> Markup {
     let all = timeline.entries.len();
     html! {
         nav class="groups" aria-label="Groups of journal entries" {
-            @for (index, _) in timeline.entries.chunks(GROUP).enumerate() {
+            @for (index, _) in timeline.entries.chunks(ENTRIES_IN_A_GROUP).enumerate() {
                 @let number = (index + 1).to_string();
                 @let here = index + 1 == group;
                 a href={ (ask.link_with(&[("group", Some(&number))])) "#journal" }
                     aria-current=[here.then_some("true")] {
-                    (index * GROUP + 1) "–" ((index + 1).saturating_mul(GROUP).min(all))
+                    (index * ENTRIES_IN_A_GROUP + 1) "–" ((index + 1).saturating_mul(ENTRIES_IN_A_GROUP).min(all))
                 }
             }
         }
@@ -111,7 +100,7 @@ fn row(ask: &PageRequest, entry: &Entry, timeline: &Timeline, axis: &Axis) -> Ma
             td { @if let Some(attempt) = entry.attempt { (attempt) } }
             th scope="row" title=[entry.at_ms.map(written)] {
                 @if kind != "step" { span class="dim" { (line(kind, 20)) " " } }
-                @if named.len() <= NAME_BYTES_MAX {
+                @if named.len() <= ENTRY_NAME_BYTES_MAX {
                     a href={ (ask.link_with(&[("entry", Some(&named))])) "#entry" } { (line(name, 100)) }
                 } @else { (line(name, 100)) }
             }
@@ -136,9 +125,9 @@ fn value(kind: &str, shown: &Value) -> Markup {
     match (kind, value.as_i64(), failure(value)) {
         ("timer", Some(ms), _) => parts::exact_moment(ms),
         (_, _, Some((name, why))) => {
-            html! { span class="wrong" { (line(name, 20)) ": " (line(&text(why), VALUE_MAX)) } }
+            html! { span class="wrong" { (line(name, 20)) ": " (line(&text(why), ENTRY_VALUE_MAX)) } }
         }
-        (_, _, None) => html! { (line(&value.to_string(), VALUE_MAX)) },
+        (_, _, None) => html! { (line(&value.to_string(), ENTRY_VALUE_MAX)) },
     }
 }
 

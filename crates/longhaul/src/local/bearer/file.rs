@@ -13,32 +13,16 @@ use longhaul_core::{Identity, OwnerId, Principal, Scopes, VerifiedIdentity};
 use sha2::{Digest as _, Sha256};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
+use crate::local::limits::{
+    CALLER_NAME_CHARS_MAX, SCOPE_CHARS_MAX, SCOPES_MAX, TOKEN_FILE_BYTES_MAX, TOKEN_LINES_MAX, TOKENS_OF_ONE_MAX,
+    WRONG_LINES_NAMED_MAX,
+};
+
 /// The issuer of identities from such a file.
 const ISSUER: &str = "bearer";
 
-/// What is read of a file.
-const FILE_BYTES_MAX: u64 = 256 * 1024;
-
-/// Lines of a file, comments included.
-const LINES_MAX: usize = 1_000;
-
-/// Characters of a name.
-const NAME_CHARS_MAX: usize = 64;
-
 /// Characters of a token. One that is shorter can be guessed.
 const TOKEN_CHARS: std::ops::RangeInclusive<usize> = 32..=512;
-
-/// Tokens of one name: the one that is valid, and the one that it replaces.
-const TOKENS_OF_ONE_MAX: usize = 2;
-
-/// Scopes of one name.
-const SCOPES_MAX: usize = 32;
-
-/// Characters of a scope.
-const SCOPE_CHARS_MAX: usize = 128;
-
-/// How many lines an error names.
-const LINES_NAMED_MAX: usize = 10;
 
 /// What goes before a token's digest.
 const DIGEST_PREFIX: &str = "sha256:";
@@ -61,7 +45,7 @@ pub(in crate::local) enum TokenFileError {
     NotAFile,
     #[error("other users may read or change it: take that away with `chmod 600`")]
     Open,
-    #[error("it has more than {LINES_MAX} lines, or {} KiB", FILE_BYTES_MAX / 1024)]
+    #[error("it has more than {TOKEN_LINES_MAX} lines, or {} KiB", TOKEN_FILE_BYTES_MAX / 1024)]
     TooLarge,
     #[error("{0}")]
     NotText(String),
@@ -77,7 +61,7 @@ pub(in crate::local) struct Faults(Vec<(usize, Fault)>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum Fault {
-    #[error("the name must have 1 to {NAME_CHARS_MAX} characters: letters, digits, `.`, `_`, `@` and `-`")]
+    #[error("the name must have 1 to {CALLER_NAME_CHARS_MAX} characters: letters, digits, `.`, `_`, `@` and `-`")]
     Name,
     #[error("the token is missing: write `NAME TOKEN`, and scopes after them if the caller may not do everything")]
     NoToken,
@@ -108,11 +92,11 @@ enum Fault {
 
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (line, fault)) in self.0.iter().take(LINES_NAMED_MAX).enumerate() {
+        for (index, (line, fault)) in self.0.iter().take(WRONG_LINES_NAMED_MAX).enumerate() {
             let separator = if index == 0 { "" } else { "; " };
             write!(f, "{separator}line {line}: {fault}")?;
         }
-        match self.0.len().saturating_sub(LINES_NAMED_MAX) {
+        match self.0.len().saturating_sub(WRONG_LINES_NAMED_MAX) {
             0 => Ok(()),
             more => write!(f, "; and {more} more"),
         }
@@ -141,7 +125,7 @@ impl Tokens {
     pub(in crate::local) fn parse(bytes: &[u8]) -> Result<Self, TokenFileError> {
         let text = longhaul_settings::text_of(bytes.to_vec());
         let text = text.map_err(|why| TokenFileError::NotText(why.to_string()))?;
-        if text.lines().count() > LINES_MAX {
+        if text.lines().count() > TOKEN_LINES_MAX {
             return Err(TokenFileError::TooLarge);
         }
         let mut reading = Reading::default();
@@ -163,8 +147,8 @@ pub(in crate::local) fn read(path: &Path) -> Result<Vec<u8>, TokenFileError> {
         return Err(TokenFileError::Open);
     }
     let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
+    file.take(TOKEN_FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > TOKEN_FILE_BYTES_MAX {
         return Err(TokenFileError::TooLarge);
     }
     Ok(bytes)
@@ -234,7 +218,7 @@ impl<'a> Reading<'a> {
 
 fn is_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._@-".contains(&byte);
-    name.len() <= NAME_CHARS_MAX && name.bytes().all(is_allowed)
+    name.len() <= CALLER_NAME_CHARS_MAX && name.bytes().all(is_allowed)
 }
 
 fn digests(text: &str) -> Result<Vec<Digest>, Fault> {
@@ -374,8 +358,8 @@ mod tests {
     #[test]
     fn a_file_has_limits() {
         let lines = |count: usize| (0..count).map(|line| format!("n{line} {line:0>32}\n")).collect::<String>();
-        assert_eq!(parse(&lines(LINES_MAX)).unwrap().len(), LINES_MAX);
-        assert!(refusal(&lines(LINES_MAX + 1)).contains("more than 1000 lines"));
+        assert_eq!(parse(&lines(TOKEN_LINES_MAX)).unwrap().len(), TOKEN_LINES_MAX);
+        assert!(refusal(&lines(TOKEN_LINES_MAX + 1)).contains("more than 1000 lines"));
         for nobody in ["", "\n\n", "# ann\n"] {
             assert!(refusal(nobody).contains("no tokens"));
         }

@@ -18,9 +18,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::connection::{Exchange, Receiving};
 use super::{Connection, TimeLimits};
-
-/// How long the rest of a body is read that is too large: its sender looks for the refusal only after it has sent all.
-const DISCARD: Duration = Duration::from_secs(5);
+use crate::local::limits::DISCARD;
 
 /// The body of a request. It fails with [`SlowBody`] when it has not arrived in time.
 pub(crate) struct RequestBody {

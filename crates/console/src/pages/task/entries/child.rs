@@ -6,11 +6,9 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::ask::link_to_task;
+use crate::limits::CHILD_ANSWER_MAX;
 use crate::pages::parts;
 use crate::timeline::{Entry, Timeline};
-
-/// Characters of what a called task answered.
-const ANSWER_MAX: usize = 80;
 
 /// The members of an end whose texts are JSON.
 const TEXTS: [&str; 2] = ["completed", "detail"];
@@ -49,7 +47,7 @@ impl Child<'_> {
         html! {
             a href=(link_to_task(self.id)) { (parts::id(self.id)) }
             @if let Some(status) = status { " " (parts::status(status)) }
-            @if let Some(answer) = end.and_then(answer) { " " (line(&answer, ANSWER_MAX)) }
+            @if let Some(answer) = end.and_then(answer) { " " (line(&answer, CHILD_ANSWER_MAX)) }
         }
     }
 }

@@ -1,0 +1,97 @@
+//! Every limit of the command, but for those of the bridge: sizes of what it reads, and how long it waits.
+
+use std::time::Duration;
+
+pub(crate) const SERVERS_BYTES_MAX: u64 = 16 << 20;
+
+/// More is not read from a configuration or a lock file.
+pub(crate) const CONFIG_BYTES_MAX: u64 = 64 << 20;
+
+/// More is not read from a file or from the standard input.
+pub(crate) const GIVEN_BYTES_MAX: u64 = 16 << 20;
+
+/// More is not read from a file with a token.
+pub(crate) const TOKEN_BYTES_MAX: u64 = 64 << 10;
+
+/// How much a result may have that is written to a terminal, in bytes.
+pub(crate) const TERMINAL_BYTES_MAX: usize = 1 << 20;
+
+/// Between two polls, if the server does not say how long.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+
+/// No server is asked more often, whatever it says, nor more seldom.
+pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+pub(crate) const INTERVAL_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// The first pause after a poll that failed; each further one is twice as long.
+pub(crate) const BACK_OFF: Duration = Duration::from_secs(1);
+
+pub(crate) const BACK_OFF_MAX: Duration = Duration::from_secs(30);
+
+/// A server that has not answered for so long is given up.
+pub(crate) const SILENT_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// A task that needs an answer, and shows no question that was not answered, is given up after so long.
+pub(crate) const UNASKED_MAX: Duration = Duration::from_secs(30);
+
+/// How long after a first Ctrl-C a second one cancels.
+pub(crate) const SECOND_CTRL_C: Duration = Duration::from_secs(2);
+
+/// How often a line is written where there is no terminal.
+pub(crate) const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Of a server without a list, so many tasks are asked for.
+pub(crate) const ASKED_MAX: usize = 50;
+
+/// No page of a list is read more often.
+pub(crate) const REFRESH_MIN: Duration = Duration::from_secs(2);
+
+/// Of a list that is shown again and again, the first page with at least so many tasks is the last.
+pub(crate) const WATCHED_MAX: usize = 50;
+
+/// A value is cut after so many characters.
+pub(crate) const VALUE_CHARS_MAX: usize = 80;
+
+/// So many tasks are remembered. Twice as many are in the file at most.
+pub(crate) const ENTRIES_MAX: usize = 1_000;
+
+/// How long another command may hold a file of this user's.
+pub(crate) const LOCK_MAX: Duration = Duration::from_secs(60);
+
+/// Between two tries to hold it.
+pub(crate) const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// Larger arguments are not remembered, in bytes.
+pub(crate) const ARGUMENTS_BYTES_MAX: usize = 64 << 10;
+
+/// A request that is longer is no redirect.
+pub(crate) const REDIRECT_HEAD_BYTES_MAX: usize = 32 << 10;
+
+/// How long a browser may take to say what it wants.
+pub(crate) const REDIRECT_HEAD_MAX: Duration = Duration::from_secs(10);
+
+/// So many connections are looked at at a time: browsers open some to be fast.
+pub(crate) const REDIRECT_CONNECTIONS_MAX: usize = 32;
+
+/// More is not read from a file.
+pub(crate) const LOGINS_BYTES_MAX: u64 = 1 << 20;
+
+/// How long a user may take to log in.
+pub(crate) const USER_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// A token that is over so soon is renewed before it is sent.
+pub(crate) const OVER_SOON: Duration = Duration::from_secs(30);
+
+// What is related stays so.
+const _: () = {
+    assert!(INTERVAL_MIN.as_millis() <= INTERVAL.as_millis() && INTERVAL.as_millis() <= INTERVAL_MAX.as_millis());
+    assert!(BACK_OFF.as_millis() <= BACK_OFF_MAX.as_millis());
+    // A server is asked several times before it is given up.
+    assert!(BACK_OFF_MAX.as_millis() * 10 <= SILENT_MAX.as_millis());
+    assert!(LOCK_PAUSE.as_millis() * 10 <= LOCK_MAX.as_millis());
+    // What is remembered of a call is less than what may be given.
+    assert!(ARGUMENTS_BYTES_MAX as u64 <= GIVEN_BYTES_MAX);
+    // A browser has time to send its request before the user is no longer waited for.
+    assert!(REDIRECT_HEAD_MAX.as_millis() < USER_MAX.as_millis());
+};

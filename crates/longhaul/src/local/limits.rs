@@ -1,0 +1,112 @@
+//! The limits of a local server, but for those that operators set and those of its connections, which are in
+//! `connections/allowed.rs`.
+
+use std::time::Duration;
+
+use longhaul_core::limits;
+
+/// What is read of a file.
+pub(crate) const TOKEN_FILE_BYTES_MAX: u64 = 256 * 1024;
+
+/// Lines of a file, comments included.
+pub(crate) const TOKEN_LINES_MAX: usize = 1_000;
+
+/// Characters of a name.
+pub(crate) const CALLER_NAME_CHARS_MAX: usize = 64;
+
+/// Tokens of one name: the one that is valid, and the one that it replaces.
+pub(crate) const TOKENS_OF_ONE_MAX: usize = 2;
+
+/// Scopes of one name.
+pub(crate) const SCOPES_MAX: usize = 32;
+
+/// Characters of a scope.
+pub(crate) const SCOPE_CHARS_MAX: usize = 128;
+
+/// How many lines an error names.
+pub(crate) const WRONG_LINES_NAMED_MAX: usize = 10;
+
+/// How often the file is read. It is compared by its content: two changes may have the same time and size.
+pub(crate) const TOKEN_FILE_READ_EVERY_MS: u64 = 1_000;
+
+/// The longest secret: as on AWS.
+pub(crate) const SECRET_BYTES_MAX: u64 = 64 * 1024;
+
+/// How long an answer about readiness is given again, so that those who ask often cost nothing.
+pub(crate) const HEALTH_REMEMBERED_MS: u64 = 1_000;
+
+/// How long store and queue may take to answer.
+pub(crate) const PROBE_WAIT: Duration = Duration::from_secs(3);
+
+/// How often expired tasks are deleted.
+pub(crate) const PURGE_EVERY_MS: u64 = 10_000;
+
+/// Expired tasks that are deleted in one transaction.
+pub(crate) const PURGE_MAX: u32 = 500;
+
+/// How long the last writes of attempts may take after their time is over.
+pub(crate) const LAST_WRITES: Duration = Duration::from_secs(15);
+
+/// How long attempts may go on after a stop if processes share the store: as long as orchestrators wait, with some time
+/// left for the last writes.
+pub(crate) const DRAIN_MS_SHARED: u64 = 20_000;
+
+/// How long to wait after the queue did not answer.
+pub(crate) const RECEIVE_BACKOFF_MS: u64 = 500;
+
+/// How often to look for dead letters.
+pub(crate) const DEAD_LETTERS_EVERY_MS: u64 = 5_000;
+
+/// How many dead letters to take at a time.
+pub(crate) const DEAD_LETTERS_MAX: usize = 16;
+
+/// The longest pause between two looks: the clock may be set, and the machine may have been asleep.
+pub(crate) const SCHEDULES_PAUSE_MS_MAX: u64 = 30_000;
+
+/// The pause after a look that failed.
+pub(crate) const SCHEDULES_RETRY_MS: u64 = 5_000;
+
+/// How long one look into the outbox waits for a notification.
+pub(crate) const OUTBOX_WAIT_MS: u64 = 60_000;
+
+/// How long to wait after notifications could not be passed on.
+pub(crate) const OUTBOX_BACKOFF_MS: u64 = 1_000;
+
+/// Bytes of a request's head.
+pub(crate) const HEAD_BYTES_MAX: u32 = 64 * 1024;
+
+/// Requests that one HTTP/2 connection may have at a time.
+pub(crate) const STREAMS_MAX: u32 = 128;
+
+/// Requests that one HTTP/2 client may have reset before they are looked at. One that resets more is cut off.
+pub(crate) const RESETS_MAX: usize = 20;
+
+/// How long open answers may take after the server was asked to stop.
+pub(crate) const DRAIN_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a connection that was idle may take to end after it was told so.
+pub(crate) const GOODBYE_WAIT: Duration = Duration::from_secs(1);
+
+/// How long to wait after a connection could not be accepted: doubled each time, up to the second value.
+pub(crate) const ACCEPT_BACKOFF_MS: (u64, u64) = (10, 1_000);
+
+/// How long a new connection waits for the end of the one that is closed in its favour.
+pub(crate) const ROOM_WAIT: Duration = Duration::from_secs(1);
+
+/// How long the rest of a body is read that is too large: its sender looks for the refusal only after it has sent all.
+pub(crate) const DISCARD: Duration = Duration::from_secs(5);
+
+// What is related stays so.
+const _: () = {
+    // A file with as many lines as it may have is not larger than it may be, if its tokens have the usual length.
+    assert!(TOKEN_LINES_MAX as u64 * 256 <= TOKEN_FILE_BYTES_MAX);
+    assert!(WRONG_LINES_NAMED_MAX <= TOKEN_LINES_MAX);
+    assert!(ACCEPT_BACKOFF_MS.0 < ACCEPT_BACKOFF_MS.1);
+    // A probe takes no longer than an orchestrator waits for its answer; an answer is not remembered for longer.
+    assert!(HEALTH_REMEMBERED_MS as u128 <= PROBE_WAIT.as_millis());
+    // A connection that says goodbye is part of the drain.
+    assert!(GOODBYE_WAIT.as_millis() <= DRAIN_WAIT.as_millis());
+    assert!(SCHEDULES_RETRY_MS <= SCHEDULES_PAUSE_MS_MAX);
+    // Schedules and stuck tasks are looked at more often than what a task may miss by.
+    assert!(SCHEDULES_PAUSE_MS_MAX < limits::EXPIRES_SOON_MS && OUTBOX_WAIT_MS < limits::EXPIRES_SOON_MS);
+};
