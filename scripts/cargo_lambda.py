@@ -115,10 +115,10 @@ def attach():
 
 def url():
     found = client("lambda").get_function_url_config(FunctionName=f"{STACK}-api")["FunctionUrl"]
-    at_emulator = re.match(r"https?://([^.]+)\.lambda-url\.[^.]+\.localhost\b", found)
-    if at_emulator:
-        # Names below .localhost may not resolve.
-        found = f"{os.environ['AWS_ENDPOINT_URL']}/_aws/lambda-url/{at_emulator[1]}/"
+    endpoint = os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint:
+        # An emulator serves no names.
+        found = f"{endpoint}/_aws/lambda-url/{re.match(r'https?://([^.]+)', found)[1]}/"
     print(found.rstrip("/") + "/mcp")
 
 

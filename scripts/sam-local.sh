@@ -178,6 +178,7 @@ run_with() {
     trap 'exit 130' INT
     trap 'exit 143' TERM
     "$root/scripts/setup-tools.sh" aws aws-lint
+    if [[ ! -e target/lambda/api/bootstrap.zip ]]; then say "no functions are built in $PWD: run make build"; fi
     scratch=$(mktemp -d)
     if [[ -n ${DOCKER_HOST:-} ]]; then
         gateway_of_daemon

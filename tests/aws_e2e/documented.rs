@@ -4,11 +4,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use harness::caller::Caller;
+use harness::process::Server;
 use harness::{output_of, root};
 use serde_json::{Value, json};
 
-use super::built::{Built, commands_of};
+use super::built::{Built, commands_of, script};
 use super::process::Setup;
+use super::programs::api;
 
 /// The documented command line for each function, with the name of the deployed one.
 fn update_commands(setup: &Setup) -> Vec<String> {
@@ -132,4 +135,20 @@ fn what_is_not_a_program_is_not_packed() {
     let packed = packed.unwrap();
     assert!(!packed.status.success());
     assert!(String::from_utf8(packed.stderr).unwrap().contains("not a Linux program"));
+}
+
+/// `make local-aws` with other parameters, as docs/local-aws.md has them, and without its build.
+#[tokio::test]
+async fn the_whole_deployment_serves_until_it_is_stopped() {
+    let commands = commands_of("docs/local-aws.md");
+    let parameters = commands.iter().find_map(|command| command.strip_prefix("scripts/local-aws.sh W")).unwrap();
+    let mut script = Command::new(script("local-aws.sh"));
+    script.args(format!("W{parameters}").split(' ')).env("LOCAL_AWS_BIN_DIR", api().parent().unwrap());
+    let running = Server::start(&mut script, None);
+    let caller = Caller::new(running.url());
+    let id = caller.call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await;
+    caller.until(&id, "completed").await;
+    let url = running.url().to_owned();
+    running.terminate();
+    assert!(reqwest::get(url).await.is_err(), "nothing is left");
 }

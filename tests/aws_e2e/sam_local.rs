@@ -90,6 +90,9 @@ async fn the_documented_commands_of_sam_local_work_in_containers() {
     let id = caller.call_task("countdown", json!({"seconds": 0.2, "steps": 1})).await;
     let done = caller.until(&id, "completed").await;
     assert_eq!(done["result"]["structuredContent"]["steps"], 1, "{done}");
+
+    std::fs::remove_file(built.0.join("target/lambda/api/bootstrap.zip")).unwrap();
+    assert!(shell.run(&format!("{api} 2>&1")).contains("bootstrap.zip' does not exist"));
     assert_eq!(shell.leave(), Some(0), "everything is removed");
 }
 
@@ -107,7 +110,8 @@ fn environment_with(built: &Built, function: &str, variables: &[(&str, &str)]) -
 const AUTH: &str = "LONGHAUL_AUTH";
 
 /// The events of an API function, with the variables for their callers; those that call a tool create a task.
-const API_EVENTS: [(&str, &[(&str, &str)]); 10] = [
+const API_EVENTS: [(&str, &[(&str, &str)]); 11] = [
+    ("api-cargo-lambda-watch", &[]),
     ("api-function-url", &[]),
     ("api-function-url-call", &[]),
     ("api-function-url-iam", &[(AUTH, "iam")]),
@@ -151,13 +155,4 @@ fn every_event_is_answered_in_a_container() {
         assert_eq!(answer["batchItemFailures"].as_array().unwrap().len(), returned, "{event}: {answer}");
     }
     assert_eq!(shell.leave(), Some(0), "everything is removed");
-}
-
-#[test]
-fn functions_that_are_not_built_are_missed_by_name() {
-    let built = Built::new();
-    std::fs::remove_file(built.0.join("target/lambda/api/bootstrap.zip")).unwrap();
-    let Some(mut shell) = shell(&built) else { return };
-    let said = shell.run("sam local invoke Api --event infra/events/api-function-url.json 2>&1");
-    assert!(said.contains("bootstrap.zip' does not exist"), "{said}");
 }

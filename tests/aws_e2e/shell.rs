@@ -103,9 +103,9 @@ impl Shell {
     fn end(&mut self) -> Option<i32> {
         drop(self.input.take());
         let status = self.child.wait().unwrap();
-        // What runs in the background is in the same group.
+        // What runs in the background is in the same group, if anything does.
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        drop(group.map(|group| kill_process_group(group, Signal::TERM)));
+        let _nothing_is_left = group.map(|group| kill_process_group(group, Signal::TERM));
         status.code()
     }
 

@@ -37,9 +37,10 @@ impl HttpEvent {
     /// If it is of neither format.
     pub fn read(event: &[u8]) -> Result<Self, serde_json::Error> {
         let format: Format = strict_json::from_slice(event)?;
-        let request = match format.http_method {
-            Some(IgnoredAny) => strict_json::from_slice(event).map(of_rest_api).map(LambdaRequest::ApiGatewayV1),
-            None => strict_json::from_slice(event).map(of_http_api).map(LambdaRequest::ApiGatewayV2),
+        let request = if format.is_2() {
+            strict_json::from_slice(event).map(of_http_api).map(LambdaRequest::ApiGatewayV2)
+        } else {
+            strict_json::from_slice(event).map(of_rest_api).map(LambdaRequest::ApiGatewayV1)
         };
         request.map(Self)
     }
@@ -54,9 +55,18 @@ impl HttpEvent {
 /// What tells the two payload formats apart.
 #[derive(Deserialize)]
 struct Format {
-    /// Only payload format 1.0 has the method here.
+    /// A REST API sends none.
+    #[serde(default)]
+    version: Value,
+    /// Payload format 2.0 has the method elsewhere; but `cargo lambda watch` sends one here too, which is always `GET`.
     #[serde(rename = "httpMethod", default)]
     http_method: Option<IgnoredAny>,
+}
+
+impl Format {
+    fn is_2(&self) -> bool {
+        self.version == "2.0" || self.http_method.is_none()
+    }
 }
 
 impl<'de> Deserialize<'de> for HttpEvent {
@@ -252,6 +262,15 @@ mod tests {
         ] {
             assert_eq!(path(route, proxy, stage, sent), expected, "{route:?} {sent}");
         }
+    }
+
+    /// It was taken for one of a REST API, and no client of `cargo lambda watch` got an answer.
+    #[test]
+    fn an_event_of_cargo_lambda_watch_has_its_own_method() {
+        let event = include_str!("../../../infra/events/api-cargo-lambda-watch.json");
+        let event: HttpEvent = serde_json::from_str(event).unwrap();
+        let request = lambda_http::Request::from(event.into_inner());
+        assert_eq!((request.method().as_str(), request.uri().path()), ("POST", "/mcp"));
     }
 
     #[test]
