@@ -1,12 +1,14 @@
 //! `template.yaml`, compared with the code and with what the docs promise.
 
 mod alarms;
+mod dead_letters;
 mod endpoints;
 mod operation;
 mod permissions;
 mod publisher;
 mod rules;
 mod tools;
+mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
