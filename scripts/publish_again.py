@@ -5,8 +5,13 @@
 
 QUEUE_URL and FUNCTION are the outputs NotPublishedQueueUrl and PublisherFunction of the stack. Each message in the queue says
 where in the stream some changes are; they are read there, handed to the function, and the message is deleted once the function
-has published all of them. It needs boto3, and the rights sqs:ReceiveMessage, sqs:DeleteMessage, dynamodb:GetShardIterator,
-dynamodb:GetRecords and lambda:InvokeFunction. What is published twice has the same id both times.
+has published all of them. It needs boto3, and the permissions sqs:ReceiveMessage, sqs:DeleteMessage,
+dynamodb:DescribeStream, dynamodb:GetShardIterator, dynamodb:GetRecords and lambda:InvokeFunction. What is published twice has
+the same id both times.
+
+A change that the function cannot read has no shard in its message: it is looked for in all of them. If the function still cannot
+read it, it puts a new message into the queue, which is left there: deploy the version that wrote the change, or delete the
+message.
 """
 
 import base64
@@ -14,6 +19,7 @@ import json
 import sys
 
 import boto3
+from botocore.exceptions import ClientError
 
 # A function takes 6 MB, and a change has two items of up to 400 KB.
 RECORDS_MAX = 5
@@ -29,15 +35,57 @@ def as_lambda_has_it(value):
     return value
 
 
-def records_of(streams, batch):
-    """The records of the stream from the first to the last that a message names."""
-    last = int(batch["endSequenceNumber"])
-    iterator = streams.get_shard_iterator(
+def iterator_in(streams, batch, shard):
+    """Where in a shard the first change is that a message names."""
+    return streams.get_shard_iterator(
         StreamArn=batch["streamArn"],
-        ShardId=batch["shardId"],
+        ShardId=shard,
         ShardIteratorType="AT_SEQUENCE_NUMBER",
         SequenceNumber=batch["startSequenceNumber"],
     )["ShardIterator"]
+
+
+def shards_of(streams, stream):
+    """The ids of all shards of a stream."""
+    start = {}
+    while True:
+        page = streams.describe_stream(StreamArn=stream, **start)["StreamDescription"]
+        yield from (shard["ShardId"] for shard in page["Shards"])
+        if "LastEvaluatedShardId" not in page:
+            return
+        start = {"ExclusiveStartShardId": page["LastEvaluatedShardId"]}
+
+
+def shard_of(streams, batch):
+    """The shard of the change that a message names."""
+    if "shardId" in batch:
+        return batch["shardId"]
+    for shard in shards_of(streams, batch["streamArn"]):
+        try:
+            iterator = iterator_in(streams, batch, shard)
+            records = streams.get_records(ShardIterator=iterator, Limit=1)["Records"]
+        except ClientError as error:
+            # The number is not one of this shard, or the shard is gone.
+            if error.response["Error"]["Code"] in ("ValidationException", "TrimmedDataAccessException", "ResourceNotFoundException"):
+                continue
+            raise
+        if records and records[0]["dynamodb"]["SequenceNumber"] == batch["startSequenceNumber"]:
+            return shard
+    return None
+
+
+def records_of(streams, batch):
+    """The records of the stream from the first to the last that a message names; None if the stream has lost them."""
+    shard = shard_of(streams, batch)
+    try:
+        return None if shard is None else list(records_in(streams, batch, shard))
+    except streams.exceptions.TrimmedDataAccessException:
+        return None
+
+
+def records_in(streams, batch, shard):
+    last = int(batch["endSequenceNumber"])
+    iterator = iterator_in(streams, batch, shard)
     while iterator:
         page = streams.get_records(ShardIterator=iterator)
         for record in page["Records"]:
@@ -70,15 +118,21 @@ def publish(functions, function, records):
 def main(queue_url, function):
     sqs, streams, functions = (boto3.client(name) for name in ("sqs", "dynamodbstreams", "lambda"))
     told = failed = 0
+    seen = set()
     while messages := sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=10).get("Messages"):
         for message in messages:
             batch = json.loads(message["Body"])["DDBStreamBatchInfo"]
-            try:
-                records = list(records_of(streams, batch))
-                is_told = publish(functions, function, records)
-            except streams.exceptions.TrimmedDataAccessException:
+            position = (batch["streamArn"], batch["startSequenceNumber"])
+            records = records_of(streams, batch)
+            if records is None:
                 print("publish-again: the changes are older than a day: the stream has lost them", file=sys.stderr)
                 is_told = False
+            elif position in seen:
+                print(f"publish-again: the function cannot read the change {position[1]}: its log says why", file=sys.stderr)
+                is_told = False
+            else:
+                is_told = publish(functions, function, records)
+            seen.add(position)
             if is_told:
                 told += len(records)
                 sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=message["ReceiptHandle"])

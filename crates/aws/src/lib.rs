@@ -17,6 +17,7 @@ mod lifetimes;
 mod listing;
 mod mailboxes;
 mod message;
+mod not_published;
 mod permits;
 mod queue;
 mod quota;
@@ -31,6 +32,7 @@ mod tool_secrets;
 
 pub use events::{BusEvent, EventBus, EventBusError};
 pub use message::{TRACE_ATTRIBUTE, UnreadableMessage, body_of, read_delivered, read_message};
+pub use not_published::NotPublishedQueue;
 pub use queue::SqsQueue;
 pub use secret::SECRET;
 pub use store::{DynamoStore, QuotaMode};

@@ -128,7 +128,7 @@ impl SqsQueue {
         self.attribute(QueueAttributeName::RedrivePolicy).await.map(drop)
     }
 
-    async fn attribute(&self, name: QueueAttributeName) -> Result<Option<String>, QueueError> {
+    pub(crate) async fn attribute(&self, name: QueueAttributeName) -> Result<Option<String>, QueueError> {
         let request = self.client.get_queue_attributes().queue_url(&self.queue_url).attribute_names(name.clone());
         let answer = request.send().await.map_err(|error| queue_unavailable("GetQueueAttributes", error))?;
         Ok(answer.attributes.and_then(|mut attributes| attributes.remove(&name)))

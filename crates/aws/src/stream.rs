@@ -23,22 +23,26 @@ pub struct StreamEvent {
     pub records: Vec<StreamRecord>,
 }
 
-/// One change of one item.
+/// One change of one item. Any JSON value is one, so that none keeps the others of its batch from being read.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(from = "Value")]
 pub struct StreamRecord {
-    #[serde(rename = "eventSourceARN", default)]
     source: String,
-    #[serde(default)]
-    dynamodb: Images,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Images {
-    #[serde(default)]
     sequence_number: String,
     old_image: Option<Value>,
     new_image: Option<Value>,
+}
+
+impl From<Value> for StreamRecord {
+    fn from(mut record: Value) -> Self {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        let source = text(record.get("eventSourceARN"));
+        let change = record.get_mut("dynamodb");
+        let sequence_number = text(change.as_deref().and_then(|change| change.get("SequenceNumber")));
+        let mut images = change.and_then(Value::as_object_mut);
+        let mut image = |name| images.as_mut()?.remove(name).filter(|image| !image.is_null());
+        Self { source, sequence_number, old_image: image("OldImage"), new_image: image("NewImage") }
+    }
 }
 
 /// What a change made of a task.
@@ -60,7 +64,13 @@ impl StreamRecord {
     /// is none, which stands for the whole batch.
     #[must_use]
     pub fn sequence_number(&self) -> &str {
-        &self.dynamodb.sequence_number
+        &self.sequence_number
+    }
+
+    /// The stream, if the record says where it is from; empty if not.
+    #[must_use]
+    pub fn stream_arn(&self) -> &str {
+        &self.source
     }
 
     /// The table, if the record says where it is from.
@@ -74,7 +84,7 @@ impl StreamRecord {
     /// # Errors
     /// [`StoreError::Corrupt`] if an image cannot be read, [`StoreError::NewerVersion`] if a newer version wrote it.
     pub fn task_change(&self) -> Result<Option<TaskChange>, StoreError> {
-        let Images { old_image, new_image, .. } = &self.dynamodb;
+        let Self { old_image, new_image, .. } = self;
         let Some(after) = new_image.as_ref().map(item).transpose()? else { return Ok(None) };
         if keys::task_key(&after).is_none() {
             return Ok(None);
@@ -217,9 +227,22 @@ mod tests {
         item.remove("tool");
         assert!(matches!(event(None, Some(&item)).task_change(), Err(StoreError::Corrupt(_))));
         let mut record = event(None, Some(&stored(&created)));
-        record.dynamodb.new_image.as_mut().unwrap()["tool"] = json!({"S": 7});
+        record.new_image.as_mut().unwrap()["tool"] = json!({"S": 7});
         let error = longhaul_core::with_causes(&record.task_change().unwrap_err());
         assert!(error.contains("`tool`"), "{error}");
+    }
+
+    #[test]
+    fn a_record_of_another_shape_keeps_no_other_from_being_read() {
+        let event = json!({"Records": [
+            7, [], {}, {"dynamodb": null}, {"dynamodb": {"SequenceNumber": 7, "NewImage": null}},
+            {"dynamodb": {"SequenceNumber": "8", "NewImage": []}},
+        ]});
+        let event: StreamEvent = serde_json::from_value(event).unwrap();
+        let (unreadable, others) = event.records.split_last().unwrap();
+        assert!(others.iter().all(|record| record.task_change().unwrap().is_none()));
+        assert!(unreadable.task_change().is_err());
+        assert_eq!(unreadable.sequence_number(), "8");
     }
 
     #[test]

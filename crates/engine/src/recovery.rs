@@ -113,9 +113,9 @@ impl Engine {
         Ok(swept)
     }
 
-    /// Sends the message of a task once more if no worker has taken it: one that waits for a worker, or is to be
-    /// cleaned. Once this returns, the task does not depend on anybody who sent, or should have sent, its message
-    /// before this.
+    /// Sends the message of a task once more if no worker has taken it: one that waits for a worker or for its later
+    /// start, or is to be cleaned. Once this returns, the task does not depend on who sent, or should have sent, its
+    /// message before this.
     ///
     /// Like a poll, it sends one message per [`resend_ms`](crate::Settings::resend_ms) together with all others that
     /// resend; but it does not come back later. So if it is too early, it sends now what others would send then, hidden
@@ -151,7 +151,9 @@ impl Engine {
         let wanted_at = match &task.state {
             _ if task.needs_cleanup() => self.cleanup_wanted_at(task),
             State::Queued => task.sent_at,
-            // Whoever brought it there has a message, which it deletes only when it has sent the next one.
+            // A call that is to start later: like any new one, it had no message when its record was written.
+            State::Sleeping { until } if task.awaited_start().is_some() => (*until).max(task.sent_at),
+            // The worker that brought it there has a message, which it deletes only when it has sent the next one.
             State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => return None,
             State::Completed { .. } | State::Failed { .. } | State::Cancelled => return None,
         };

@@ -95,7 +95,7 @@ impl HttpFrontend {
                 drop(held);
                 answer
             }
-            Ok(Admitted::Preflight) => return cors::permission(page),
+            Ok(Admitted::Preflight(headers)) => return cors::permission(page, headers),
             Ok(Admitted::Document(document)) => published(document),
             Ok(Admitted::Health) => json(Bytes::from_static(b"{\"status\":\"ok\"}\n")),
             Err(rejection) => rejected(&rejection),
@@ -116,7 +116,7 @@ impl HttpFrontend {
             self.origin_policy.check_origin(&parts.headers)?;
         }
         if cors::is_preflight(&parts) {
-            return Ok(Admitted::Preflight);
+            return Ok(Admitted::Preflight(cors::allowed_headers(&parts)));
         }
         match parts.uri.path() {
             HEALTH_PATH if matches!(parts.method, Method::GET | Method::HEAD) => Ok(Admitted::Health),
@@ -161,8 +161,8 @@ enum Admitted {
     Callback(Box<Request<Bytes>>, String, Held),
     Document(Bytes),
     Health,
-    /// A browser asks whether a page may send a request.
-    Preflight,
+    /// A browser asks whether a page may send a request, which may have these headers.
+    Preflight(HeaderValue),
 }
 
 fn rejected(rejection: &Rejection) -> Response<Body> {
@@ -503,6 +503,25 @@ mod tests {
     }
 
     const PAGE: &str = "https://app.example.com";
+
+    #[tokio::test]
+    async fn a_page_may_send_the_headers_of_parameters_whatever_tools_call_them() {
+        let allowed = async |asked: &str| {
+            let origin_policy = OriginPolicy::behind_router(WebOrigin::listed(&[PAGE.to_owned()]).unwrap());
+            let request =
+                Request::options("/mcp").header("origin", PAGE).header("access-control-request-method", "POST");
+            let request = request.header("access-control-request-headers", asked).body(Full::new(Bytes::new()));
+            let frontend = HttpFrontend::new(origin_policy);
+            let answer = frontend.answer(request.unwrap(), async |_, _| panic!("MCP was reached")).await;
+            answer.headers()["access-control-allow-headers"].to_str().unwrap().to_owned()
+        };
+        let with = |more: &str| format!("{}{more}", cors::PAGE_HEADERS);
+        let asked = "content-type,mcp-param-region, Mcp-Param-Day,x-other, mcp-param,mcp-param-a b,";
+        assert_eq!(allowed(asked).await, with(", mcp-param-region, mcp-param-day"));
+        assert_eq!(allowed("x-other").await, cors::PAGE_HEADERS);
+        let many: Vec<String> = (0..100).map(|number| format!("mcp-param-{number}")).collect();
+        assert_eq!(allowed(&many.join(",")).await, with(&format!(", {}", many[..64].join(", "))));
+    }
 
     /// The answer to a request of a page, by a server that knows nobody and has one public document.
     async fn answer_to(method: Method, path: &str, origin: &str) -> Response<Body> {

@@ -90,6 +90,8 @@ pub struct WorkerConfig {
     pub reach: Reach,
     /// The event bus that is told how tasks end, which makes the function one that [publishes](crate::Publisher).
     pub event_bus: Option<String>,
+    /// The URL of the queue for changes that could not be published, which was made when publishing was switched on.
+    pub not_published_queue_url: Option<String>,
 }
 
 impl ApiConfig {
@@ -142,6 +144,7 @@ impl WorkerConfig {
             webhooks: values.find(&table::WEBHOOKS)?,
             reach: if values.get(&table::WEBHOOKS_TO_THIS_MACHINE)? { Reach::ThisMachineToo } else { Reach::Public },
             event_bus: values.find(&table::EVENT_BUS)?,
+            not_published_queue_url: values.find(&table::NOT_PUBLISHED_QUEUE_URL)?,
         })
     }
 }

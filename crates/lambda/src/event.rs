@@ -9,6 +9,8 @@ use aws_lambda_events::apigw::{
     ApiGatewayRequestAuthorizerJwtDescription, ApiGatewayRequestIdentity, ApiGatewayV2httpRequest,
 };
 use aws_lambda_events::query_map::QueryMap;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::header::HOST;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, Uri};
@@ -20,6 +22,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use url::Url;
 
+use crate::sender::sender;
+
 /// The stage of an HTTP API that has no prefix in paths.
 const DEFAULT_STAGE: &str = "$default";
 
@@ -30,25 +34,52 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 #[derive(Debug)]
 pub struct HttpEvent(LambdaRequest);
 
+/// An event that is no request of an endpoint that the function has.
+#[derive(Debug, thiserror::Error)]
+pub enum UnreadableEvent {
+    /// Another service sent it.
+    #[error(
+        "the event is from {sender}, and this function answers a function URL, an HTTP API or a REST API: let one of \
+         these invoke it ({cause})"
+    )]
+    OfAnother {
+        /// Who.
+        sender: &'static str,
+        /// What is missing in it.
+        cause: serde_json::Error,
+    },
+    /// Nothing says who sent it.
+    #[error("the event is not a request of a function URL, an HTTP API or a REST API: {0}")]
+    Unknown(serde_json::Error),
+}
+
 impl HttpEvent {
     /// Reads the JSON of an event.
     ///
     /// # Errors
     /// If it is of neither format.
-    pub fn read(event: &[u8]) -> Result<Self, serde_json::Error> {
-        let format: Format = strict_json::from_slice(event)?;
-        let request = if format.is_2() {
-            strict_json::from_slice(event).map(of_http_api).map(LambdaRequest::ApiGatewayV2)
-        } else {
-            strict_json::from_slice(event).map(of_rest_api).map(LambdaRequest::ApiGatewayV1)
-        };
-        request.map(Self)
+    pub fn read(event: &[u8]) -> Result<Self, UnreadableEvent> {
+        read(event).map(Self).map_err(|cause| {
+            let value: Value = strict_json::from_slice(event).unwrap_or_default();
+            match sender(&value) {
+                Some(sender) => UnreadableEvent::OfAnother { sender, cause },
+                None => UnreadableEvent::Unknown(cause),
+            }
+        })
     }
 
     /// The event as `lambda_http` has it.
     #[must_use]
     pub fn into_inner(self) -> LambdaRequest {
         self.0
+    }
+}
+
+fn read(event: &[u8]) -> Result<LambdaRequest, serde_json::Error> {
+    let format: Format = strict_json::from_slice(event)?;
+    match format.http_method {
+        Some(IgnoredAny) => strict_json::from_slice(event).map(of_rest_api).map(LambdaRequest::ApiGatewayV1),
+        None => strict_json::from_slice(event).map(of_http_api).map(LambdaRequest::ApiGatewayV2),
     }
 }
 
@@ -85,6 +116,7 @@ fn of_http_api(mut event: ApiGatewayV2httpRequest) -> ApiGatewayV2httpRequest {
     event.raw_path = Some(of_a_url(path, &mut event.headers, &mut event.request_context.domain_name));
     // The endpoint has no parameters. `lambda_http` would repeat them in the URL as they were sent.
     event.raw_query_string = None;
+    leave_out_unreadable(&mut event.body, event.is_base64_encoded);
     event.query_string_parameters = QueryMap::default();
     event
 }
@@ -102,6 +134,7 @@ fn of_rest_api(mut event: ApiGatewayProxyRequest) -> ApiGatewayProxyRequest {
     event.path = Some(of_a_url(path, &mut event.multi_value_headers, domain));
     event.query_string_parameters = QueryMap::default();
     event.multi_value_query_string_parameters = QueryMap::default();
+    leave_out_unreadable(&mut event.body, event.is_base64_encoded);
     let authorizer = verified_by(&event.request_context.identity, &event.request_context.authorizer);
     event.request_context.authorizer = authorizer;
     event
@@ -119,6 +152,14 @@ fn of_a_url(path: String, headers: &mut HeaderMap, domain: &mut Option<String>) 
     domain.take_if(|domain| !is_host(domain));
     let is_path = path.starts_with('/') && is_url(&format!("https://localhost{path}"));
     if is_path { path } else { "/".to_owned() }
+}
+
+/// Leaves out a body that is said to be in base64 and is not: `lambda_http` would panic. A request that needs a body is
+/// refused then.
+fn leave_out_unreadable(body: &mut Option<String>, is_base64: bool) {
+    if body.take_if(|body| is_base64 && STANDARD.decode(body).is_err()).is_some() {
+        tracing::warn!("the body of an event is not in base64, as the event says, and is left out");
+    }
 }
 
 /// Whether a text is a host, and perhaps a port, in every reading of URLs.
@@ -235,6 +276,30 @@ mod tests {
                 assert_eq!(request.uri().query(), None);
                 assert!(request.request_context_ref().is_some());
             }
+        }
+    }
+
+    #[test]
+    fn an_event_of_another_sender_is_refused_by_the_senders_name() {
+        let context = json!({"elb": {"targetGroupArn": "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b"}});
+        let balancer = json!({
+            "requestContext": context, "httpMethod": "POST", "path": "/mcp", "queryStringParameters": {},
+            "headers": {"host": "a.elb.amazonaws.com", "user-agent": "ELB-HealthChecker/2.0"}, "body": "",
+            "isBase64Encoded": false,
+        });
+        let lattice = json!({
+            "version": "2.0", "path": "/mcp", "method": "POST", "headers": {"host": ["a"]}, "body": "{}",
+            "isBase64Encoded": false,
+            "requestContext": {"serviceNetworkArn": "arn:aws:vpc-lattice:eu-west-1:1:servicenetwork/sn-1"},
+        });
+        let queue = json!({"Records": [{"eventSource": "aws:sqs", "body": "{}"}]});
+        for (event, named) in [(balancer, "Load Balancer"), (lattice, "VPC Lattice"), (queue, "an SQS queue")] {
+            let error = HttpEvent::read(event.to_string().as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(named) && error.contains("function URL"), "{error}");
+        }
+        for event in ["{}", "[]", "7", "", "{\"warmer\": true}"] {
+            let error = HttpEvent::read(event.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with("the event is not a request of a function URL"), "{event}: {error}");
         }
     }
 

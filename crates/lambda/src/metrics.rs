@@ -31,6 +31,8 @@ pub const TASKS_FAILED: &str = "TasksFailed";
 pub const CLEANUPS_GIVEN_UP: &str = "CleanupsGivenUp";
 /// Times that the table did not answer although it was asked again.
 pub const STORE_ERRORS: &str = "StoreErrors";
+/// Records of the table's stream that cannot be read, and were set aside.
+pub const UNREADABLE_RECORDS: &str = "UnreadableRecords";
 /// Requests that were answered with a status of 500 or more.
 pub const REQUEST_ERRORS: &str = "RequestErrors";
 /// Callers whom nobody verified.
@@ -82,6 +84,11 @@ impl EmbeddedMetrics {
         let denied = answer.extensions().get::<DeniedLogIn>().map(|_| Metric::count(DENIED_LOG_INS));
         let metrics: Vec<_> = [Metric::ms(ANSWER_TIME, took_ms), failed].into_iter().chain(denied).collect();
         self.write(self.line(&[], &metrics));
+    }
+
+    /// A record of the table's stream cannot be read, and was set aside.
+    pub fn record_set_aside(&self) {
+        self.write(self.line(&[], &[Metric::count(UNREADABLE_RECORDS)]));
     }
 
     /// Writes one line about a task.

@@ -4,17 +4,21 @@
 //! What the filter of its event source mapping lets through is looked at once more: a change that publishes nothing is
 //! done with. An event is put at least once, and the task that tells an endpoint is created at least once, which makes
 //! one of it, whatever happens here: a record that could not be published comes again, with all that come after it in
-//! its shard.
+//! its shard. One that cannot be read is set aside.
+
+use std::sync::Arc;
 
 use aws_lambda_events::sqs::SqsBatchResponse;
 use futures::StreamExt;
 use lambda_runtime::LambdaEvent;
-use longhaul_aws::{BusEvent, EventBus, StreamEvent, StreamRecord};
-use longhaul_core::ports::StoreError;
-use longhaul_core::{Notification, strict_json, with_causes};
+use longhaul_aws::{BusEvent, EventBus, NotPublishedQueue, StreamEvent, StreamRecord};
+use longhaul_core::ports::{QueueError, StoreError};
+use longhaul_core::{Notification, Timestamp, strict_json, with_causes};
 use longhaul_engine::Engine;
 use longhaul_push::{EVENT_SOURCE, Endpoints, detail, detail_type};
 use serde_json::value::RawValue;
+
+use crate::metrics::EmbeddedMetrics;
 
 /// For how many notifications at a time the tasks are created that tell endpoints.
 const TOLD_AT_A_TIME: usize = 8;
@@ -24,6 +28,11 @@ pub struct Publisher {
     engine: Engine,
     bus: EventBus,
     endpoints: Endpoints,
+    /// What happened before this is not published.
+    since: Option<Timestamp>,
+    /// Where the positions of records are put that cannot be read.
+    not_published: Option<NotPublishedQueue>,
+    metrics: Option<Arc<EmbeddedMetrics>>,
 }
 
 struct Due<'a> {
@@ -35,7 +44,29 @@ impl Publisher {
     /// A function that tells `bus`, and creates the tasks that tell `endpoints`.
     #[must_use]
     pub const fn new(engine: Engine, bus: EventBus, endpoints: Endpoints) -> Self {
-        Self { engine, bus, endpoints }
+        Self { engine, bus, endpoints, since: None, not_published: None, metrics: None }
+    }
+
+    /// The same function, which publishes nothing that happened before `since`: the stream of a running stack has the
+    /// changes of a day when publishing is switched on.
+    #[must_use]
+    pub const fn publishes_since(mut self, since: Timestamp) -> Self {
+        self.since = Some(since);
+        self
+    }
+
+    /// The same function, which puts the positions of records that it cannot read into `queue`.
+    #[must_use]
+    pub fn puts_aside_in(mut self, queue: NotPublishedQueue) -> Self {
+        self.not_published = Some(queue);
+        self
+    }
+
+    /// The same function, which counts the records that it cannot read.
+    #[must_use]
+    pub fn measured_by(mut self, metrics: Arc<EmbeddedMetrics>) -> Self {
+        self.metrics = Some(metrics);
+        self
     }
 
     /// Publishes what is in a batch. The response names the records that failed, which come again.
@@ -44,12 +75,14 @@ impl Publisher {
         let mut due = Vec::new();
         for record in &event.records {
             match notification(record) {
-                Ok(notification) => due.extend(notification.map(|notification| Due { record, notification })),
-                Err(error) if error.may_pass() => add_failure(&mut response, record, &with_causes(&error)),
-                // It would come again with all that come after it, until the stream has forgotten them.
+                Ok(notification) => {
+                    let since = notification.filter(|notification| self.since.is_none_or(|at| notification.at >= at));
+                    due.extend(since.map(|notification| Due { record, notification }));
+                }
                 Err(error) => {
-                    let (sequence_number, error) = (record.sequence_number(), &error as &dyn std::error::Error);
-                    tracing::error!(sequence_number, error, "a change of a task cannot be read, and is not published");
+                    if let Err(why) = self.set_aside(record, &error).await {
+                        add_failure(&mut response, record, &with_causes(&why));
+                    }
                 }
             }
         }
@@ -74,6 +107,18 @@ impl Publisher {
             Ok::<_, lambda_runtime::Error>(publisher.publish(&event).await)
         };
         lambda_runtime::run(lambda_runtime::service_fn(publish)).await
+    }
+
+    /// Sets a record aside that cannot be read: it would come again with all that come after it, until the stream has
+    /// forgotten them. A newer version may be able to read it.
+    async fn set_aside(&self, record: &StreamRecord, error: &StoreError) -> Result<(), QueueError> {
+        let (sequence_number, error) = (record.sequence_number(), error as &dyn std::error::Error);
+        tracing::error!(sequence_number, error, "a change of a task cannot be read, and is set aside unpublished");
+        if let Some(queue) = &self.not_published {
+            queue.put(record).await?;
+        }
+        self.metrics.iter().for_each(|metrics| metrics.record_set_aside());
+        Ok(())
     }
 
     /// Tells the event bus.

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use longhaul_aws::clients::{Clients, SdkConfig, function_config};
-use longhaul_aws::{DynamoStore, EventBus, QuotaMode, SECRET, SqsQueue, ToolSecretError, read_tool_secrets};
-use longhaul_core::ports::{StoreError, WorkQueue};
+use longhaul_aws::{
+    DynamoStore, EventBus, NotPublishedQueue, QuotaMode, SECRET, SqsQueue, ToolSecretError, read_tool_secrets,
+};
+use longhaul_core::ports::{QueueError, StoreError, WorkQueue};
 use longhaul_core::{Clock, IdSource, ToolClass};
 use longhaul_engine::{AttemptLimit, Engine, Ports, ToolRunner};
 use longhaul_mcp::{McpServer, McpSettings, Policies};
@@ -45,6 +47,18 @@ pub enum StartError {
     /// Webhooks are configured, and cannot be sent.
     #[error("the webhooks of LONGHAUL_WEBHOOKS cannot be used")]
     Webhooks(#[source] longhaul_push::ConfigError),
+    /// The queue of what could not be published does not say since when there is one.
+    #[error(
+        "the queue `{url}` cannot be used: is LONGHAUL_NOT_PUBLISHED_QUEUE_URL right, and may this function do \
+         sqs:GetQueueAttributes?"
+    )]
+    NotPublished {
+        /// Which one.
+        url: String,
+        /// Why.
+        #[source]
+        cause: QueueError,
+    },
     /// The table does not answer, or this function may not read it.
     #[error("the table `{table}` cannot be used: is LONGHAUL_TABLE right, and may this function read and write it?")]
     Table {
@@ -99,12 +113,13 @@ pub async fn start_worker(
     world.ids.fill(&mut secret);
     let metrics = metrics(&config.common, &world);
     let places = config.owner_attempts_max.map(|attempts_max| AttemptLimit::new(Arc::new(store.clone()), attempts_max));
-    let engine = engine(&config.common, store, queues.at(&config.common.queue_url), world, metrics)
+    let engine = engine(&config.common, store, queues.at(&config.common.queue_url), world, Arc::clone(&metrics))
         .with_own_queues(queues.of_classes(&config.common, policies));
     let engine = places.into_iter().fold(engine, Engine::limited_by);
     let server = build(engine.clone(), McpSettings::new(secret));
     let runner = webhook_runner(config, &aws, &*clock, server.runner(), &engine).await?;
-    let worker = Worker::new(engine, runner, dead_letters, config.concurrency).keeps_schedules_of(server);
+    let worker = Worker::new(engine, runner, dead_letters, config.concurrency);
+    let worker = worker.keeps_schedules_of(server).measured_by(metrics);
     let of_classes = config.common.class_queues.values();
     Ok(of_classes.fold(worker, |worker, url| worker.and_takes_from(url, queues.at(url))))
 }
@@ -117,10 +132,16 @@ pub async fn start_publisher(config: &WorkerConfig, bus: &str, world: World) -> 
     let store = store(&clients, &config.common, &world);
     store.connect().await.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
     // It only sends.
-    let queue = Queues { clients, dead_letter_url: "" }.at(&config.common.queue_url);
+    let queue = Queues { clients: clients.clone(), dead_letter_url: "" }.at(&config.common.queue_url);
     let bus = EventBus::new(&aws, bus, Arc::clone(&world.clock));
     let metrics = metrics(&config.common, &world);
-    Ok(Publisher::new(engine(&config.common, store, queue, world, metrics), bus, endpoints))
+    let engine = engine(&config.common, store, queue, world, Arc::clone(&metrics));
+    let publisher = Publisher::new(engine, bus, endpoints).measured_by(metrics);
+    let Some(url) = &config.not_published_queue_url else { return Ok(publisher) };
+    let not_published = NotPublishedQueue::new(clients.sqs, url);
+    let since =
+        not_published.created_at().await.map_err(|cause| StartError::NotPublished { url: url.clone(), cause })?;
+    Ok(publisher.publishes_since(since).puts_aside_in(not_published))
 }
 
 struct Queues<'a> {

@@ -13,9 +13,9 @@ use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use futures::{FutureExt, future};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, TRAILER, TRANSFER_ENCODING};
-use http::{Request, Response};
-use http_body::Frame;
-use http_body_util::StreamBody;
+use http::{Request, Response, StatusCode};
+use http_body::{Body as _, Frame};
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper_util::client::legacy::connect::HttpConnector;
 use lambda_http::StreamAdapter;
 use lambda_runtime::tower::layer::layer_fn;
@@ -27,7 +27,7 @@ use lambda_runtime_api_client::{PooledClient, PooledClientBuilder, build_request
 use longhaul_mcp::Body;
 use serde::de::IgnoredAny;
 
-use crate::HttpEvent;
+use crate::event::{HttpEvent, UnreadableEvent};
 
 /// Says of which invocation an answer is, so that one that is late is not taken for that of the next.
 const INVOCATION_ID: HeaderName = HeaderName::from_static("lambda-runtime-invocation-id");
@@ -43,6 +43,10 @@ const TRAILERS: [HeaderValue; 2] = [
     HeaderValue::from_static("lambda-runtime-function-error-type"),
     HeaderValue::from_static("lambda-runtime-function-error-body"),
 ];
+
+/// The content type of an answer that has none because it has no body. All clients take it; some take no other but that
+/// of streams of events.
+const TYPE_OF_EMPTY: HeaderValue = HeaderValue::from_static("application/json");
 
 /// What separates the head of an answer from its body.
 const HEAD_ENDS: [u8; 8] = [0; 8];
@@ -101,18 +105,26 @@ where
     A: Future<Output = Response<Body>> + Send,
 {
     let event = HttpEvent::read(event).map_err(|error| unreadable(&error))?;
-    let answering = StreamAdapter::from(service_fn(|request| answer(request).map(Ok::<_, Infallible>)))
+    let answering = StreamAdapter::from(service_fn(|request| answer(request).map(not_empty).map(Ok::<_, Infallible>)))
         .call(LambdaEvent::new(event.into_inner(), context));
     let StreamResponse { mut metadata_prelude, stream } = match answering.await {
         Ok(answer) => answer,
         Err(never) => match never {},
     };
-    let content_type = metadata_prelude.headers.entry(CONTENT_TYPE);
-    content_type.or_insert(HeaderValue::from_static("application/octet-stream"));
+    metadata_prelude.headers.entry(CONTENT_TYPE).or_insert(TYPE_OF_EMPTY);
     Ok(StreamResponse { metadata_prelude, stream })
 }
 
-fn unreadable(error: &serde_json::Error) -> Diagnostic {
+/// The answer with one byte if it has none, where its status allows one: function URLs and CloudFront may hold back a
+/// streamed answer until its first byte. To a reader of JSON, and to one of text, it is nothing.
+fn not_empty(answer: Response<Body>) -> Response<Body> {
+    if answer.status() == StatusCode::NO_CONTENT || answer.size_hint().exact() != Some(0) {
+        return answer;
+    }
+    answer.map(|_empty| Full::from("\n").boxed_unsync())
+}
+
+fn unreadable(error: &UnreadableEvent) -> Diagnostic {
     tracing::error!(error = error as &dyn std::error::Error, "an event cannot be read");
     Diagnostic { error_type: "UnreadableEvent".to_owned(), error_message: format!("the event cannot be read: {error}") }
 }
@@ -160,7 +172,6 @@ mod tests {
     use std::pin::pin;
 
     use futures::future::{Either, select};
-    use http_body_util::{BodyExt, Full};
     use tokio::io::AsyncReadExt;
     use tokio::net::TcpListener;
 
@@ -222,8 +233,24 @@ mod tests {
         ] {
             assert!(read.contains(&format!("{header}\r\n")), "{header} in {read}");
         }
-        assert!(read.contains("\"statusCode\":200") && read.contains("application/octet-stream"), "{read}");
+        assert!(read.contains("\"statusCode\":200") && read.contains("application/json"), "{read}");
         assert!(read.contains("\0\0\0\0\0\0\0\0\r\n9\r\nall of it\r\n0\r\n\r\n"), "{read}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_a_body_has_one_byte_and_a_type_that_clients_take() {
+        let with = |status| {
+            async move |_| {
+                let mut answer = text("");
+                *answer.status_mut() = status;
+                answer
+            }
+        };
+        let read = first_read(with(StatusCode::ACCEPTED), EVENT).await;
+        assert!(read.contains("\"statusCode\":202") && read.contains("\"application/json\""), "{read}");
+        assert!(read.contains("\0\0\0\0\0\0\0\0\r\n1\r\n\n\r\n0\r\n\r\n"), "{read}");
+        let read = first_read(with(StatusCode::NO_CONTENT), EVENT).await;
+        assert!(read.ends_with("\0\0\0\0\0\0\0\0\r\n0\r\n\r\n"), "{read}");
     }
 
     #[tokio::test]

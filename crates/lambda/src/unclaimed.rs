@@ -2,7 +2,7 @@
 //! its message was sent.
 //!
 //! They come when nearly all of these tasks have been taken, and each is read once. What could not be treated comes
-//! again.
+//! again; what cannot be read does not.
 
 use std::collections::BTreeSet;
 
@@ -14,13 +14,20 @@ use longhaul_core::{TaskKey, strict_json};
 use longhaul_engine::{Engine, Ensured};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::metrics::EmbeddedMetrics;
+use crate::sender::sender;
 
 /// How many tasks are looked at concurrently.
 const AT_A_TIME: usize = 16;
 
 /// What Lambda names as the source of the records of a stream.
 const STREAM: &str = "aws:dynamodb";
+
+/// The same of messages of a queue.
+const QUEUE: &str = "aws:sqs";
 
 /// What the worker's program is invoked with.
 #[derive(Debug)]
@@ -39,29 +46,52 @@ struct Sources {
 
 #[derive(Deserialize)]
 struct Source {
-    #[serde(rename = "eventSource", default)]
+    // SNS alone writes it with a capital.
+    #[serde(rename = "eventSource", alias = "EventSource", default)]
     source: Option<String>,
 }
 
 impl<'de> Deserialize<'de> for WorkerEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let event = Box::<RawValue>::deserialize(deserializer)?;
-        let sources: Sources = strict_json::from_str(event.get()).map_err(D::Error::custom)?;
-        let is_of_stream = sources.records.first().is_some_and(|record| record.source.as_deref() == Some(STREAM));
-        let read = if is_of_stream {
-            strict_json::from_str(event.get()).map(Self::Records)
-        } else {
-            strict_json::from_str(event.get()).map(Self::Messages)
+        let read = match strict_json::from_str::<Sources>(event.get()) {
+            Ok(sources) => match sources.records.first().map(|record| record.source.as_deref()) {
+                Some(Some(STREAM)) => strict_json::from_str(event.get()).map(Self::Records),
+                None | Some(None | Some(QUEUE)) => strict_json::from_str(event.get()).map(Self::Messages),
+                Some(Some(other)) => Err(serde_json::Error::custom(format!("its source is `{other}`"))),
+            },
+            Err(error) => Err(error),
         };
-        read.map_err(D::Error::custom)
+        read.map_err(|cause| {
+            let value: Value = strict_json::from_str(event.get()).unwrap_or_default();
+            let sender = sender(&value).unwrap_or("an unknown sender");
+            D::Error::custom(format!(
+                "the event is from {sender}, and this function takes messages of its queues and records of its table's \
+                 stream: let event source mappings of these invoke it ({cause})"
+            ))
+        })
     }
 }
 
-/// Sees to the messages of the tasks in a batch. The response names the records that have to come again.
-pub(crate) async fn see_to(engine: &Engine, event: &StreamEvent) -> SqsBatchResponse {
-    let seen: Vec<(&StreamRecord, Result<Option<TaskKey>, StoreError>)> =
-        event.records.iter().map(|record| (record, key(record))).collect();
-    let keys: BTreeSet<TaskKey> = seen.iter().filter_map(|(_, key)| key.as_ref().ok().copied().flatten()).collect();
+/// Sees to the messages of the tasks in a batch. The response names the records that have to come again: none that
+/// cannot be read, which would hold up all that come after it in its shard. A poll of its task still recovers it.
+pub(crate) async fn see_to(
+    engine: &Engine,
+    metrics: Option<&EmbeddedMetrics>,
+    event: &StreamEvent,
+) -> SqsBatchResponse {
+    let readable = |record| match key(record) {
+        Ok(key) => key.map(|key| (record, key)),
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            let sequence_number = record.sequence_number();
+            tracing::error!(sequence_number, error, "a record of the stream cannot be read, and is set aside");
+            metrics.into_iter().for_each(EmbeddedMetrics::record_set_aside);
+            None
+        }
+    };
+    let seen: Vec<(&StreamRecord, TaskKey)> = event.records.iter().filter_map(readable).collect();
+    let keys: BTreeSet<TaskKey> = seen.iter().map(|(_, key)| *key).collect();
     let tasks = futures::stream::iter(keys).map(async |key| (key, see_to_task(engine, &key).await));
     let failed: BTreeSet<TaskKey> = tasks
         .buffer_unordered(AT_A_TIME)
@@ -69,19 +99,8 @@ pub(crate) async fn see_to(engine: &Engine, event: &StreamEvent) -> SqsBatchResp
         .collect()
         .await;
     let mut response = SqsBatchResponse::default();
-    for (record, key) in &seen {
-        match key {
-            Ok(Some(key)) if failed.contains(key) => response.add_failure(record.sequence_number()),
-            Ok(_) => {}
-            Err(error) => {
-                let (sequence_number, cause) = (record.sequence_number(), error as &dyn std::error::Error);
-                tracing::error!(sequence_number, error = cause, "a record of the stream cannot be read");
-                // One that is damaged would come again with all that come after it.
-                if error.may_pass() {
-                    response.add_failure(sequence_number);
-                }
-            }
-        }
+    for (record, _) in seen.iter().filter(|(_, key)| failed.contains(key)) {
+        response.add_failure(record.sequence_number());
     }
     response
 }
@@ -107,7 +126,7 @@ fn key(record: &StreamRecord) -> Result<Option<TaskKey>, StoreError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -123,6 +142,16 @@ mod tests {
             let event = read(json!({ "Records": messages })).unwrap();
             assert!(matches!(event, WorkerEvent::Messages(_)), "{event:?}");
         }
-        assert!(read(json!({"Records": 7})).is_err());
+        for (other, named) in [
+            (json!({"Records": [{"EventSource": "aws:sns", "Sns": {"Message": "a"}}]}), "an SNS topic"),
+            (json!({"Records": [{"eventSource": "aws:s3", "s3": {}}]}), "an S3 bucket"),
+            (json!({"source": "aws.events", "detail-type": "Scheduled Event"}), "EventBridge"),
+            (json!({"requestContext": {"elb": {}}, "httpMethod": "GET"}), "an Application Load Balancer"),
+            (json!({"Records": 7}), "an unknown sender"),
+            (json!({}), "an unknown sender"),
+        ] {
+            let error = read(other).unwrap_err().to_string();
+            assert!(error.contains(&format!("the event is from {named}, and this function takes")), "{error}");
+        }
     }
 }

@@ -20,6 +20,7 @@ use longhaul_engine::{Disposition, Engine, ToolRunner, WorkerSignals};
 use longhaul_mcp::McpServer;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::metrics::EmbeddedMetrics;
 use crate::unclaimed::{self, WorkerEvent};
 
 /// How long before the function's deadline an attempt is aborted, so that there is time to record it.
@@ -39,6 +40,7 @@ pub struct Worker {
     concurrency: usize,
     /// Whose schedules are kept.
     scheduled: Option<McpServer>,
+    metrics: Option<Arc<EmbeddedMetrics>>,
 }
 
 /// The queue for messages that were delivered too often.
@@ -76,8 +78,22 @@ impl Worker {
     /// A function that runs the tools of `runner`, `concurrency` attempts at a time.
     #[must_use]
     pub fn new(engine: Engine, runner: Arc<dyn ToolRunner>, dead_letters: DeadLetters, concurrency: usize) -> Self {
-        let of_classes = BTreeMap::new();
-        Self { engine, of_classes, runner, dead_letters, concurrency: concurrency.max(1), scheduled: None }
+        Self {
+            engine,
+            of_classes: BTreeMap::new(),
+            runner,
+            dead_letters,
+            concurrency: concurrency.max(1),
+            scheduled: None,
+            metrics: None,
+        }
+    }
+
+    /// The same function, which counts the records of the stream that it cannot read.
+    #[must_use]
+    pub fn measured_by(mut self, metrics: Arc<EmbeddedMetrics>) -> Self {
+        self.metrics = Some(metrics);
+        self
     }
 
     /// The same function, which looks at the schedules of `server` when a message tells it to.
@@ -117,7 +133,7 @@ impl Worker {
     /// Sees to it that the tasks in records of the table's stream have messages, if no worker has taken them. The
     /// response names the records that have to come again.
     pub async fn see_to(&self, event: &StreamEvent) -> SqsBatchResponse {
-        unclaimed::see_to(&self.engine, event).await
+        unclaimed::see_to(&self.engine, self.metrics.as_deref(), event).await
     }
 
     /// Runs batches until the sandbox ends.

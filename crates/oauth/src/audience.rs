@@ -1,6 +1,7 @@
 //! Whom a token was issued for (RFC 8707, RFC 9728).
 
 use http::Uri;
+use longhaul_http::MCP_PATH;
 
 use crate::web_url;
 
@@ -48,15 +49,19 @@ impl Resource {
         self.name.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default()
     }
 
-    /// The URL of its metadata.
+    /// The URL of its metadata. If the endpoint's callers know it below a path, something in front of the server takes
+    /// that path away, and passes on what is below it alone.
     pub(crate) fn metadata_url(&self) -> String {
-        format!("{}{WELL_KNOWN}{}", self.origin, self.path())
+        match self.path().strip_suffix(MCP_PATH) {
+            Some(taken_away) => format!("{}{taken_away}{WELL_KNOWN}{MCP_PATH}", self.origin),
+            None => format!("{}{WELL_KNOWN}{}", self.origin, self.path()),
+        }
     }
 
     /// Whether its metadata may be asked for at this path.
     pub(crate) fn has_metadata_at(&self, path: &str) -> bool {
         let Some(rest) = path.strip_prefix(WELL_KNOWN) else { return false };
-        ["", longhaul_http::MCP_PATH, self.path()].contains(&rest)
+        ["", MCP_PATH, self.path()].contains(&rest)
     }
 
     fn path(&self) -> &str {
@@ -134,10 +139,10 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_below_the_origin_and_above_the_path() {
+    fn metadata_is_below_the_origin_or_below_a_path_that_is_taken_away() {
         let resource = |name| Resource::parse(name).unwrap();
         let here = resource("https://mcp.example.com/team/mcp/");
-        assert_eq!(here.metadata_url(), "https://mcp.example.com/.well-known/oauth-protected-resource/team/mcp");
+        assert_eq!(here.metadata_url(), "https://mcp.example.com/team/.well-known/oauth-protected-resource/mcp");
         for (path, known) in [
             ("/.well-known/oauth-protected-resource", true),
             ("/.well-known/oauth-protected-resource/mcp", true),

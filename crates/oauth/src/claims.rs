@@ -36,9 +36,23 @@ impl Claims {
         self.text("iss").ok_or(Refusal::Claims)
     }
 
-    /// Who calls.
-    pub(crate) fn subject(&self) -> Result<&str, Refusal> {
-        self.text("sub").filter(|subject| is_name(subject)).ok_or(Refusal::Claims)
+    /// The tenant of Microsoft Entra ID whose user or program this is.
+    pub(crate) fn tenant(&self) -> Option<&str> {
+        self.text("tid")
+    }
+
+    /// The client that the token was issued to, if the token names no audience: Amazon Cognito names the client alone
+    /// in its access tokens.
+    pub(crate) fn client_instead_of_audience(&self) -> Option<&str> {
+        if self.0.contains_key("aud") { None } else { self.text("client_id") }
+    }
+
+    /// Who calls, if the token says so.
+    pub(crate) fn subject(&self) -> Result<Option<&str>, Refusal> {
+        match self.0.get("sub") {
+            None => Ok(None),
+            Some(value) => value.as_str().filter(|subject| is_name(subject)).map(Some).ok_or(Refusal::Claims),
+        }
     }
 
     /// Checks the times, and returns when the token ends: the clocks' difference included.

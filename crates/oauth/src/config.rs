@@ -14,6 +14,9 @@ const ISSUERS_MAX: usize = 16;
 /// Audiences of one server.
 const AUDIENCES_MAX: usize = 16;
 
+/// Clients of one server whose tokens need no audience.
+const CLIENT_IDS_MAX: usize = 64;
+
 /// Scopes that clients are told to ask for: all of them stand in one header.
 const SCOPES_ADVERTISED_MAX: usize = 32;
 
@@ -28,6 +31,8 @@ const CLAIMS_MAX: usize = 32;
 pub struct OauthConfig {
     pub(crate) issuers: Vec<Issuer>,
     pub(crate) audiences: Audiences,
+    /// The clients whose tokens need no audience.
+    pub(crate) client_ids: Vec<String>,
     /// The claim whose value is the owner; the subject if there is none.
     pub(crate) owner_claim: Option<String>,
     /// The claims that tools may see.
@@ -52,7 +57,11 @@ impl OauthConfig {
             return Err(values.refuse(&table::AUTH, &values.get(&table::AUTH)?, why));
         }
         let wrong_issuer = || {
-            let why = format!("each of them must be {}, and without query", web_url::EXPECTED);
+            let why = format!(
+                "each of them must be {}, and without query; of Microsoft Entra ID the tenant may be left open, as in \
+                 https://login.microsoftonline.com/{{tenantid}}/v2.0",
+                web_url::EXPECTED
+            );
             values.refuse(&table::OAUTH_ISSUER, &issuers, &why)
         };
         let parsed = issuers.iter().map(|name| Issuer::parse(name)).collect::<Option<_>>().ok_or_else(wrong_issuer)?;
@@ -66,6 +75,7 @@ impl OauthConfig {
         Ok(Self {
             issuers: parsed,
             audiences: Audiences::parse(&audiences).map_err(wrong_audience)?,
+            client_ids: listed(values, &table::OAUTH_CLIENT_ID, CLIENT_IDS_MAX)?,
             owner_claim: values.find(&table::OAUTH_OWNER_CLAIM)?,
             claims: listed(values, &table::OAUTH_CLAIMS, CLAIMS_MAX)?,
             scopes: scopes(values)?,

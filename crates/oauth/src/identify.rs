@@ -80,7 +80,7 @@ impl ResourceServer {
         let here = self.resource_at(authority).filter(|here| here.has_metadata_at(path))?;
         let metadata = Metadata {
             resource: here.name(),
-            authorization_servers: self.config.issuers.iter().map(|issuer| issuer.name()).collect(),
+            authorization_servers: self.config.issuers.iter().map(|issuer| issuer.url()).collect(),
             bearer_methods_supported: ["header"],
             scopes_supported: &self.config.scopes,
         };

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::algorithm::{ALLOWED, Algorithm, Keys};
+use crate::issuer::is_for_tenant;
 
 /// Keys of one issuer. Nobody publishes more.
 const KEYS_MAX: usize = 100;
@@ -48,6 +49,8 @@ struct Jwk {
     e: Option<String>,
     x: Option<String>,
     y: Option<String>,
+    /// Whose tokens it signs, as Microsoft Entra ID says it.
+    issuer: Option<String>,
 }
 
 impl KeySet {
@@ -84,6 +87,11 @@ impl Key {
     /// Whether the private half of this key made `signature`.
     pub(crate) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
         self.parsed.verify_sig(message, signature).is_ok()
+    }
+
+    /// Whether the key may sign tokens of `tenant`, where an issuer has many.
+    pub(crate) fn may_sign_for(&self, tenant: &str) -> bool {
+        self.source.issuer.as_deref().is_none_or(|of| is_for_tenant(of, tenant))
     }
 
     /// `source` for each algorithm that it fits. A key that says what it is for is for nothing else.

@@ -17,6 +17,8 @@ pub(crate) enum Refusal {
     Issuer,
     /// It is for another server.
     Audience,
+    /// It is for nobody in particular, and this server knows no clients.
+    NoAudience,
     /// It is too old.
     Expired,
     /// It is not valid yet.
@@ -27,6 +29,8 @@ pub(crate) enum Refusal {
     Bound,
     /// It was not signed by a key of its issuer.
     Signature,
+    /// It does not say who bears it.
+    NoSubject,
     /// It does not say whose tasks its bearer sees.
     NoOwner,
     /// The claims that tools may see are too large.
@@ -48,11 +52,16 @@ impl Refusal {
             Self::Claims => "the token lacks a claim that access tokens have, or has one that cannot be read",
             Self::Issuer => "the token is not from an authorization server that this server accepts",
             Self::Audience => "the token was not issued for this server: ask for one with its URL as the resource",
+            Self::NoAudience => {
+                "the token says for which client it is, and not for which server: this server accepts the clients that \
+                 its operator lists"
+            }
             Self::Expired => "the token has expired",
             Self::Early => "the token is not valid yet",
             Self::AnotherKind => "the token is not an access token: an ID token or a refresh token lets nobody in",
             Self::Bound => "the token is bound to a key, which this server cannot check: ask for a plain bearer token",
             Self::Signature => "the token's signature cannot be verified",
+            Self::NoSubject => "the token lacks `sub`, which says whose tasks these are",
             Self::NoOwner => "the token lacks the claim that says whose tasks these are, or has several values in it",
             Self::LargeClaims => "the token's claims are too large",
             Self::NoKeys { .. } => "the keys of the token's issuer cannot be fetched now",

@@ -7,6 +7,7 @@ use longhaul_core::{Clock, Identity, OwnerId, Principal, Timestamp, VerifiedIden
 use crate::Fetch;
 use crate::audience::{Audiences, Resource};
 use crate::config::OauthConfig;
+use crate::key_set::Key;
 use crate::keys::{IssuerKeys, Keys, NoKeys};
 use crate::refusal::Refusal;
 use crate::remembered::{Fingerprint, Proven, Remembered};
@@ -16,6 +17,7 @@ use crate::token::Token;
 pub(crate) struct Verifier {
     issuers: Vec<Arc<IssuerKeys>>,
     audiences: Audiences,
+    client_ids: Vec<String>,
     owner_claim: Option<String>,
     claims: Vec<String>,
     clock: Arc<dyn Clock>,
@@ -28,6 +30,7 @@ impl Verifier {
         Self {
             issuers: config.issuers.iter().map(keys).collect(),
             audiences: config.audiences.clone(),
+            client_ids: config.client_ids.clone(),
             owner_claim: config.owner_claim.clone(),
             claims: config.claims.clone(),
             remembered: Remembered::default(),
@@ -54,13 +57,12 @@ impl Verifier {
     /// Everything that needs no key is checked first: a token that could not be accepted anyway fetches nothing.
     async fn prove(&self, text: &str, here: &Resource, now: Timestamp) -> Result<Proven, Refusal> {
         let token = Token::parse(text)?;
-        let issuer = token.claims.issuer()?;
-        let issuer = self.issuers.iter().position(|keys| keys.issuer.name() == issuer).ok_or(Refusal::Issuer)?;
+        let (stated, tenant) = (token.claims.issuer()?, token.claims.tenant());
+        let is_stated = |keys: &Arc<IssuerKeys>| keys.issuer.is_named_by(stated, tenant);
+        let issuer = self.issuers.iter().position(is_stated).ok_or(Refusal::Issuer)?;
         let keys = self.issuers.get(issuer).ok_or(Refusal::Issuer)?;
         let until = token.claims.check_times(now)?;
-        if !self.audiences.accept(here, token.claims.audiences()?.into_iter()) {
-            return Err(Refusal::Audience);
-        }
+        self.check_audience(&token, here)?;
         if token.claims.is_another_kind() {
             return Err(Refusal::AnotherKind);
         }
@@ -68,16 +70,32 @@ impl Verifier {
             return Err(Refusal::Bound);
         }
         let version = signed(&token, keys).await?;
-        let principal = Arc::new(self.principal(&token, keys.issuer.name())?);
+        let principal = Arc::new(self.principal(&token, stated)?);
         Ok(Proven { principal, issuer, version, until })
     }
 
+    /// Whether the token is for this server: by its audience, or by its client if it has no audience.
+    fn check_audience(&self, token: &Token<'_>, here: &Resource) -> Result<(), Refusal> {
+        let is_for_here = match token.claims.client_instead_of_audience() {
+            Some(_) if self.client_ids.is_empty() => return Err(Refusal::NoAudience),
+            Some(client) => self.client_ids.iter().any(|allowed| allowed == client),
+            None => self.audiences.accept(here, token.claims.audiences()?.into_iter()),
+        };
+        if is_for_here { Ok(()) } else { Err(Refusal::Audience) }
+    }
+
+    /// Who bears the token. The claim that names the owner names its bearer too if the token has no subject, as those
+    /// that Keycloak calls lightweight.
     fn principal(&self, token: &Token<'_>, issuer: &str) -> Result<Principal, Refusal> {
         let claims = &token.claims;
-        let subject = claims.subject()?;
-        let owner = match &self.owner_claim {
-            None => Identity::Verified { issuer, subject, tenant: "" },
-            Some(claim) => Identity::Verified { issuer, subject: "", tenant: claims.owner(claim)? },
+        let (owner, subject) = match (&self.owner_claim, claims.subject()?) {
+            (None, None) => return Err(Refusal::NoSubject),
+            (None, Some(subject)) => (Identity::Verified { issuer, subject, tenant: "" }, subject.to_owned()),
+            (Some(claim), subject) => {
+                let tenant = claims.owner(claim)?;
+                let named = subject.map_or_else(|| format!("{claim}={tenant}"), str::to_owned);
+                (Identity::Verified { issuer, subject: "", tenant }, named)
+            }
         };
         let mut identity = VerifiedIdentity::new(issuer, subject);
         identity.claims = claims.visible(&self.claims)?;
@@ -88,10 +106,11 @@ impl Verifier {
 /// The version of the issuer's keys that the token is signed with. A key that is not known may be new.
 async fn signed(token: &Token<'_>, keys: &Arc<IssuerKeys>) -> Result<u64, Refusal> {
     let known = keys.current().await.map_err(|NoKeys { retry_after_s }| Refusal::NoKeys { retry_after_s })?;
-    match is_signed(token, &known) {
+    let tenant = token.claims.issuer().ok().and_then(|stated| keys.issuer.tenant_in(stated));
+    match is_signed(token, tenant, &known) {
         Some(is_signed) => said(is_signed, &known),
         None => match keys.after(&known).await {
-            Some(newer) => said(is_signed(token, &newer).unwrap_or(false), &newer),
+            Some(newer) => said(is_signed(token, tenant, &newer).unwrap_or(false), &newer),
             None => Err(Refusal::Signature),
         },
     }
@@ -102,7 +121,8 @@ const fn said(is_signed: bool, keys: &Keys) -> Result<u64, Refusal> {
 }
 
 /// Whether one of the keys that the token names made its signature; `None` if it names none of them.
-fn is_signed(token: &Token<'_>, keys: &Keys) -> Option<bool> {
+fn is_signed(token: &Token<'_>, tenant: Option<&str>, keys: &Keys) -> Option<bool> {
     let candidates = keys.set.candidates(token.key_id.as_deref(), token.algorithm)?;
-    Some(candidates.into_iter().any(|key| token.is_signed_by(key)))
+    let is_allowed = |key: &&Key| tenant.is_none_or(|tenant| key.may_sign_for(tenant));
+    Some(candidates.into_iter().filter(is_allowed).any(|key| token.is_signed_by(key)))
 }

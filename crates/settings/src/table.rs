@@ -137,10 +137,14 @@ declare! {
         api Unset("`/mcp` at the domain that was called"), parameter "OAuthAudiences" =>
         "The URL of the MCP endpoint as its callers know it, which access tokens have to name in `aud`; also further \
          names that an issuer has for it.";
+    OAUTH_CLIENT_ID: List = List("ID"), with_variable "LONGHAUL_OAUTH_CLIENT_IDS", local Unset("none"),
+        api Unset("none"), parameter "OAuthClientIds" =>
+        "Clients whose access tokens are accepted without `aud`: Amazon Cognito writes the client into `client_id`, \
+         and no audience.";
     OAUTH_OWNER_CLAIM: Text = Text("CLAIM"), local Unset("each subject has its own tasks"),
         api Unset("each subject has its own tasks"), parameter "OAuthOwnerClaim" =>
         "The claim of an access token whose value shares its tasks, such as a team or a tenant. Tokens without \
-         exactly one value are refused.";
+         exactly one value are refused; they need no `sub`.";
     OAUTH_CLAIMS: List = List("CLAIM"), local Unset("none"), api Unset("none"), parameter "OAuthClaims" =>
         "Claims of an access token that tools may see, separated by commas; at most 4 KiB together.";
     TOKEN_FILE: Path = Path("FILE"), local Unset("none") =>
@@ -274,6 +278,9 @@ declare! {
         "The event bus of EventBridge that is told that tasks have ended or wait for their clients (`docs/push.md`). \
          A worker function that has it runs no tools: it is invoked with what the table's stream has, and announces \
          that.";
+    NOT_PUBLISHED_QUEUE_URL: Url = Url, worker Unset("none") =>
+        "The URL of the queue for what a function with `event-bus` could not publish. The function publishes nothing \
+         that happened before the queue was made.";
     METRICS: Text = Text("NAMESPACE"), lambda Value("Longhaul") => "CloudWatch namespace of the metrics.";
     LOG: Text = Text("FILTER"), local Value("info,rmcp=warn"), lambda Value("info,rmcp=warn"), parameter "LogFilter" =>
         "What to log, as filter directives of the Rust crate tracing.";

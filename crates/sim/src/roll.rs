@@ -106,16 +106,20 @@ impl Plan {
     /// late for that already.
     #[must_use]
     pub fn with_later_starts(seed: u64) -> Self {
-        let dice = &mut Randomness::stream(seed, 8);
         let mut plan = Self::of(seed);
-        let (lease_ms, chaos_ms) = (plan.settings.lease_ms, plan.chaos_ms);
-        for call in &mut plan.calls {
+        plan.start_later(&mut Randomness::stream(seed, 8));
+        plan
+    }
+
+    /// Has most calls ask to start later.
+    pub(super) fn start_later(&mut self, dice: &mut Randomness) {
+        let (lease_ms, chaos_ms) = (self.settings.lease_ms, self.chaos_ms);
+        for call in &mut self.calls {
             if dice.happens(750) {
                 let longest_ms = dice.one_of(&[lease_ms, chaos_ms, chaos_ms + lease_ms * 20]);
                 call.not_before_ms = Some(dice.below(longest_ms));
             }
         }
-        plan
     }
 
     /// The world of `seed`, in which no client polls, and the server looks after unfinished tasks.

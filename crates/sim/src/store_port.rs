@@ -161,7 +161,7 @@ impl TaskStore for SimStore {
             let (created, message) = in_one_database(world, &new, created);
             same(state, "create", &created, |store| block_on(store.create(new.clone(), now)));
             if let Ok(Created::New(task) | Created::NewAndSent(task)) = &created {
-                state.note_record(task);
+                state.note_new_record(task, world.planted);
                 state.checks.seq += 1;
                 let State { checks, store, .. } = state;
                 checks.created(store, task, &new, now);

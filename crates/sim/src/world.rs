@@ -305,6 +305,14 @@ impl State {
         }
     }
 
+    /// The same for a new record, which may also wait for its later start.
+    pub(crate) fn note_new_record(&mut self, new: &Task, planted: Option<PlantedFault>) {
+        let is_heard_of_later = planted != Some(PlantedFault::LaterStartNotHeardOf);
+        if is_heard_of(new) || (new.awaited_start().is_some() && is_heard_of_later) {
+            self.heard_of.push(new.key());
+        }
+    }
+
     /// A tool tells somebody outside what it waits for, who hears it once.
     pub(crate) fn hand_out(&mut self, handed_out: HandedOut) {
         let told = (handed_out.key, handed_out.name.clone());

@@ -1,7 +1,7 @@
 //! Whoever hears of each task that waits for a worker can see to it that it has a message, without coming back.
 
 use longhaul_core::{Cleanup, TaskKey};
-use longhaul_engine::{EnsureError, Ensured};
+use longhaul_engine::{Call, EnsureError, Ensured};
 
 use crate::world::{World, call, completed, tool};
 
@@ -62,6 +62,40 @@ async fn a_task_that_a_worker_took_or_that_is_gone_needs_no_message() {
     world.engine.cancel(&key).await.unwrap();
     assert_eq!(ensured(&world, &key).await, Ensured::NotNeeded);
     world.engine.forget(&key).await.unwrap();
+    assert_eq!(ensured(&world, &key).await, Ensured::NotNeeded);
+}
+
+#[tokio::test]
+async fn a_call_that_starts_later_and_whose_message_was_never_sent_gets_one_and_runs() {
+    let world = World::new();
+    world.sends_fail(1);
+    let start = world.now().plus_ms(3_600_000);
+    let key = world.accept(Call { not_before: Some(start), ..call() }).await.key();
+    world.clock.advance_ms(60_000);
+    world.delays();
+    let delay_ms = 3_600_000 - 60_000 + world.engine.settings().resend_ms;
+    assert_eq!(ensured(&world, &key).await, Ensured::Sent { delay_ms });
+    assert_eq!(world.delays(), [delay_ms]);
+    // Its record may come again: the message is there.
+    let again_ms = delay_ms + world.engine.settings().resend_after_ms(1);
+    assert_eq!(ensured(&world, &key).await, Ensured::Sent { delay_ms: again_ms });
+    world.clock.advance_ms(delay_ms);
+    world.work(&tool(|_attempt| async { completed("17") })).await;
+    assert!(world.on_record(&key).await.has_ended());
+}
+
+#[tokio::test]
+async fn a_task_that_sleeps_before_a_retry_needs_no_message() {
+    let world = World::new();
+    let start = world.now().plus_ms(3_600_000);
+    let key = world.accept(Call { not_before: Some(start), ..call() }).await.key();
+    world.clock.advance_ms(3_600_000);
+    world
+        .work(&tool(|attempt| async move {
+            attempt.sleep_ms(3_600_000).await;
+            completed("17")
+        }))
+        .await;
     assert_eq!(ensured(&world, &key).await, Ensured::NotNeeded);
 }
 

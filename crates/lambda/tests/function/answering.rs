@@ -358,6 +358,7 @@ async fn requests_of_any_shape_are_answered() {
     let cases = [
         ("bytes that are not text", encoded(&[0xff, 0xfe, 0x00, 0x80]), 400),
         ("nothing, encoded", encoded(b""), 400),
+        ("what is said to be encoded, and is not", with(&|event| event["isBase64Encoded"] = true.into()), 400),
         ("no body at all", with(&|event| drop(event.as_object_mut().unwrap().remove("body"))), 400),
         ("the same body, encoded", encoded(event("api-function-url")["body"].as_str().unwrap().as_bytes()), 200),
         ("too much", encoded(&vec![b' '; 6_000_000]), 413),

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
-use longhaul_aws::clients::{SdkConfig, function_config};
-use longhaul_aws::{EventBus, StreamEvent};
+use longhaul_aws::clients::{Clients, SdkConfig, function_config};
+use longhaul_aws::{EventBus, NotPublishedQueue, StreamEvent};
 use longhaul_core::{Clock, Timestamp, WEBHOOK_DELIVERY_TOOL};
 use longhaul_lambda::Publisher;
 use longhaul_push::{Endpoints, Reach, read_without_secrets};
@@ -24,6 +24,45 @@ const TASK: &str = "0199aaaa-0000-7000-8000-00000000002a";
 struct Bus {
     port: u16,
     asked: Arc<Mutex<Vec<Value>>>,
+}
+
+/// The queue of what could not be published, as far as the publisher uses one: made at [`SWITCHED_ON_S`], and it keeps
+/// the bodies of messages, unless it does not answer.
+struct Aside {
+    port: u16,
+    bodies: Arc<Mutex<Vec<Value>>>,
+}
+
+const SWITCHED_ON_S: u64 = 1_763_750_000;
+
+impl Aside {
+    fn new(answers: bool) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let bodies = Arc::<Mutex<Vec<Value>>>::default();
+        let kept = Arc::clone(&bodies);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (target, body) = request_of(&stream);
+                if !answers {
+                    continue;
+                }
+                if target == "amazonsqs.sendmessage" {
+                    kept.lock().unwrap().push(serde_json::from_str(body["MessageBody"].as_str().unwrap()).unwrap());
+                    respond(stream, &json!({"MessageId": "1", "MD5OfMessageBody": ""}).to_string());
+                } else {
+                    let attributes = json!({"CreatedTimestamp": SWITCHED_ON_S.to_string()});
+                    respond(stream, &json!({ "Attributes": attributes }).to_string());
+                }
+            }
+        });
+        Self { port, bodies }
+    }
+
+    fn queue(&self) -> NotPublishedQueue {
+        let clients = Clients::new(&config("AWS_ENDPOINT_URL_SQS", self.port));
+        NotPublishedQueue::new(clients.sqs, format!("http://127.0.0.1:{}/1/not-published", self.port))
+    }
 }
 
 impl Bus {
@@ -43,17 +82,6 @@ impl Bus {
         Self { port, asked }
     }
 
-    fn config(&self) -> SdkConfig {
-        let endpoint = format!("http://127.0.0.1:{}", self.port);
-        let config = function_config(move |name| match name {
-            "AWS_REGION" => Some("eu-west-1".to_owned()),
-            "AWS_ENDPOINT_URL_EVENTBRIDGE" => Some(endpoint.clone()),
-            _ => None,
-        });
-        let credentials = Credentials::new("test", "test", None, None, "tests");
-        config.into_builder().credentials_provider(SharedCredentialsProvider::new(credentials)).build()
-    }
-
     /// The ids of the notifications in each call.
     fn asked(&self) -> Vec<Vec<String>> {
         let ids = |call: &Value| {
@@ -61,6 +89,17 @@ impl Bus {
         };
         self.asked.lock().unwrap().iter().map(ids).collect()
     }
+}
+
+/// Where an AWS service is, for a function.
+fn config(service: &'static str, port: u16) -> SdkConfig {
+    let config = function_config(move |name| match name {
+        "AWS_REGION" => Some("eu-west-1".to_owned()),
+        _ if name == service => Some(format!("http://127.0.0.1:{port}")),
+        _ => None,
+    });
+    let credentials = Credentials::new("test", "test", None, None, "tests");
+    config.into_builder().credentials_provider(SharedCredentialsProvider::new(credentials)).build()
 }
 
 fn answer(taken: bool) -> Value {
@@ -72,20 +111,28 @@ fn answer(taken: bool) -> Value {
 }
 
 fn entries_of(stream: &TcpStream) -> Vec<Value> {
+    let (target, body) = request_of(stream);
+    assert_eq!(target, "awsevents.putevents");
+    body["Entries"].as_array().unwrap().clone()
+}
+
+/// What is asked for, and with what.
+fn request_of(stream: &TcpStream) -> (String, Value) {
     let mut reader = BufReader::new(stream);
-    let (mut line, mut length, mut is_put) = (String::new(), 0, false);
+    let (mut line, mut length, mut target) = (String::new(), 0, String::new());
     while reader.read_line(&mut line).unwrap() > 2 {
         let lower = line.to_ascii_lowercase();
         if let Some(value) = lower.strip_prefix("content-length: ") {
             length = value.trim().parse().unwrap();
         }
-        is_put |= lower.trim_end() == "x-amz-target: awsevents.putevents";
+        if let Some(value) = lower.strip_prefix("x-amz-target: ") {
+            target = value.trim().to_owned();
+        }
         line.clear();
     }
-    assert!(is_put);
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
-    serde_json::from_slice::<Value>(&body).unwrap()["Entries"].as_array().unwrap().clone()
+    (target, serde_json::from_slice(&body).unwrap())
 }
 
 fn respond(mut stream: TcpStream, body: &str) {
@@ -147,11 +194,14 @@ fn endpoints() -> Endpoints {
     read_without_secrets(&config, Reach::Public).unwrap().0
 }
 
+fn publisher(world: &World, bus: &Bus, endpoints: Endpoints) -> Publisher {
+    let bus = EventBus::new(&config("AWS_ENDPOINT_URL_EVENTBRIDGE", bus.port), "tasks", Arc::new(Pausing));
+    Publisher::new(world.engine.clone(), bus, endpoints)
+}
+
 /// What the function answers.
 async fn published(world: &World, bus: &Bus, endpoints: Endpoints, event: &StreamEvent) -> Value {
-    let bus = EventBus::new(&bus.config(), "tasks", Arc::new(Pausing));
-    let publisher = Publisher::new(world.engine.clone(), bus, endpoints);
-    serde_json::to_value(publisher.publish(event).await).unwrap()
+    serde_json::to_value(publisher(world, bus, endpoints).publish(event).await).unwrap()
 }
 
 /// A clock that stands still, and pauses as long as it is asked to.
@@ -228,4 +278,58 @@ async fn a_record_that_was_not_published_comes_again_and_one_that_cannot_be_read
     let ends = event(&[unreadable, end(1, "cancelled"), end(2, "cancelled"), end(3, "cancelled")]);
     assert_eq!(published(&world, &bus, Endpoints::default(), &ends).await, failed(&[2]));
     assert_eq!(bus.asked().iter().map(Vec::len).collect::<Vec<_>>(), [3, 1, 1]);
+}
+
+#[tokio::test]
+async fn what_ended_before_publishing_was_switched_on_is_not_published() {
+    let (world, bus, aside) = (World::new(), Bus::new(|_, _| true), Aside::new(true));
+    let since = aside.queue().created_at().await.unwrap();
+    assert_eq!(since, Timestamp::from_ms(SWITCHED_ON_S * 1_000));
+    let ended_at = |number: usize, at: u64| {
+        let mut record = end(number, "cancelled");
+        record["dynamodb"]["NewImage"]["updated_at"] = json!({"N": at.to_string()});
+        record
+    };
+    let since_ms = SWITCHED_ON_S * 1_000;
+    let day_ms = 86_400_000;
+    let ends =
+        [ended_at(1, since_ms - day_ms), ended_at(2, since_ms - 1), ended_at(3, since_ms), ended_at(4, since_ms + 1)];
+    let publisher = publisher(&world, &bus, endpoints()).publishes_since(since);
+    let answered = publisher.publish(&event(&ends)).await;
+    assert_eq!(serde_json::to_value(answered).unwrap(), failed(&[]));
+    let ids: Vec<String> = bus.asked().concat();
+    assert_eq!(ids.len(), 2, "{ids:?}");
+    assert!(ids[0].contains("000000000003_") && ids[1].contains("000000000004_"), "{ids:?}");
+    let told = world.queue.asked().len();
+    assert_eq!(told, 4, "two endpoints are told of each of the two");
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_is_put_aside_by_its_position() {
+    let mut damaged = end(4, "cancelled");
+    damaged["dynamodb"]["NewImage"]["attempt"] = json!({"N": "many"});
+    let mut newer = end(5, "cancelled");
+    newer["dynamodb"]["NewImage"]["format"] = json!({"N": "999"});
+    let ends = event(&[damaged, newer, end(1, "cancelled")]);
+    let (world, bus, aside) = (World::new(), Bus::new(|_, _| true), Aside::new(true));
+    let answered = publisher(&world, &bus, Endpoints::default()).puts_aside_in(aside.queue()).publish(&ends).await;
+    assert_eq!(serde_json::to_value(answered).unwrap(), failed(&[]), "none holds up its shard");
+    assert_eq!(bus.asked().iter().map(Vec::len).collect::<Vec<_>>(), [1]);
+    let position = |number: &str| {
+        let stream = "arn:aws:dynamodb:eu-west-1:111122223333:table/tasks/stream/2026-11-23T00:00:00.000";
+        json!({"DDBStreamBatchInfo": {
+            "streamArn": stream, "startSequenceNumber": number, "endSequenceNumber": number, "batchSize": 1,
+        }})
+    };
+    assert_eq!(*aside.bodies.lock().unwrap(), [position("4"), position("5")]);
+}
+
+#[tokio::test]
+async fn a_record_that_could_not_be_put_aside_comes_again() {
+    let mut damaged = end(4, "cancelled");
+    damaged["dynamodb"]["NewImage"]["attempt"] = json!({"N": "many"});
+    let (world, bus, aside) = (World::new(), Bus::new(|_, _| true), Aside::new(false));
+    let publisher = publisher(&world, &bus, Endpoints::default()).puts_aside_in(aside.queue());
+    let answered = publisher.publish(&event(&[damaged])).await;
+    assert_eq!(serde_json::to_value(answered).unwrap(), failed(&[4]));
 }

@@ -64,6 +64,7 @@ async fn a_task_that_nobody_took_gets_a_message_and_one_that_was_taken_gets_none
     world
         .accepted_with(claimed, |record| {
             record.state = longhaul_core::State::Sleeping { until: given::NOW.plus_ms(limits::TTL_MS_DEFAULT) };
+            record.attempt = 1;
         })
         .await;
     world.clock.advance_ms(60_000);
@@ -73,6 +74,19 @@ async fn a_task_that_nobody_took_gets_a_message_and_one_that_was_taken_gets_none
     assert!(matches!(&asked[..], [Asked::Send { task, .. }] if *task == unclaimed.id), "{asked:?}");
     let task = world.task(&unclaimed).await;
     assert_eq!((task.resends, task.sent_at), (1, world.clock.now()));
+}
+
+#[tokio::test]
+async fn a_call_that_starts_later_gets_a_message_for_its_start() {
+    let world = World::new();
+    let start = given::NOW.plus_ms(300_000);
+    world.accepted_with(key(1), |record| record.state = longhaul_core::State::Sleeping { until: start }).await;
+    let mut new = record(&key(1));
+    new["dynamodb"]["NewImage"]["state"] = json!({"S": "sleeping"});
+    new["dynamodb"]["NewImage"]["until"] = json!({"N": start.as_ms().to_string()});
+    assert_eq!(answer(&world, &[new]).await, failures(&[]));
+    assert_eq!(sent(&world), 1);
+    assert_eq!(world.task(&key(1)).await.sent_at, start.plus_ms(world.engine.settings().resend_ms));
 }
 
 #[tokio::test]
@@ -96,6 +110,10 @@ async fn a_record_that_cannot_be_read_keeps_no_other_from_its_message() {
     world.clock.advance_ms(60_000);
     let mut broken = record(&key(1));
     broken["dynamodb"]["NewImage"]["tool"] = json!({"S": 7});
-    assert_eq!(answer(&world, &[broken, record(&key(2))]).await, failures(&[]));
+    let mut newer = record(&key(3));
+    newer["dynamodb"]["NewImage"]["format"] = json!({"N": "999"});
+    let of_another_shape = json!({"eventSource": "aws:dynamodb", "dynamodb": 7});
+    let records = [broken, newer, of_another_shape, record(&key(2))];
+    assert_eq!(answer(&world, &records).await, failures(&[]), "none holds up its shard");
     assert_eq!(sent(&world), 1);
 }

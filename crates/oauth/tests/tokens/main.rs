@@ -7,5 +7,6 @@ mod far;
 mod fetching;
 mod forged;
 mod hostile;
+mod providers;
 mod verifying;
 mod world;

@@ -29,9 +29,9 @@ const REPLACED: [(&str, &str); 8] = [
     (
         "  GatewayConfig:\n    Description: >-\n      Servers behind the gateway: the text of a file as `config` \
          names, in place of \
-         the one in the function's package. At\n      most about 2,500 bytes, since Lambda takes 4 KiB for all \
-         variables of a \
-         function. Empty for the file, and for other\n      servers than the gateway.\n    Type: String\n    Default: \
+         the one in the function's package. This,\n      Webhooks and what tools read have 2,000 bytes together, since \
+         Lambda takes 4 KiB for all variables of a function. Empty\n      for the file, and for other servers than the \
+         gateway.\n    Type: String\n    Default: \
          \"\"\n",
         "",
     ),

@@ -299,6 +299,8 @@ planted_faults! {
 
     /// A record that could not be treated counts as treated.
     UntreatedRecordDropped breaks EndsWithoutPolls in Stream;
+    /// Nobody hears of a record that waits for its later start.
+    LaterStartNotHeardOf breaks EndsWithoutPolls in Stream;
     /// A message is noted as sent again, and is not sent.
     ResentWithoutMessage breaks EndsWithoutPolls in Stream;
 

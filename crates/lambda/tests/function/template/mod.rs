@@ -1,6 +1,7 @@
 //! `template.yaml`, compared with the code and with what the docs promise.
 
 mod alarms;
+mod dead_letters;
 mod endpoints;
 mod operation;
 mod permissions;
@@ -8,6 +9,7 @@ mod publisher;
 mod rules;
 mod sam_local;
 mod tools;
+mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;

@@ -68,12 +68,13 @@ fn every_role_may_do_what_is_listed_here_and_nothing_else() {
             "WorkerRole",
             vec![list(&ON_TASKS, "Tasks.Arn"), list(&TAKE, "Work.Arn"), send("Work.Arn"), list(&LOG, "WorkerLogs.Arn")],
         ),
-        // It ends tasks and creates none.
+        // It ends tasks, with what their parents and children hear of that, and creates none.
         (
             &[("ResendUnclaimed", "off")],
             "DeadLetterWorkerRole",
             vec![
                 list(&["dynamodb:GetItem", "dynamodb:UpdateItem"], "Tasks.Arn"),
+                list(&["dynamodb:PutItem", "dynamodb:Query"], "Tasks.Arn"),
                 list(&TAKE, "DeadLetters.Arn"),
                 send("Work.Arn"),
                 list(&LOG, "DeadLetterWorkerLogs.Arn"),
@@ -90,6 +91,7 @@ fn every_role_may_do_what_is_listed_here_and_nothing_else() {
                 list(&["dynamodb:GetItem", "dynamodb:PutItem"], "Tasks.Arn"),
                 send("Work.Arn"),
                 send("NotPublished.Arn"),
+                list(&["sqs:GetQueueAttributes"], "NotPublished.Arn"),
                 list(&LOG, "PublisherLogs.Arn"),
             ],
         ),
@@ -128,10 +130,13 @@ fn the_dead_letter_function_sees_unclaimed_tasks_unless_the_stack_asks_for_none(
 fn leading_keys(stack: &Stack<'_>, role: &str) -> Option<Vec<String>> {
     let role = stack.resource(role).unwrap();
     let policies = role["Policies"].as_array().unwrap();
-    let mut statements = policies.iter().flat_map(|policy| policy["PolicyDocument"]["Statement"].as_array().unwrap());
-    let on_tasks = statements.find(|statement| statement["Resource"]["Fn::GetAtt"] == "Tasks.Arn").unwrap();
-    let keys = on_tasks.get("Condition")?["ForAllValues:StringLike"]["dynamodb:LeadingKeys"].as_array().unwrap();
-    Some(keys.iter().map(|key| key.as_str().unwrap().to_owned()).collect())
+    let statements = policies.iter().flat_map(|policy| policy["PolicyDocument"]["Statement"].as_array().unwrap());
+    let on_tasks = statements.filter(|statement| statement["Resource"]["Fn::GetAtt"] == "Tasks.Arn");
+    let keys = on_tasks.map(|statement| {
+        let keys = statement.get("Condition")?["ForAllValues:StringLike"]["dynamodb:LeadingKeys"].as_array().unwrap();
+        Some(keys.iter().map(|key| key.as_str().unwrap().to_owned()))
+    });
+    Some(keys.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
 /// Whoever has the server's secret can sign a session of any owner, so code that a tool brings into a worker must not
@@ -145,9 +150,9 @@ fn the_workers_reach_tasks_and_neither_keys_nor_what_only_requests_use() {
         .map(|subject| format!("m#{}#*", OwnerId::of(Identity::Verified { issuer: "longhaul", subject, tenant: "" })));
     for (parameters, role, keys) in [
         (&[][..], "WorkerRole", &["o#*", "t#*", "q#*"][..]),
-        (&[], "DeadLetterWorkerRole", &["o#*", "q#*"]),
+        (&[], "DeadLetterWorkerRole", &["o#*", "q#*", "t#*"]),
         (&[("Schedules", "on")], "WorkerRole", &["o#*", "t#*", "q#*", &notes[0]]),
-        (&[("Schedules", "on")], "DeadLetterWorkerRole", &["o#*", "q#*"]),
+        (&[("Schedules", "on")], "DeadLetterWorkerRole", &["o#*", "q#*", "t#*"]),
         (&WEBHOOKS[..1], "PublisherRole", &["o#*"]),
         (&WEBHOOKS[..1], "WorkerRole", &["o#*", "t#*", "q#*"]),
         (&WEBHOOKS, "WorkerRole", &["o#*", "t#*", "q#*", &notes[1]]),

@@ -55,9 +55,20 @@ fn the_publisher_has_the_workers_program_and_is_told_what_to_publish_to() {
         ("what fails is put aside", &[ON], "ChangesToPublish", mapping),
         ("at once", &[ON], "ChangesToPublish/MaximumBatchingWindowInSeconds", json!(0)),
         ("while the mapping is made", &[ON], "ChangesToPublish/StartingPosition", json!("TRIM_HORIZON")),
-        // The stream has them for a day, and somebody has to publish them again.
-        ("for hours", &[ON], "ChangesToPublish/MaximumRecordAgeInSeconds", json!(21_600)),
+        ("a hundred times", &[ON], "ChangesToPublish/MaximumRetryAttempts", json!(100)),
+        // The stream of a running stack has the changes of a day, which Lambda would put aside because of their age.
+        ("of any age", &[ON], "ChangesToPublish/MaximumRecordAgeInSeconds", json!(-1)),
+        (
+            "since the queue was made",
+            &[ON],
+            "Publisher/Environment/Variables/LONGHAUL_NOT_PUBLISHED_QUEUE_URL",
+            json!({"Ref": "NotPublished"}),
+        ),
     ]);
+    // A queue that outlived the stack, or the switch, would name an earlier time.
+    for policy in ["DeletionPolicy", "UpdateReplacePolicy"] {
+        assert_eq!(TEMPLATE["Resources"]["NotPublished"][policy], json!(null), "{policy}");
+    }
     let config = worker(PUBLISHER, &[ON, ("EventBus", "tasks")]);
     assert_eq!((config.event_bus.as_deref(), config.webhooks), (Some("tasks"), None));
     for other in super::WORKERS {
@@ -78,20 +89,56 @@ fn with_webhooks_a_worker_reads_their_secrets() {
 fn matches(pattern: &Value, value: &Value) -> bool {
     match pattern {
         Value::Object(fields) => fields.iter().all(|(name, pattern)| matches(pattern, &value[name])),
-        Value::Array(allowed) => allowed.iter().any(|allowed| match allowed.get("anything-but") {
-            Some(others) => !value.is_null() && !others.as_array().unwrap().contains(value),
-            None => allowed == value,
-        }),
+        Value::Array(allowed) => {
+            allowed.iter().any(|allowed| match (allowed.get("anything-but"), allowed.get("prefix")) {
+                (Some(others), _) => !value.is_null() && !others.as_array().unwrap().contains(value),
+                (None, Some(prefix)) => value.as_str().is_some_and(|text| text.starts_with(prefix.as_str().unwrap())),
+                (None, None) => allowed == value,
+            })
+        }
         _ => panic!("{pattern} is no pattern"),
     }
 }
 
+/// The patterns of a mapping's filter.
+fn patterns(mapping: &str) -> Vec<Value> {
+    let mapping = Stack::new(&TEMPLATE, &[ON]).resource(mapping).unwrap();
+    let filters = mapping["FilterCriteria"]["Filters"].as_array().unwrap().clone();
+    filters.iter().map(|filter| serde_json::from_str(filter["Pattern"].as_str().unwrap()).unwrap()).collect()
+}
+
+/// Lambda takes five filters for a mapping.
+#[test]
+fn the_dead_letter_function_sees_each_task_that_waits_for_a_worker_and_no_other() {
+    let patterns = patterns("UnclaimedTasks");
+    assert!(patterns.len() <= 5, "{patterns:?}");
+    let sees = |event: &str, state: &str, cleanup: &str| {
+        let image = json!({"state": {"S": state}, "cleaning": {"S": cleanup}});
+        let record = json!({"eventName": event, "dynamodb": {"NewImage": image}});
+        patterns.iter().any(|pattern| matches(pattern, &record))
+    };
+    for (event, state, cleanup, seen) in [
+        ("INSERT", "queued", "", true),
+        ("MODIFY", "queued", "", true),
+        ("INSERT", "sleeping", "", true),
+        ("MODIFY", "sleeping", "", false),
+        ("MODIFY", "running", "", false),
+        ("MODIFY", "input_required", "", false),
+        ("MODIFY", "completed", "", false),
+        ("MODIFY", "cancelled", "", false),
+        ("MODIFY", "cancelled", "{\"tries\":0}", true),
+        ("MODIFY", "failed", "{\"tries\":0}", true),
+        ("MODIFY", "completed", "{\"tries\":0}", false),
+    ] {
+        assert_eq!(sees(event, state, cleanup), seen, "{event} {state} {cleanup}");
+    }
+    let entry = json!({"eventName": "INSERT", "dynamodb": {"NewImage": {"kind": {"S": "step"}}}});
+    assert!(!patterns.iter().any(|pattern| matches(pattern, &entry)), "a journal");
+}
+
 #[test]
 fn only_what_is_published_invokes_the_publisher() {
-    let mapping = Stack::new(&TEMPLATE, &[ON]).resource("ChangesToPublish").unwrap();
-    let filters = mapping["FilterCriteria"]["Filters"].as_array().unwrap().clone();
-    let patterns: Vec<Value> =
-        filters.iter().map(|filter| serde_json::from_str(filter["Pattern"].as_str().unwrap()).unwrap()).collect();
+    let patterns = patterns("ChangesToPublish");
     let invokes = |event: &str, tool: &str, before: Option<&str>, after: Option<&str>| {
         let image = |state: &str| json!({"state": {"S": state}, "tool": {"S": tool}});
         let record =
