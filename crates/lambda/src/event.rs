@@ -77,9 +77,10 @@ impl HttpEvent {
 
 fn read(event: &[u8]) -> Result<LambdaRequest, serde_json::Error> {
     let format: Format = strict_json::from_slice(event)?;
-    match format.http_method {
-        Some(IgnoredAny) => strict_json::from_slice(event).map(of_rest_api).map(LambdaRequest::ApiGatewayV1),
-        None => strict_json::from_slice(event).map(of_http_api).map(LambdaRequest::ApiGatewayV2),
+    if format.is_2() {
+        strict_json::from_slice(event).map(of_http_api).map(LambdaRequest::ApiGatewayV2)
+    } else {
+        strict_json::from_slice(event).map(of_rest_api).map(LambdaRequest::ApiGatewayV1)
     }
 }
 
