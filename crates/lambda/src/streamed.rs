@@ -240,10 +240,10 @@ mod tests {
     #[tokio::test]
     async fn an_answer_without_a_body_has_one_byte_and_a_type_that_clients_take() {
         let with = |status| {
-            async move |_| {
+            move |_: lambda_http::Request| {
                 let mut answer = text("");
                 *answer.status_mut() = status;
-                answer
+                future::ready(answer)
             }
         };
         let read = first_read(with(StatusCode::ACCEPTED), EVENT).await;

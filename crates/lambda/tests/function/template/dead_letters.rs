@@ -8,8 +8,7 @@ use async_trait::async_trait;
 use longhaul_core::ports::{Delivery, Message, Purpose, StoreError, TaskStore};
 use longhaul_core::{Clock, Entry, EntryKind, Lease, LeaseToken, Parent, State, Status, TaskKey, limits};
 use longhaul_engine::{Disposition, Engine, Ports, Settings};
-use longhaul_testkit::layer::{Layered, StoreCall, StoreLayer};
-use longhaul_testkit::{SeededIds, given};
+use longhaul_testkit::{Layered, SeededIds, StoreCall, StoreLayer, given};
 use serde_json::{Value, json};
 
 use super::TEMPLATE;
