@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -15,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(240);
 /// How often it is tried whether a server listens.
 const CONNECT_PAUSE: Duration = Duration::from_millis(50);
 
+/// What the programs in the background have printed, in the folder of the shell.
+const BACKGROUND: &str = "background.log";
+
 /// The line after the output of a command begins with this, and ends with the command's status.
 const END: &str = "--- this command has ended with";
 
@@ -26,8 +30,10 @@ pub(crate) struct Done {
     pub(crate) out: String,
 }
 
-/// The shell. Its programs end when it is dropped.
+/// The shell. Its programs end when it is dropped, and what those in the background have printed is shown if the test
+/// fails.
 pub(crate) struct Shell {
+    folder: PathBuf,
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
@@ -36,6 +42,7 @@ pub(crate) struct Shell {
 impl Shell {
     /// Starts a command that reads further commands from its standard input.
     pub(crate) fn open(command: &mut Command) -> Self {
+        let folder = command.get_current_dir().expect("a reader is in a folder").to_owned();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let input = child.stdin.take();
@@ -48,7 +55,7 @@ impl Shell {
                 }
             }
         });
-        Self { child, input, lines }
+        Self { folder, child, input, lines }
     }
 
     /// Types a command, and waits until it has ended. `None` if the shell has ended instead.
@@ -92,7 +99,7 @@ impl Shell {
     pub(crate) fn background(&mut self, line: &str) {
         let command = line.strip_suffix('&').unwrap_or_else(|| panic!("{line} would never end"));
         eprintln!("$ {line}");
-        self.write(&format!("{command} 1>&2 &\n"));
+        self.write(&format!("{command} >>{BACKGROUND} 2>&1 &\n"));
     }
 
     /// Leaves the shell, and waits until what it was started by has removed everything.
@@ -118,6 +125,9 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", std::fs::read_to_string(self.folder.join(BACKGROUND)).unwrap_or_default());
+        }
         if self.input.is_some() {
             self.end();
         }
