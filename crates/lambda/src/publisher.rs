@@ -12,7 +12,7 @@ use aws_lambda_events::sqs::SqsBatchResponse;
 use futures::StreamExt;
 use lambda_runtime::LambdaEvent;
 use longhaul_aws::{BusEvent, EventBus, NotPublishedQueue, StreamEvent, StreamRecord};
-use longhaul_core::ports::{QueueError, StoreError};
+use longhaul_core::ports::StoreError;
 use longhaul_core::{Notification, Timestamp, strict_json, with_causes};
 use longhaul_engine::Engine;
 use longhaul_push::{EVENT_SOURCE, Endpoints, detail, detail_type};
@@ -79,11 +79,7 @@ impl Publisher {
                     let since = notification.filter(|notification| self.since.is_none_or(|at| notification.at >= at));
                     due.extend(since.map(|notification| Due { record, notification }));
                 }
-                Err(error) => {
-                    if let Err(why) = self.set_aside(record, &error).await {
-                        add_failure(&mut response, record, &with_causes(&why));
-                    }
-                }
+                Err(error) => self.set_aside(record, &error, &mut response).await,
             }
         }
         tracing::info!(records = event.records.len(), notifications = due.len(), "publishes changes of tasks");
@@ -111,14 +107,19 @@ impl Publisher {
 
     /// Sets a record aside that cannot be read: it would come again with all that come after it, until the stream has
     /// forgotten them. A newer version may be able to read it.
-    async fn set_aside(&self, record: &StreamRecord, error: &StoreError) -> Result<(), QueueError> {
-        let (sequence_number, error) = (record.sequence_number(), error as &dyn std::error::Error);
-        tracing::error!(sequence_number, error, "a change of a task cannot be read, and is set aside unpublished");
-        if let Some(queue) = &self.not_published {
-            queue.put(record).await?;
+    async fn set_aside(&self, record: &StreamRecord, error: &StoreError, response: &mut SqsBatchResponse) {
+        let error = with_causes(error);
+        tracing::error!(
+            sequence_number = record.sequence_number(),
+            error,
+            "a change of a task cannot be read, and is set aside unpublished"
+        );
+        if let Some(queue) = &self.not_published
+            && let Err(why) = queue.put(record).await
+        {
+            return add_failure(response, record, &with_causes(&why));
         }
         self.metrics.iter().for_each(|metrics| metrics.record_set_aside());
-        Ok(())
     }
 
     /// Tells the event bus.

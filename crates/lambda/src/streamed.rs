@@ -212,6 +212,12 @@ mod tests {
         Response::new(Full::from(text).boxed_unsync())
     }
 
+    fn empty(status: StatusCode) -> Response<Body> {
+        let mut answer = text("");
+        *answer.status_mut() = status;
+        answer
+    }
+
     /// The client writes at once what is ready, and waits for the rest.
     #[tokio::test]
     async fn a_complete_answer_is_ready_with_its_head() {
@@ -239,17 +245,10 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_without_a_body_has_one_byte_and_a_type_that_clients_take() {
-        let with = |status| {
-            move |_: lambda_http::Request| {
-                let mut answer = text("");
-                *answer.status_mut() = status;
-                future::ready(answer)
-            }
-        };
-        let read = first_read(with(StatusCode::ACCEPTED), EVENT).await;
+        let read = first_read(async |_| empty(StatusCode::ACCEPTED), EVENT).await;
         assert!(read.contains("\"statusCode\":202") && read.contains("\"application/json\""), "{read}");
         assert!(read.contains("\0\0\0\0\0\0\0\0\r\n1\r\n\n\r\n0\r\n\r\n"), "{read}");
-        let read = first_read(with(StatusCode::NO_CONTENT), EVENT).await;
+        let read = first_read(async |_| empty(StatusCode::NO_CONTENT), EVENT).await;
         assert!(read.ends_with("\0\0\0\0\0\0\0\0\r\n0\r\n\r\n"), "{read}");
     }
 
