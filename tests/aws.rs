@@ -5,6 +5,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stderr,
     clippy::disallowed_methods,
     reason = "a test may end by a panic, and waits in real time"
 )]

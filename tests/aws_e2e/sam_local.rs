@@ -1,6 +1,6 @@
 //! `sam local`: the functions in containers, by the commands of docs/local-aws.md.
 //!
-//! Where no Docker daemon can be started, these tests say so, on standard output and standard error, and pass.
+//! Where no Docker daemon can be started, these tests say so, on standard error, and pass.
 
 use std::process::Command;
 
@@ -34,7 +34,6 @@ fn shell(built: &Built) -> Option<Shell> {
     }
     assert_eq!(shell.leave(), Some(CANNOT_START), "the reason is above");
     let said = "NOT RUN: sam local was not tried in containers, because no Docker daemon can be started here";
-    println!("{said}");
     eprintln!("{said}");
     None
 }

@@ -49,11 +49,8 @@ impl Shell {
         let out = BufReader::new(child.stdout.take().unwrap());
         let (said, lines) = channel();
         std::thread::spawn(move || {
-            for line in out.split(b'\n').map_while(Result::ok) {
-                if said.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
-                    break;
-                }
-            }
+            let mut out = out.split(b'\n').map_while(Result::ok);
+            out.all(|line| said.send(String::from_utf8_lossy(&line).into_owned()).is_ok())
         });
         Self { folder, child, input, lines }
     }

@@ -108,7 +108,11 @@ impl Visitor<'_> {
                 None => (None, Err(error)),
             },
         };
-        Visit { name, kind, id, begun, ended: Instant::now(), end }
+        let ended = Instant::now();
+        if let Some(client) = self.client.take() {
+            client.close().await;
+        }
+        Visit { name, kind, id, begun, ended, end }
     }
 
     async fn follow(&mut self, kind: Kind, name: &str, id: &str) -> Result<End, String> {

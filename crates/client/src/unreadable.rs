@@ -45,7 +45,12 @@ fn string(text: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// The id at the beginning.
 fn scalar(text: &[u8]) -> Option<Value> {
-    let id = serde_json::Deserializer::from_slice(text).into_iter::<Value>().next()?.ok()?;
+    let text = text.trim_ascii_start();
+    let end = match text.strip_prefix(b"\"") {
+        Some(rest) => string(rest)?.0.len() + 2,
+        None => text.iter().position(|byte| b",}] \t\r\n".contains(byte)).unwrap_or(text.len()),
+    };
+    let id: Value = serde_json::from_slice(text.get(..end)?).ok()?;
     Some(id).filter(|id| id.is_string() || id.is_number())
 }
 

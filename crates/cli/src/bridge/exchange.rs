@@ -51,7 +51,7 @@ impl Bridge {
     /// The same request under an id that its server has not seen: the first one may still be under way.
     fn rename(&self, message: &Message) -> Result<Message, Error> {
         let id = Value::from(request_id()?);
-        let renamed = message.renamed(&id).map_err(|error| Error::Unexpected(error.to_string()))?;
+        let renamed = message.renamed(&id).map_err(unreadable)?;
         if let Some(waiting) = self.waiting().get_mut(&message.id().to_string()) {
             waiting.sent_as = Some(id);
         }
@@ -88,20 +88,28 @@ impl Bridge {
         let session = reply.session.as_ref();
         match reply.content {
             Content::Nothing => Err(Error::Unexpected("the answer is empty".to_owned())),
-            Content::Message(text) => self.answer(message, session, &text).await,
+            Content::Message(text) => {
+                let value = strict_json::from_str(&text).map_err(unreadable)?;
+                self.answer(message, session, &text, &value).await
+            }
             Content::Stream(stream) => self.follow(message, sent, session, *stream).await,
         }
     }
 
-    /// The one message of an answer. An error of a server that did not read the id gets it.
-    async fn answer(&self, message: &Message, session: Option<&HeaderValue>, text: &str) -> Result<(), Error> {
-        let unreadable = |error: serde_json::Error| Error::Unexpected(error.to_string());
-        let value: Value = strict_json::from_str(text).map_err(unreadable)?;
-        let has_its_id = value.get("method").is_some() || value.get("id") == Some(message.id());
-        self.note(message, session, &value);
-        match has_its_id || !value.is_object() {
-            true => self.output.message(text).await,
-            false => self.output.message(&with_id(text, message.id()).map_err(unreadable)?).await,
+    /// The answer, with the id that the client waits for: a server may not have read it, and what was sent again has
+    /// another one.
+    async fn answer(
+        &self,
+        message: &Message,
+        session: Option<&HeaderValue>,
+        text: &str,
+        value: &Value,
+    ) -> Result<(), Error> {
+        self.note(message, session, value);
+        let is_other = value.is_object() && value.get("method").is_none() && value.get("id") != Some(message.id());
+        match is_other {
+            true => self.output.message(&with_id(text, message.id()).map_err(unreadable)?).await,
+            false => self.output.message(text).await,
         }
         Ok(())
     }
@@ -116,10 +124,10 @@ impl Bridge {
     ) -> Result<(), Error> {
         while let Some(text) = stream.next().await? {
             match strict_json::from_str::<Value>(&text) {
-                Ok(value) if sent.is_answered_by(&value) => return self.answer(message, session, &text).await,
+                Ok(value) if sent.is_answered_by(&value) => return self.answer(message, session, &text, &value).await,
                 Ok(_) => self.output.message(&text).await,
                 Err(error) if unreadable_answer(text.as_bytes()).as_ref() == Some(sent.id()) => {
-                    return Err(Error::Unexpected(error.to_string()));
+                    return Err(unreadable(error));
                 }
                 Err(_) => {}
             }
@@ -240,4 +248,8 @@ impl Bridge {
         tries.succeeded();
         Ok(())
     }
+}
+
+fn unreadable(error: serde_json::Error) -> Error {
+    Error::Unexpected(error.to_string())
 }

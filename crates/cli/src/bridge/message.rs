@@ -143,7 +143,7 @@ pub(super) fn is_answer_to(id: &Value, answer: &Value) -> bool {
 
 /// A message with another id. Its other members are as they were written.
 pub(super) fn with_id(text: &str, id: &Value) -> serde_json::Result<String> {
-    let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text)?;
+    let mut members: BTreeMap<String, Box<RawValue>> = strict_json::from_str(text)?;
     members.insert("id".to_owned(), RawValue::from_string(id.to_string())?);
     serde_json::to_string(&members)
 }

@@ -99,16 +99,15 @@ fn a_call_that_cannot_be_read_on_is_lost_and_is_made_once() {
     }
 }
 
-/// A session of the shipped server, whose answers are streams that say from where to go on.
-fn begun(setup: &Setup, url: &str) -> Bridge {
+/// A session of the shipped server, and a task in it that asks something.
+fn asking(setup: &Setup, url: &str) -> Bridge {
     let mut bridge = Bridge::to(setup, url);
-    let client = json!({"name": "t", "version": "1"});
-    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    let (client, capabilities) = (json!({"name": "t", "version": "1"}), json!({"elicitation": {}}));
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
     bridge.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}));
     assert_eq!(bridge.answer(1)["result"]["protocolVersion"], "2025-11-25");
     bridge.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-    let arguments = json!({"seconds": 2, "steps": 20});
-    let params = json!({"name": "countdown", "arguments": arguments, "task": {}});
+    let params = json!({"name": "ask", "arguments": {"questions": ["Which month?"]}, "task": {}});
     bridge.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}));
     let task = bridge.answer(2)["result"]["task"]["taskId"].clone();
     bridge.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "tasks/result", "params": {"taskId": task}}));
@@ -116,18 +115,23 @@ fn begun(setup: &Setup, url: &str) -> Bridge {
 }
 
 #[test]
-fn a_result_is_waited_for_over_a_kill_of_the_server_and_connections_that_are_cut() {
+fn a_result_is_waited_for_over_a_connection_that_is_cut_and_a_kill_of_the_server() {
     let (setup, server) = Setup::local();
     let cable = cutting(setup.port);
-    let bridge = begun(&setup, &cable.url);
-    // The first message of the stream is a change of the task, and has come.
-    assert_eq!(bridge.next()["method"], "notifications/tasks/status");
+    let mut bridge = asking(&setup, &cable.url);
+    let question = loop {
+        let message = bridge.next();
+        if message["method"] == "elicitation/create" {
+            break message;
+        }
+    };
     cable.cut();
-    assert_eq!(bridge.next()["method"], "notifications/tasks/status");
     server.kill();
     let _server = Server::local(setup.folder(), setup.port);
+    let answer = json!({"action": "accept", "content": {"answer": "May"}});
+    bridge.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": answer}));
     let answer = bridge.answer(3);
-    assert!(answer["result"]["content"][0]["text"].as_str().is_some_and(|text| text.contains("20")), "{answer}");
+    assert!(answer["result"]["content"][0]["text"].as_str().is_some_and(|text| text.contains("May")), "{answer}");
 }
 
 #[test]

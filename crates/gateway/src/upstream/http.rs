@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use http::HeaderName;
 use longhaul_client::{Raw, Target, ToolHeaders, unreadable_answer, with_causes};
+use longhaul_core::strict_json;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorCode, Tool};
 use rmcp::service::ServiceError;
 use rmcp::transport::streamable_http_client::{
@@ -120,7 +121,7 @@ fn readable(answer: StreamableHttpPostResponse) -> StreamableHttpPostResponse {
 }
 
 fn readable_event(event: Sse) -> Sse {
-    let is_json = |data: &&str| serde_json::from_str::<IgnoredAny>(data).is_ok();
+    let is_json = |data: &&str| strict_json::from_str::<IgnoredAny>(data).is_ok();
     let data = event.data.as_deref().filter(|data| !is_json(data));
     match data.and_then(|data| unreadable_answer(data.as_bytes())) {
         Some(id) => {
