@@ -1,4 +1,4 @@
-//! Tools, tasks and results in words, and the recorded data of a task.
+//! Tools, tasks and results in words; and what is on record of a task.
 
 use longhaul_client::form::{About, Kind, fields};
 use longhaul_client::{Question, Refusal, Task, Tool};
@@ -100,7 +100,7 @@ fn in_words(ms: u64) -> String {
 /// A value is cut after so many characters.
 const VALUE_MAX: usize = 80;
 
-/// The recorded data of a task: its attempts and its journal, a line each.
+/// What is on record of a task: its attempts and its journal, a line each.
 pub(crate) fn record(shown: &Value) -> String {
     let all = |name: &str| shown[name].as_array().into_iter().flatten();
     let mut lines = vec![format!("tool      {}", line(shown["tool"].as_str().unwrap_or("-")))];

@@ -19,7 +19,7 @@ use crate::verbs::come_back;
 const FILE: &str = ".mcp.json";
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// The server that the user named, and what shows it who calls: a header of the user's own, a signature, or a sign-in.
+/// The server that the user named, and what shows it who calls: a header of the user's own, a signature, or a log-in.
 pub(crate) fn target(global: &Global) -> Result<Target, Stop> {
     let mut target = named_target(global)?;
     let has_own = target.headers.contains_key(AUTHORIZATION);
@@ -43,9 +43,7 @@ pub(crate) fn target(global: &Global) -> Result<Target, Stop> {
 pub(crate) fn without_credentials(global: &Global) -> Result<Target, Stop> {
     let target = named_target(global)?;
     if global.aws_sign.as_ref().is_some_and(|wanted| !wanted.is_empty()) || target.headers.contains_key(AUTHORIZATION) {
-        return Err(Stop::usage(
-            "a user who signs in needs neither `--aws-sign` nor a header `Authorization`: leave them out",
-        ));
+        return Err(Stop::usage("who logs in neither signs nor has a header `Authorization`: leave that out"));
     }
     Ok(target)
 }
@@ -93,7 +91,7 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
 fn named(name: &str) -> Result<Target, Stop> {
     let text = read_text(Path::new(FILE), FILE_BYTES_MAX).map_err(|error| {
         Stop::usage(format!(
-            "there is no server `{name}`: {FILE} in this folder cannot be read ({error}), and it is not a URL"
+            "there is no server `{name}`: {FILE} in this folder cannot be read ({error}), and it is no URL"
         ))
     })?;
     let (url, headers) =

@@ -66,7 +66,8 @@ pub const PARENT_POLL_MS: u64 = 60_000;
 /// How many children are cancelled at a time.
 pub const CHILDREN_CANCELLED_AT_A_TIME: usize = 32;
 
-/// The first wait of a task for a signal, in milliseconds, before it checks for the signal without a wake-up.
+/// The first wait of a task for a signal, in milliseconds, before it polls whether the signal is there although nobody
+/// woke it.
 pub const SIGNAL_POLL_MS_FIRST: u64 = 60_000;
 
 /// The longest of these waits: the longest delay of a message in SQS.
@@ -129,7 +130,7 @@ pub enum PollLimit {
     Refuse,
 }
 
-/// How long the tasks are counted that an owner creates, before the count starts again: a minute.
+/// How long the tasks are counted that an owner creates, before the count begins anew: a minute.
 pub const NEW_TASKS_WINDOW_MS: u64 = 60_000;
 
 /// Time to live if the caller does not ask for one: 1 hour.
@@ -177,8 +178,8 @@ pub const POLL_STEPS: [(u64, u64); 3] = [(POLL_FIRST_STEP_MS, 1_000), (60_000, 3
 /// Suggested poll interval of tasks older than all of [`POLL_STEPS`].
 pub const POLL_MS_LAST: u64 = 10_000;
 
-/// How long the window that began at `since` still lasts, in which an owner's new tasks are counted; 0 if it has ended.
-/// A clock that was set back makes it last for at most a minute longer: a window that begins later than that has ended.
+/// How long the window that began at `since` still lasts, in which an owner's new tasks are counted; 0 if it is over. A
+/// clock that was set back makes it last for a minute longer at most: a window that begins later than that is over.
 #[must_use]
 pub const fn minute_left_ms(since: Timestamp, now: Timestamp) -> u64 {
     let ahead_ms = since.since_ms(now);
@@ -189,8 +190,8 @@ pub const fn minute_left_ms(since: Timestamp, now: Timestamp) -> u64 {
 }
 
 /// How long the next attempt of a task waits that is woken after this many attempts, in milliseconds: the first ones do
-/// not, and the later ones wait longer. The same attempt sees all signals of that time. So a thousand signals at once
-/// cost tens of attempts, and not a thousand.
+/// not, and the later ones wait longer. What is recorded in that time is found by the same attempt, so that a thousand
+/// signals that are recorded in one go cost tens of attempts, and not a thousand.
 #[must_use]
 pub const fn wake_delay_ms(attempt: u32) -> u64 {
     let delay_ms = (attempt / 16) as u64 * 250;

@@ -1,5 +1,4 @@
-//! Passing notifications on: each becomes one task for each endpoint that is notified of it, and then leaves the
-//! outbox.
+//! Passing notifications on: each becomes one task for each endpoint that is told of it, and then leaves the outbox.
 
 use longhaul_core::Notification;
 use longhaul_core::ports::{Outbox, StoreError};
@@ -12,7 +11,7 @@ const NOTIFICATIONS_MAX: usize = 32;
 /// After so many failures the store is taken for one that does not answer.
 const FAILURES_MAX: usize = 4;
 
-/// Who is notified of what.
+/// Who is told of what.
 pub trait WebhookDeliveries: Send + Sync {
     /// What is told to whom of this notification: one webhook delivery for each endpoint.
     fn of(&self, notification: &Notification) -> Vec<WebhookDelivery>;
@@ -31,8 +30,7 @@ pub enum PublishError {
 
 impl Engine {
     /// Passes on what is in the outbox; waits up to `wait_ms` for the first notification. Returns how many it passed
-    /// on. The process that dies in the middle leaves the notification for the next call, which finds the tasks that
-    /// exist.
+    /// on. Whoever dies in the middle leaves the notification for the next call, which finds the tasks that exist.
     ///
     /// A notification that can never be passed on is given up, and one that cannot be passed on now keeps no other one
     /// waiting.

@@ -1,4 +1,4 @@
-//! The token of a user who has signed in: sent with each request to its server, and renewed when it has expired.
+//! The token of a user who has logged in: sent with each request to its server, and renewed when it is over.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -15,10 +15,10 @@ use super::logins::{Login, Place};
 use crate::clock;
 use crate::out;
 
-/// A token that expires this soon is renewed before it is sent.
+/// A token that is over so soon is renewed before it is sent.
 const OVER_SOON: Duration = Duration::from_secs(30);
 
-/// The sign-in at a server, as far as there is one.
+/// The log-in at a server, as far as there is one.
 pub(crate) struct Bearer {
     server: Url,
     place: Place,
@@ -26,7 +26,7 @@ pub(crate) struct Bearer {
 }
 
 impl Bearer {
-    /// For a server; `None` if nobody says where sign-ins are. `how` is the command by which its user logs in.
+    /// For a server; `None` if nobody says where log-ins are. `how` is the command by which its user logs in.
     pub(crate) fn of(server: &Url, how: String) -> Option<Self> {
         Some(Self { server: server.clone(), place: Place::of(server)?, how })
     }
@@ -57,7 +57,7 @@ impl Bearer {
         Ok(())
     }
 
-    /// Another token than the expired one.
+    /// Another token than the one that is over. It may be that another process has renewed it.
     async fn renewed(&self, over: Option<&str>) -> Result<Option<String>, Error> {
         let _held = self.place.hold().await.map_err(|why| self.logged_out(&why))?;
         let Some(login) = self.read()? else { return Err(self.logged_out("not logged in any more")) };
@@ -117,7 +117,7 @@ impl Bearer {
         }
     }
 
-    /// Notes the scopes that the server wants, so that the next sign-in requests them too.
+    /// Notes the scopes that the server wants, so that the next log-in asks for them too.
     async fn step_up(&self, scopes: &str) -> Error {
         let noted = async {
             let _held = self.place.hold().await?;
@@ -144,7 +144,7 @@ fn quoting(error: Error, said: Option<String>) -> Error {
     }
 }
 
-/// The token of a new sign-in, which is tried once: it is not renewed.
+/// The token of a new log-in, which is tried once: it is not renewed.
 pub(super) struct Trial(pub(super) Bearer);
 
 impl Credentials for Trial {

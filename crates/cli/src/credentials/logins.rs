@@ -1,4 +1,4 @@
-//! The user's sign-ins: one file for each server, which only the user can read.
+//! Who has logged in to which server: one file for each of them, which only its user can read.
 
 use std::fs::{DirBuilder, File};
 use std::io::{ErrorKind, Write};
@@ -18,7 +18,7 @@ use crate::record::{hold, state_folder};
 /// More is not read from a file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// A sign-in at one server.
+/// A log-in at one server.
 #[derive(Deserialize, Serialize)]
 pub(super) struct Login {
     /// The URL of the server, which alone gets the token.
@@ -33,7 +33,7 @@ pub(super) struct Login {
     pub(super) tokens: StoredCredentials,
 }
 
-/// The place of the sign-in at one server.
+/// Where the log-in at one server is.
 #[derive(Clone)]
 pub(super) struct Place {
     server: String,
@@ -53,7 +53,7 @@ impl Place {
     /// Why the file cannot be used. One that others may read is not: they may know the tokens.
     pub(super) fn read(&self) -> Result<Option<Login>, String> {
         let shown = self.file.display();
-        let cannot = |error: &dyn std::fmt::Display| format!("the sign-in in {shown} cannot be used: {error}");
+        let cannot = |error: &dyn std::fmt::Display| format!("the log-in in {shown} cannot be used: {error}");
         let file = match File::open(&self.file) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -96,19 +96,19 @@ impl Place {
         Ok(folder)
     }
 
-    /// Holds the sign-in, so that no other process renews its token: a token for renewal may be used only once.
+    /// Holds the log-in, so that no other process renews its token: a token for renewal may be used only once.
     pub(super) async fn hold(&self) -> Result<File, String> {
         let cannot = |error: &dyn std::fmt::Display| format!("{} cannot be locked: {error}", self.file.display());
         self.folder().map_err(|error| cannot(&error))?;
         hold(&self.file.with_extension("lock")).await.map_err(|error| cannot(&error))
     }
 
-    /// Stores the tokens of a new sign-in.
+    /// What stores the tokens of a new log-in here.
     pub(super) fn store(&self, client_secret: Option<String>) -> Store {
         Store { place: self.clone(), client_secret, wanted: Vec::new() }
     }
 
-    /// Stores the renewed tokens of a sign-in.
+    /// Stores the renewed tokens of a log-in. Scopes that the server has asked for since are still to be asked for.
     pub(super) fn renewing(&self, login: &Login) -> Store {
         Store { wanted: login.wanted.clone(), ..self.store(login.client_secret.clone()) }
     }

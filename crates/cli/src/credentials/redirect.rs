@@ -1,4 +1,4 @@
-//! The target of the browser's redirect: one page on loopback, during a sign-in.
+//! Where the browser comes back to: one page on loopback, for the time of a log-in.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
-/// A longer request is not a redirect.
+/// A request that is longer is no redirect.
 const HEAD_BYTES_MAX: usize = 32 << 10;
 
 /// How long a browser may take to say what it wants.
@@ -33,7 +33,7 @@ pub(super) struct Asked<'a> {
     pub(super) names_itself: bool,
 }
 
-/// The authorization server's answer.
+/// What the authorization server has answered.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Code {
@@ -85,8 +85,8 @@ impl Redirect {
             target_of(&head).and_then(|target| self.url.join(target).ok()).and_then(|url| self.read(&url, asked));
         let (status, text) = match &answer {
             Some(Answer::Code { .. }) => ("200 OK", "Done. Go back to the terminal; this page can be closed."),
-            Some(_) => ("400 Bad Request", "The sign-in was refused. The terminal says more."),
-            None => ("404 Not Found", "This is not the page of a running sign-in."),
+            Some(_) => ("400 Bad Request", "The log-in was refused. The terminal says more."),
+            None => ("404 Not Found", "This is not the page of a log-in that is under way."),
         };
         let page = format!(
             "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: \

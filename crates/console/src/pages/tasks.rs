@@ -1,4 +1,4 @@
-//! The list of tasks: by status, tool, age and text, and the actions on selected tasks.
+//! The list of tasks: by status, tool, age and text, and what is done to those that are ticked.
 
 use longhaul_client::Status;
 use longhaul_client::text::{count, is_plain, line};
@@ -19,7 +19,7 @@ const TEXT_MAX: usize = 200;
 /// Tools that one can choose from.
 const TOOLS_MAX: usize = 200;
 
-/// The form that acts on selected rows.
+/// The form that acts on ticked rows.
 const FORM: &str = "many";
 
 /// Ages that one can choose from: the value, its length in milliseconds, and words.
@@ -92,7 +92,8 @@ fn list(ask: &PageRequest, listed: &Listed) -> Markup {
         (tabs(ask, listed))
         @if all == 0 {
             p class="empty" {
-                @if ask.link_with(&[]) == link("", &[]) { "There are no tasks yet. New tasks appear here." }
+                @if ask.link_with(&[]) == link("", &[]) { "There are no tasks yet. Those that are begun appear here by \
+                    themselves." }
                 @else { "No task fits. " a href=(link("", &[])) { "Show all" } }
             }
         } @else {

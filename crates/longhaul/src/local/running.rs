@@ -41,7 +41,7 @@ const PURGE_MAX: u32 = 500;
 #[cfg(feature = "aws")]
 const LISTEN_POLL_MS_SHARED: u64 = 1_000;
 
-/// How long the last writes of attempts may take after their time has elapsed.
+/// How long the last writes of attempts may take after their time is over.
 const LAST_WRITES: Duration = Duration::from_secs(15);
 
 /// How long to wait before a table or a queue that cannot be used is tried again: doubled each time, up to the second
@@ -222,7 +222,7 @@ impl Running {
         workers.close();
         let longest = Duration::from_millis(config.server.engine.stop_grace_ms).saturating_add(LAST_WRITES);
         if tokio::time::timeout(longest, workers.wait()).await.is_err() {
-            tracing::warn!("some attempts did not end in time: their tasks continue when their leases have expired");
+            tracing::warn!("some attempts did not end in time: their tasks continue when their leases are over");
         }
         if let Some(mcp) = mcp.get() {
             mcp.close();
@@ -341,11 +341,11 @@ fn open(file: &Path, config: &Config) -> Result<Database, ServeError> {
     opened.map_err(|cause| ServeError::Open(cause.into()))
 }
 
-/// This process has the database alone, so the work that a former one left is resumed at once.
+/// This process has the database alone, so the work that a former one left is taken up at once.
 async fn take_up(database: &Database) -> Result<(), ServeError> {
     let ended = database.take_up(SystemClock.now()).await.map_err(|cause| ServeError::Database(cause.into()))?;
     if ended > 0 {
-        tracing::info!(tasks = ended, "resuming tasks that an earlier process left unfinished");
+        tracing::info!(tasks = ended, "taking up tasks that a former process left unfinished");
     }
     Ok(())
 }
