@@ -1,4 +1,4 @@
-//! Cleanup: the author's code for a task that its tool did not end.
+//! Cleanup: what an author's code does when a task is over, and its tool did not bring it to its end.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub enum Cleanup {
     Armed {
         /// How often it has begun.
         tries: u32,
-        /// The worker that began it last, and until when no other worker does.
+        /// Who began it last, and until when no other worker does.
         lease: Option<Lease>,
     },
     /// It is done.
@@ -34,7 +34,7 @@ pub enum CleanupEnd {
         /// When.
         again_at: Timestamp,
     },
-    /// Nothing was run, because the worker does not have the tool. That does not count as a try.
+    /// Nothing was run, because the worker does not have the tool. That is no try.
     NotRun {
         /// When the next worker may begin.
         again_at: Timestamp,
