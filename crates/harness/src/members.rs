@@ -26,16 +26,17 @@ enum Kind {
 enum Need {
     Required,
     Optional,
-    /// Something about the client: what does not fit is as if it were not there.
-    AboutClient,
+    /// What does not fit is as if it were not there.
+    IfItFits,
 }
 
 type Members = &'static [(&'static str, Kind, Need)];
 
 use Kind::{Full, Object, Text};
-use Need::{AboutClient, Optional, Required};
+use Need::{IfItFits, Optional, Required};
 
-const PAGE: Members = &[("cursor", Text, Optional)];
+const PAGE: Members = &[("cursor", Text, IfItFits)];
+const TASKS: Members = &[("cursor", Text, Optional)];
 const URI: Members = &[("uri", Text, Required)];
 const TASK: Members = &[("taskId", Text, Required)];
 const TOKEN: Members = &[("token", Text, Required)];
@@ -70,7 +71,7 @@ fn methods(revision: &str, tool: &str) -> Vec<(&'static str, Value, Members)> {
                 ("argument", Full, Required),
                 ("argument.name", Text, Required),
                 ("argument.value", Text, Required),
-                ("context", Object, Optional),
+                ("context", Object, IfItFits),
             ],
         ),
     ];
@@ -91,15 +92,15 @@ fn methods(revision: &str, tool: &str) -> Vec<(&'static str, Value, Members)> {
         &[
             ("protocolVersion", Text, Required),
             ("capabilities", Object, Required),
-            ("capabilities.experimental", Object, AboutClient),
-            ("capabilities.elicitation", Object, AboutClient),
-            ("capabilities.sampling", Object, AboutClient),
-            ("capabilities.roots", Object, AboutClient),
+            ("capabilities.experimental", Object, IfItFits),
+            ("capabilities.elicitation", Object, IfItFits),
+            ("capabilities.sampling", Object, IfItFits),
+            ("capabilities.roots", Object, IfItFits),
             ("clientInfo", Full, Required),
             ("clientInfo.name", Text, Required),
             ("clientInfo.version", Text, Required),
-            ("clientInfo.title", Text, AboutClient),
-            ("clientInfo.icons", Object, AboutClient),
+            ("clientInfo.title", Text, IfItFits),
+            ("clientInfo.icons", Object, IfItFits),
         ],
     ));
     methods.push(("ping", json!({}), &[]));
@@ -115,7 +116,7 @@ fn methods(revision: &str, tool: &str) -> Vec<(&'static str, Value, Members)> {
     ));
     if revision == "2025-11-25" {
         methods.extend([("tasks/get", id.clone(), TASK), ("tasks/cancel", id.clone(), TASK)]);
-        methods.extend([("tasks/result", id, TASK), ("tasks/list", json!({}), PAGE)]);
+        methods.extend([("tasks/result", id, TASK), ("tasks/list", json!({}), TASKS)]);
     }
     if revision == "next" {
         methods.extend([("tools/async/status", json!({"token": "none"}), TOKEN)]);
@@ -127,13 +128,13 @@ fn methods(revision: &str, tool: &str) -> Vec<(&'static str, Value, Members)> {
 /// The forms of a member, and whether the request is still the usual one.
 fn forms(kind: Kind, need: Need) -> [(&'static str, Option<Value>, bool); 4] {
     let may_be_left_out = need != Required;
-    let is_about_client = need == AboutClient;
+    let may_be_anything = need == IfItFits;
     let other = if kind == Text { json!(7) } else { json!("text") };
     [
         ("absent", None, may_be_left_out),
         ("null", Some(Value::Null), may_be_left_out),
-        ("of another type", Some(other), is_about_client),
-        ("an empty list", Some(json!([])), is_about_client || kind == Object),
+        ("of another type", Some(other), may_be_anything),
+        ("an empty list", Some(json!([])), may_be_anything || kind == Object),
     ]
 }
 
@@ -150,12 +151,14 @@ pub async fn faults<A: Future<Output = (u16, Value)>>(
         let send = |params: Value| post(headers(revision, session, method, &params), message(method, params));
         let control = outcome(&send(with_meta(revision, usual.clone())).await);
         let about = if revision == NEWEST {
-            [("_meta", Full, Required), ("_meta.progressToken", Object, AboutClient)]
+            [("_meta", Full, Required), ("_meta.progressToken", Object, IfItFits)]
         } else {
-            [("_meta", Object, AboutClient), ("_meta.progressToken", Object, AboutClient)]
+            [("_meta", Object, IfItFits), ("_meta.progressToken", Object, IfItFits)]
         };
         let declared = (format!("_meta.{CAPABILITIES}"), Object, Required);
-        let declared = (revision == NEWEST).then_some((&*declared.0, declared.1, declared.2));
+        // Without capabilities, a client does not know tasks.
+        let declared =
+            (revision == NEWEST && !method.starts_with("tasks/")).then_some((&*declared.0, declared.1, declared.2));
         for (member, kind, need) in members.iter().copied().chain(about).chain(declared) {
             for (form, value, is_usual) in forms(kind, need) {
                 let mut params = with_meta(revision, usual.clone());

@@ -63,3 +63,29 @@ async fn two_values_of_a_header_that_must_be_single_are_refused() {
         assert_eq!(answer.json()["id"], 7, "{header} {other}");
     }
 }
+
+/// A client that reads no streams gets JSON for whatever the tool does, or 406.
+#[tokio::test]
+async fn a_client_that_accepts_json_only_gets_json() {
+    let (world, older) = Older::in_new_world("2025-11-25").await;
+    let asks = older.call("asks_choices", json!({})).with_header("accept", "application/json");
+    let answer = world.send(&asks).await;
+    assert_eq!((answer.status.as_u16(), &answer.headers["content-type"]), (200, &"application/json".parse().unwrap()));
+    assert_eq!(answer.json()["id"], 7);
+    let id = world.start("sleeps", json!({"ms": 60_000})).await;
+    let listens = Sent::new("subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
+    for accept in ["application/json", "application/json, text/event-stream;q=0"] {
+        assert_eq!(world.send(&listens.clone().with_header("accept", accept)).await.error().0, 406, "{accept}");
+    }
+}
+
+/// Such an answer was taken before, and nobody read it.
+#[tokio::test]
+async fn an_answer_for_which_nobody_waits_is_refused() {
+    let (world, older) = Older::in_new_world("2025-11-25").await;
+    let mut stream = older.stream(&world.mcp, &older.call("asks_choices", json!({}))).await;
+    let asked = stream.next().await.unwrap();
+    drop(stream);
+    let answer = ("result", json!({"action": "decline"}));
+    assert_eq!(older.reply(&world.mcp, &asked["id"], answer).await, 400);
+}
