@@ -22,6 +22,7 @@ pub mod caller;
 pub mod emulator;
 pub mod gate;
 pub mod gathered;
+pub mod members;
 pub mod process;
 pub mod protocol_versions;
 pub mod proxy;

@@ -1,7 +1,7 @@
 //! Which hosts a request may name and which web pages it may come from: the defence against DNS rebinding
 //! (MCP `2026-07-28`, "Streamable HTTP", "Security & Endpoint").
 
-use http::header::ORIGIN;
+use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, HeaderValue, Uri};
 
 use crate::authority::{Authority, Host};
@@ -62,7 +62,12 @@ impl OriginPolicy {
     /// [`Rejection::SeveralHosts`], [`Rejection::MalformedHost`], [`Rejection::AnotherTarget`] or [`Rejection::Host`]
     pub fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Rejection> {
         let host = Authority::of_request(uri, headers)?.map(Authority::into_host);
-        if self.hosts.allow(host) { Ok(()) } else { Err(Rejection::Host) }
+        if self.hosts.allow(host) {
+            return Ok(());
+        }
+        let named = headers.get(HOST).map(HeaderValue::as_bytes);
+        let named = named.or_else(|| uri.authority().map(|authority| authority.as_str().as_bytes()));
+        Err(Rejection::Host { host: shown(named.unwrap_or_default()) })
     }
 
     /// Checks the `Origin` of a request, if there is one.
@@ -71,7 +76,7 @@ impl OriginPolicy {
     /// [`Rejection::Origin`], with what the request says.
     pub fn check_origin(&self, headers: &HeaderMap) -> Result<(), Rejection> {
         match headers.get(ORIGIN) {
-            Some(origin) if self.page(headers).is_none() => Err(Rejection::Origin { origin: shown(origin) }),
+            Some(origin) if self.page(headers).is_none() => Err(Rejection::Origin { origin: shown(origin.as_bytes()) }),
             Some(_) | None => Ok(()),
         }
     }
@@ -90,9 +95,9 @@ impl OriginPolicy {
     }
 }
 
-/// An `Origin` for an error: escaped, and its beginning only.
-fn shown(origin: &HeaderValue) -> String {
-    let escaped = origin.as_bytes().escape_ascii().to_string();
+/// An `Origin` or a `Host` for an error: escaped, and its beginning only.
+fn shown(header: &[u8]) -> String {
+    let escaped = header.escape_ascii().to_string();
     match escaped.get(..SHOWN_MAX) {
         Some(beginning) if beginning.len() < escaped.len() => format!("{beginning}…"),
         Some(_) | None => escaped,
@@ -110,8 +115,6 @@ impl Hosts {
 
 #[cfg(test)]
 mod tests {
-    use http::header::HOST;
-
     use super::*;
 
     fn listed(origins: &[&str]) -> Vec<WebOrigin> {
@@ -145,7 +148,7 @@ mod tests {
     #[test]
     fn other_hosts_are_not() {
         for host in ["evil.example.com", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", ""] {
-            assert!(matches!(check(host, None), Err(Rejection::Host)), "{host}");
+            assert!(matches!(check(host, None), Err(Rejection::Host { .. })), "{host}");
         }
     }
 
@@ -239,6 +242,12 @@ mod tests {
             headers.append(ORIGIN, origin.parse().unwrap());
         }
         assert!(OriginPolicy::default().check_origin(&headers).is_err());
+    }
+
+    #[test]
+    fn a_refusal_names_the_host_and_the_setting() {
+        let refusal = check("evil.example.com", None).unwrap_err().to_string();
+        assert!(refusal.contains("`evil.example.com`") && refusal.contains("--allow-host"), "{refusal}");
     }
 
     #[test]

@@ -15,8 +15,13 @@ pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The `Host` is not allowed.
-    #[error("this server does not answer to that Host; add it to LONGHAUL_ALLOW_HOST if it should")]
-    Host,
+    #[error(
+        "this server does not answer to the Host `{host}`; if it should, add it to --allow-host (LONGHAUL_ALLOW_HOST)"
+    )]
+    Host {
+        /// What the request says, escaped and cut; empty if it names none.
+        host: String,
+    },
     /// There is more than one `Host`.
     #[error("the request has several Host headers: send one")]
     SeveralHosts,
@@ -107,7 +112,7 @@ pub struct SlowBody;
 impl Rejection {
     const fn status(&self) -> StatusCode {
         match self {
-            Self::Host | Self::Origin { .. } | Self::NotSigned | Self::OnBehalf(_) => StatusCode::FORBIDDEN,
+            Self::Host { .. } | Self::Origin { .. } | Self::NotSigned | Self::OnBehalf(_) => StatusCode::FORBIDDEN,
             Self::Unauthorized { .. } => StatusCode::UNAUTHORIZED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Busy | Self::NoKeys { .. } => StatusCode::SERVICE_UNAVAILABLE,
@@ -134,7 +139,7 @@ impl Rejection {
             Self::Unauthorized { challenge, .. } | Self::SeveralTokens { challenge } => {
                 Some((WWW_AUTHENTICATE, challenge.clone()))
             }
-            Self::Host
+            Self::Host { .. }
             | Self::SeveralHosts
             | Self::MalformedHost
             | Self::AnotherTarget

@@ -2,29 +2,26 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use http::{Request, Response};
 use rmcp::ErrorData;
-use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, JsonObject, ProtocolVersion, RequestId};
+use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, JsonObject, ProtocolVersion};
 
-use crate::Body;
 use crate::shared::handler::Pipes;
 
 /// The handler behind one interface.
 #[async_trait]
 pub(crate) trait Backend: Send + Sync {
-    /// What `rmcp` and the handler answer to an HTTP request, always in JSON-RPC. `id` is the request's, if it has
-    /// one.
-    async fn answer(&self, request: Request<Bytes>, id: Option<&RequestId>) -> Response<Body>;
-
-    /// Talks to the handler without HTTP: its answer to `message`, and everything that it sends before. `client` is
+    /// Talks to the handler: its answer to `message`, and everything that it sends before. `client` is
     /// what it would have learned in a handshake.
     fn converse(&self, message: ClientJsonRpcMessage, client: InitializeRequestParams) -> Conversation;
 
     /// Whether the handler itself has a tool of this name.
     fn has_tool(&self, tool: &str) -> bool;
+
+    /// What the handler itself says of the arguments of this tool.
+    fn input_schema(&self, tool: &str) -> Option<Arc<JsonObject>>;
 
     /// Refuses a tool that does not exist (`-32602`).
     async fn must_have(&self, tool: &str) -> Result<(), ErrorData>;

@@ -100,7 +100,7 @@ fn value_of(body: &[u8]) -> Result<&str, Answer> {
     if body.len() > limits::ENTRY_BYTES_MAX {
         return Err(Answer::TOO_LARGE);
     }
-    if Weight::of(body).kept > limits::REQUEST_MEMORY_BYTES_MAX {
+    if Weight::of(body).cost() > limits::REQUEST_MEMORY_BYTES_MAX {
         return Err(Answer::TOO_MANY_VALUES);
     }
     let text = std::str::from_utf8(body).map_err(|_no_text| Answer::NOT_JSON)?;

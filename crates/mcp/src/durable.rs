@@ -107,18 +107,6 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         }
     }
 
-    async fn on_custom_request(
-        &self,
-        request: CustomRequest,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CustomResult, ErrorData> {
-        // `rmcp` treats a method that it knows as a custom one if the parameters do not match.
-        if has_typed_params(&request.method) {
-            return Err(ErrorData::invalid_params(format!("the params of {} are malformed", request.method), None));
-        }
-        guard(self.inner.on_custom_request(request, context)).await
-    }
-
     // Everything below is passed on unchanged, except for the states of requests with several rounds, and tools that a
     // caller may not call. Requests about tasks do not come here: their protocol versions answer them.
     pass_on! {
@@ -127,7 +115,6 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
             get_task(request: GetTaskParams) -> GetTaskResult,
             update_task(request: UpdateTaskParams) -> (),
             cancel_task(request: CancelTaskParams) -> (),
-            initialize(request: InitializeRequestParams) -> InitializeResult,
             complete(request: CompleteRequestParams) -> CompleteResult,
             list_prompts(request: Option<PaginatedRequestParams>) -> ListPromptsResult,
             list_resources(request: Option<PaginatedRequestParams>) -> ListResourcesResult,
@@ -137,6 +124,7 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
             list_skills(request: Option<PaginatedRequestParams>) -> ListSkillsResult,
             get_skill(request: GetSkillRequestParams) -> GetSkillResult,
             read_resource_directory(request: ReadResourceDirectoryRequestParams) -> ReadResourceDirectoryResult,
+            on_custom_request(request: CustomRequest) -> CustomResult,
         }
         notifications {
             on_initialized(),
@@ -145,6 +133,23 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
             on_progress(notification: ProgressNotificationParam),
             on_custom_notification(notification: CustomNotification),
         }
+    }
+
+    /// A handler that answers this itself may name a revision that the client did not ask for, or one without a
+    /// handshake.
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let negotiated = self.inner.negotiate_initialize(&request).map(|info| info.protocol_version);
+        let asked = request.protocol_version.clone();
+        let mut result = guard(self.inner.initialize(request, context)).await?;
+        let negotiated = negotiated?;
+        if negotiated == asked || !result.protocol_version.has_initialize() {
+            result.protocol_version = negotiated;
+        }
+        Ok(result)
     }
 
     fn negotiate_initialize(&self, request: &InitializeRequestParams) -> Result<InitializeResult, ErrorData> {
@@ -220,25 +225,4 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
     fn get_tool(&self, name: &str) -> Option<Tool> {
         self.inner.get_tool(name).or_else(|| Some(self.job_tool(name)?.tool(&self.shared)))
     }
-}
-
-/// Whether `method` is one whose parameters `rmcp` reads itself.
-fn has_typed_params(method: &str) -> bool {
-    const METHODS: [&str; 14] = [
-        "completion/complete",
-        "logging/setLevel",
-        "prompts/get",
-        "prompts/list",
-        "resources/list",
-        "resources/read",
-        "resources/subscribe",
-        "resources/templates/list",
-        "resources/unsubscribe",
-        "tasks/cancel",
-        "tasks/get",
-        "tasks/update",
-        "tools/call",
-        "tools/list",
-    ];
-    METHODS.contains(&method)
 }

@@ -5,11 +5,12 @@
 //! unchanged. A tool that needs more than being run again after a crash takes a [`TaskContext`].
 //!
 //! The modules form layers, and each imports only from the layers below it: `revision`, `policy`, `settings` and
-//! `nearest`; `schema`; `shared`; `views`, `context`, `cleanup`, `runner`, `tool_check` and `backend`;
-//! `protocol_version`; one module for each protocol version in `protocol_versions`, and `durable` at the same level;
-//! `router`; `server`. `ARCHITECTURE.md` has the table, and a test checks the code against it.
+//! `nearest`; `schema` and `request`; `shared`; `views`, `context`, `cleanup`, `runner`, `tool_check` and `backend`;
+//! `protocol_version`; `call`; one module for each protocol version in `protocol_versions`, and `durable` at the same
+//! level; `router`; `server`. `ARCHITECTURE.md` has the table, and a test checks the code against it.
 
 mod backend;
+mod call;
 mod callbacks;
 mod cleanup;
 mod context;
@@ -18,6 +19,7 @@ mod nearest;
 mod policy;
 mod protocol_version;
 mod protocol_versions;
+mod request;
 mod revision;
 mod router;
 mod runner;

@@ -9,7 +9,7 @@
 //! - What a request says is in [`Incoming`]: read once, with the revision and the capabilities of its client, from the
 //!   request itself or from its signed session.
 //! - What the server can do is in [`Endpoint`]: the engine and the settings ([`Endpoint::shared`]), asking whether a
-//!   tool exists, and passing a request on to `rmcp` ([`Endpoint::backend`]). [`crate::shared::accept`] accepts a call
+//!   tool exists, and talking to the handler ([`Endpoint::backend`]). [`crate::shared::accept`] accepts a call
 //!   as a task.
 //! - Answers are made with [`crate::shared::reply`]; what all protocol versions show in the same way is in
 //!   [`crate::views`].
@@ -19,14 +19,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::{Response, StatusCode};
-use longhaul_core::{OwnerId, strict_json};
+use http::Response;
+use longhaul_core::OwnerId;
 use serde_json::{Map, Value};
 
 use crate::Body;
 use crate::backend::Backend;
+use crate::shared::Shared;
 use crate::shared::incoming::{Client, Incoming, Notice};
-use crate::shared::{Shared, errors, reply};
 
 /// One way of speaking about tasks. A protocol version has no state: everything is in the request and in the store.
 #[async_trait]
@@ -85,28 +85,14 @@ impl Endpoint {
         &self.backend
     }
 
-    /// The answer of `rmcp`, with what the protocol versions change in it.
-    pub(crate) async fn patched(&self, call: &Incoming<'_>, answer: Response<Body>) -> Response<Body> {
-        let patching: Vec<_> =
-            self.protocol_versions.iter().filter(|protocol_version| protocol_version.patches(call)).collect();
-        if patching.is_empty() || answer.status() != StatusCode::OK || !reply::is_json(&answer) {
-            return answer;
-        }
-        let (mut parts, body) = answer.into_parts();
-        let text = reply::read(body).await;
-        let mut message: Value = match strict_json::from_slice(&text) {
-            Ok(message) => message,
-            Err(error) => {
-                return reply::error(&call.id, &errors::internal("the handler's answer cannot be read", &error));
-            }
-        };
-        let Some(result) = message.get_mut("result").and_then(|result| result.as_object_mut()) else {
-            return Response::from_parts(parts, reply::body(text));
-        };
-        for protocol_version in patching {
-            protocol_version.patch(call, self, result);
-        }
-        parts.headers.remove(http::header::CONTENT_LENGTH);
-        Response::from_parts(parts, reply::body(message.to_string()))
+    /// Whether any protocol version changes the result of this request.
+    pub(crate) fn patches(&self, call: &Incoming<'_>) -> bool {
+        self.protocol_versions.iter().any(|protocol_version| protocol_version.patches(call))
+    }
+
+    /// Changes the result of this request as the protocol versions want.
+    pub(crate) fn patch(&self, call: &Incoming<'_>, result: &mut Map<String, Value>) {
+        let patching = self.protocol_versions.iter().filter(|protocol_version| protocol_version.patches(call));
+        patching.for_each(|protocol_version| protocol_version.patch(call, self, result));
     }
 }

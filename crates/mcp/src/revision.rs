@@ -9,6 +9,10 @@ pub(crate) const VERSION_HEADER: &str = "mcp-protocol-version";
 /// The revision that clients of SEP-1391 name.
 pub(crate) const NEXT: &str = "next";
 
+/// Methods of older revisions that `2026-07-28` removed.
+pub(crate) const REMOVED: [&str; 5] =
+    ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+
 /// A revision that `rmcp` does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnRevision {

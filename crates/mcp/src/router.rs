@@ -1,6 +1,7 @@
-//! What every request goes through: it is read once, offered to the protocol versions in their order, and passed on to
-//! `rmcp` if none of them answers. Only this module has the list of all protocol versions.
+//! What every request goes through: it is read once, offered to the protocol versions in their order, and handed to the
+//! author's handler if none of them answers. Only this module has the list of all protocol versions.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,17 +11,20 @@ use longhaul_core::{OwnerId, Principal};
 use longhaul_engine::PollError;
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, RequestId};
+use serde_json::value::RawValue;
 use tracing::Instrument;
 
-use crate::Body;
 use crate::backend::Backend;
 use crate::protocol_version::{Endpoint, ProtocolVersion};
 use crate::protocol_versions::{async_calls, core_tasks, handshake, job_tools, operations, tasks_extension};
+use crate::request::params::Members;
 use crate::revision::Generation;
+use crate::shared::envelope::{self, Refusal};
 use crate::shared::handler::{Panicked, catch};
 use crate::shared::incoming::{Client, Incoming, Message, Notice};
 use crate::shared::session::{self, Scope, Session};
-use crate::shared::{Shared, asking, caller, errors, memory, reply};
+use crate::shared::{Shared, asking, caller, errors, memory, reply, sse};
+use crate::{Body, call};
 
 mod access;
 mod batch;
@@ -54,8 +58,8 @@ impl Router {
 
     pub(crate) async fn respond(&self, request: Request<Bytes>, caller: Principal) -> Response<Body> {
         let shared = self.endpoint.shared();
-        let admitted = match shared.memory.admit(request.body(), &*shared.engine.ports().clock).await {
-            Ok(admitted) => admitted,
+        let held = match shared.memory.admit(request.body(), &*shared.engine.ports().clock).await {
+            Ok(held) => held,
             Err(refused) => return refused,
         };
         // Nothing that reads the request waits for them then.
@@ -64,7 +68,7 @@ impl Router {
         }
         // The futures of all protocol versions are inside of each other: on the heap, they do not fill the callers'
         // stacks.
-        admitted.during(Box::pin(self.respond_to(request, caller))).await
+        held.until_end_of(Box::pin(self.respond_to(request, caller)).await)
     }
 
     async fn respond_to(&self, request: Request<Bytes>, caller: Principal) -> Response<Body> {
@@ -133,54 +137,99 @@ impl Router {
         }
     }
 
-    async fn one(&self, mut request: Request<Bytes>, caller: Principal) -> Response<Body> {
-        let owner = caller.owner;
+    async fn one(&self, request: Request<Bytes>, caller: Principal) -> Response<Body> {
         let body = request.body().clone();
         let mut message = match Message::read(&body) {
             Ok(message) => message,
             Err(error) => return reply::error_with(StatusCode::BAD_REQUEST, None, &error),
         };
-        if let Some(body) = message.take_empty_params(&body) {
-            *request.body_mut() = body.into();
-        }
+        message.leave_out_empty_params();
+        let id = message.id().cloned();
+        let refused = |status, error: &ErrorData| reply::error_with(status, id.as_ref(), error);
         if let Err(error) = message.check_objects() {
-            return reply::error_with(StatusCode::BAD_REQUEST, message.id(), &error);
+            return refused(StatusCode::BAD_REQUEST, &error);
+        }
+        if let Err(Refusal { status, error }) = envelope::check_http(&request) {
+            return refused(status, &error);
         }
         if let Some(denied) = self.gate().denies(&caller, [&message]) {
-            return denied.answer(message.id());
+            return denied.answer(id.as_ref());
         }
         if let Err(error) = caller::key_of_header(request.headers()) {
-            return reply::error_with(StatusCode::BAD_REQUEST, message.id(), &error);
+            return refused(StatusCode::BAD_REQUEST, &error);
         }
         let begins = matches!(&message, Message::Request { method, .. } if method == "initialize");
-        let client = match self.client(&request, &owner, begins) {
+        let client = match self.client(&request, &caller.owner, begins) {
             Ok(client) => client,
-            Err(error) => return reply::error_with(StatusCode::NOT_FOUND, message.id(), &error),
+            Err(error) => return refused(StatusCode::NOT_FOUND, &error),
         };
         let callers = self.endpoint.shared().settings.anonymous_callers;
-        let scope = Scope::of(callers, &owner, client.generation(), client.session());
-        let caller = Arc::new(caller);
-        request.extensions_mut().insert(scope.clone());
-        request.extensions_mut().insert(Arc::clone(&caller));
+        let sender = Sender {
+            scope: Scope::of(callers, &caller.owner, client.generation(), client.session()),
+            caller: Arc::new(caller),
+            client,
+            http: request,
+        };
         match message {
-            Message::Request { id, method, params } => {
-                let (caller, client, http) = (&*caller, &client, &request);
-                let call = Incoming { id, method, params, caller, owner, scope, client, http };
-                self.answer(&call).await
+            Message::Request { id, method, params } => self.request(id, method, params, &sender).await,
+            Message::Notification { method, params } => self.notification(method, params, sender).await,
+            Message::Reply { id, outcome } => {
+                asking::take(self.endpoint.shared(), sender.caller.owner, id, outcome).await
             }
-            Message::Notification { method, params } => {
-                let notice = Notice { method, params, owner, scope, client: &client };
-                for protocol_version in PROTOCOL_VERSIONS {
-                    protocol_version.on_notification(&notice, &self.endpoint).await;
-                }
-                self.endpoint.backend().answer(request, None).await
-            }
-            Message::Reply { id, outcome } => asking::take(self.endpoint.shared(), owner, id, outcome).await,
         }
     }
 
-    /// Answers a request, if its owner may have one more of its kind for now.
+    async fn request(
+        &self,
+        id: RequestId,
+        method: Cow<'_, str>,
+        params: Option<&RawValue>,
+        sender: &Sender,
+    ) -> Response<Body> {
+        let Sender { caller, scope, client, http } = sender;
+        let members = match Members::read(params) {
+            Ok(members) => members,
+            Err(error) => return reply::error_with(StatusCode::BAD_REQUEST, Some(&id), &error),
+        };
+        let meta = members.meta();
+        let revisions = self.endpoint.backend().revisions();
+        if let Err(Refusal { status, error }) = envelope::check(http.headers(), &method, &members, &meta, &revisions) {
+            return reply::error_with(status, Some(&id), &error);
+        }
+        let tidied = match members.tidied(&method, client.revision()) {
+            Ok(tidied) => tidied,
+            Err(error) => return reply::error(&id, &error),
+        };
+        let (params, members) = match tidied.as_deref() {
+            None => (params, members),
+            Some(tidied) => match Members::read(Some(tidied)) {
+                Ok(members) => (Some(tidied), members),
+                Err(error) => return reply::error(&id, &error),
+            },
+        };
+        let (owner, scope) = (caller.owner, scope.clone());
+        self.answer(&Incoming { id, method, params, members, meta, caller, owner, scope, client, http }).await
+    }
+
+    async fn notification(&self, method: Cow<'_, str>, params: Option<&RawValue>, sender: Sender) -> Response<Body> {
+        let Sender { caller, scope, client, http } = sender;
+        if let Err(Refusal { status, error }) = envelope::check_notification(http.headers(), &method) {
+            return reply::error_with(status, None, &error);
+        }
+        let notice = Notice { method, params, owner: caller.owner, scope, client: &client };
+        for protocol_version in PROTOCOL_VERSIONS {
+            protocol_version.on_notification(&notice, &self.endpoint).await;
+        }
+        reply::accepted()
+    }
+
+    /// Answers a request, if its owner may have one more of its kind for now. A client that accepts JSON only gets what
+    /// a stream would have ended with.
     async fn answer(&self, call: &Incoming<'_>) -> Response<Body> {
+        let accepts_streams = sse::is_accepted(call.http.headers());
+        if call.method == "subscriptions/listen" && !accepts_streams {
+            return not_acceptable(call, "a subscription is a stream");
+        }
         let answer = if call.method == "subscriptions/listen" {
             let shared = self.endpoint.shared();
             match shared.streams.open(call.owner, shared.settings.listen_ms_max).await {
@@ -190,7 +239,13 @@ impl Router {
         } else {
             self.dispatch(call).await
         };
-        reply::with_retry_after(answer, call.client.generation()).await
+        if !accepts_streams && sse::is_stream(&answer) {
+            return match sse::last_message(answer.into_body()).await {
+                Some(text) => reply::json(StatusCode::OK, text),
+                None => not_acceptable(call, "the answer did not come in time to be sent without a stream"),
+            };
+        }
+        reply::with_retry_after(answer, call.client.generation())
     }
 
     async fn dispatch(&self, call: &Incoming<'_>) -> Response<Body> {
@@ -199,12 +254,14 @@ impl Router {
                 return answer;
             }
         }
-        let answer = self.endpoint.backend().answer(call.http.clone(), Some(&call.id)).await;
-        self.endpoint.patched(call, answer).await
+        call::answer(call, &self.endpoint).await
     }
 
     /// The stream that a client resumes after its connection was closed, or one on which it only listens.
     async fn stream(&self, request: &Request<Bytes>, caller: &Principal) -> Response<Body> {
+        if let Err(Refusal { status, error }) = envelope::check_single(request.headers()) {
+            return reply::error_with(status, None, &error);
+        }
         let last = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
         if last.is_none() && !request.headers().contains_key(session::HEADER) {
             return reply::method_not_allowed();
@@ -215,7 +272,7 @@ impl Router {
         let Some(last) = last else { return self.attend(request, caller).await };
         for protocol_version in PROTOCOL_VERSIONS {
             if let Some(answer) = protocol_version.resume(last, caller.owner, &self.endpoint).await {
-                return reply::with_retry_after(answer, Generation::Handshake).await;
+                return reply::with_retry_after(answer, Generation::Handshake);
             }
         }
         let error = ErrorData::invalid_request("there is no such stream", None);
@@ -257,6 +314,19 @@ impl Router {
             None => Err(ErrorData::new(SESSION_NOT_FOUND, "session not found; send a new initialize", None)),
         }
     }
+}
+
+/// Who sent a request, and all of it.
+struct Sender {
+    caller: Arc<Principal>,
+    scope: Scope,
+    client: Client,
+    http: Request<Bytes>,
+}
+
+fn not_acceptable(call: &Incoming<'_>, why: &str) -> Response<Body> {
+    let error = ErrorData::invalid_request(format!("{why}: accept text/event-stream too"), None);
+    reply::error_with(StatusCode::NOT_ACCEPTABLE, Some(&call.id), &error)
 }
 
 fn panicked(Panicked(words): Panicked) -> Response<Body> {

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use asking::ClosedRequests;
 use derived::Names;
 use longhaul_engine::Engine;
 use memory::Memory;
@@ -22,6 +23,7 @@ pub(crate) mod asking;
 pub(crate) mod caller;
 pub(crate) mod cancelling;
 pub(crate) mod derived;
+pub(crate) mod envelope;
 pub(crate) mod errors;
 pub(crate) mod handler;
 pub(crate) mod incoming;
@@ -54,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) polls: Polls,
     /// How many streams and waits they have open.
     pub(crate) streams: Streams,
+    /// Which answers plain calls no longer await.
+    pub(crate) closed_requests: ClosedRequests,
     /// What sessions of older revisions have subscribed to.
     pub(crate) session_streams: SessionStreams,
     /// What tasks log, for those who wait for them.
@@ -90,6 +94,7 @@ impl Shared {
             settings,
             rate: Rate::default(),
             callback_rate: Rate::default(),
+            closed_requests: ClosedRequests::default(),
             session_streams: SessionStreams::default(),
             logs: TaskLogs::default(),
             memory: Arc::default(),

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use longhaul_core::{RequestedTerms, TaskId, TaskKey, Timestamp};
+use longhaul_core::{RequestedTerms, TaskId, TaskKey, Terms, Timestamp};
 use longhaul_engine::PollError;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
@@ -19,7 +19,7 @@ use super::plain::Verified;
 use super::waiting::{Heard, View, Waiting};
 use crate::policy::{Need, Start, TaskPolicy};
 use crate::revision::{Generation, InputErrors};
-use crate::shared::accept::{self, NewTask, StoredCall};
+use crate::shared::accept::{self, StoredCall};
 use crate::shared::caller::{self, Caller};
 use crate::shared::errors;
 use crate::views::job::JobTool;
@@ -146,16 +146,10 @@ impl<H: ServerHandler> Durable<H> {
         let mut meta = context.meta.clone();
         meta.set_client_capabilities(caller.capabilities.clone());
         let call = StoredCall::new(request, meta, answers);
-        let new = NewTask {
-            caller: &caller.principal,
-            tool,
-            call,
-            policy,
-            requested: RequestedTerms::default(),
-            idempotency,
-        };
+        let terms = Terms::negotiate(&policy.terms, RequestedTerms::default());
+        let call = accept::call(&self.shared, &caller.principal, (tool, call), terms, idempotency)?;
         let mut listener = self.shared.engine.listener();
-        let task = listener.accept(accept::call(&self.shared, new)?).await.map_err(errors::of_accept)?;
+        let task = listener.accept(call).await.map_err(errors::of_accept)?;
         Ok(Heard { task, listener })
     }
 

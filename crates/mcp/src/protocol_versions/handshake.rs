@@ -3,21 +3,20 @@
 
 use async_trait::async_trait;
 use http::{HeaderValue, Response, StatusCode};
-use longhaul_core::{OwnerId, strict_json};
+use longhaul_core::OwnerId;
 use rmcp::ErrorData;
-use rmcp::model::{ClientCapabilities, ErrorCode};
-use serde::Deserialize;
+use rmcp::model::{ClientCapabilities, ErrorCode, InitializeRequest, InitializeRequestParams, ProtocolVersion};
 use serde_json::{Map, Value};
 
-use crate::Body;
-use crate::protocol_version::{Endpoint, ProtocolVersion};
-use crate::revision::{Generation, own_revision};
+use crate::call::answered;
+use crate::protocol_version::{self, Endpoint};
+use crate::revision::{Generation, VERSION_HEADER, own_revision};
 use crate::shared::incoming::{Client, Incoming, Notice};
 use crate::shared::session::{self, Session};
-use crate::shared::{cancelling, errors, reply};
+use crate::shared::{cancelling, reply};
 use crate::views::revised;
+use crate::{Body, call};
 
-mod call;
 mod stream;
 
 /// Fields, and since which revision they exist.
@@ -46,17 +45,16 @@ const ALL_FIELDS_SINCE: &str = "2025-11-25";
 pub(crate) struct Handshake;
 
 #[async_trait]
-impl ProtocolVersion for Handshake {
+impl protocol_version::ProtocolVersion for Handshake {
     async fn answer(&self, call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
         match (call.client.generation(), &*call.method) {
             (Generation::Handshake, "initialize") => Some(initialize(call, endpoint).await),
-            (Generation::Handshake, "tools/call") => Some(call::answer(call, endpoint).await),
             (Generation::Handshake, "resources/subscribe" | "resources/unsubscribe")
                 if stream::is_offered(endpoint) =>
             {
                 Some(stream::change(call, endpoint).await)
             }
-            // `rmcp` would answer these: they exist in later revisions.
+            // These exist in later revisions.
             (Generation::Handshake, method) if method.starts_with("tasks/") => Some(no_such_method(call)),
             (Generation::Handshake | Generation::PerRequest, _) => None,
         }
@@ -81,9 +79,9 @@ impl ProtocolVersion for Handshake {
             && match &*call.method {
                 // What was negotiated is in the result.
                 "initialize" => true,
-                "tools/list" | "prompts/list" | "prompts/get" | "resources/list" | "resources/templates/list" => {
-                    is_older
-                }
+                // Schemas of results differ in all of them.
+                "tools/list" => true,
+                "prompts/list" | "prompts/get" | "resources/list" | "resources/templates/list" => is_older,
                 _ => false,
             }
     }
@@ -96,7 +94,10 @@ impl ProtocolVersion for Handshake {
                 let server = result.get_mut("serverInfo").and_then(Value::as_object_mut);
                 server.into_iter().for_each(|server| remove_unknown(&negotiated, IMPLEMENTATION_FIELDS, server));
             }
-            "tools/list" => objects(result, "tools").for_each(|tool| remove_unknown(revision, TOOL_FIELDS, tool)),
+            "tools/list" => objects(result, "tools").for_each(|tool| {
+                remove_unknown(revision, TOOL_FIELDS, tool);
+                revised::output_schema(revision, tool);
+            }),
             "prompts/list" => objects(result, "prompts").for_each(|prompt| {
                 remove_unknown(revision, OTHER_FIELDS, prompt);
                 objects(prompt, "arguments").for_each(|argument| remove_unknown(revision, OTHER_FIELDS, argument));
@@ -132,88 +133,62 @@ fn no_such_method(call: &Incoming<'_>) -> Response<Body> {
     reply::error(&call.id, &ErrorData::new(ErrorCode::METHOD_NOT_FOUND, call.method.clone().into_owned(), None))
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Params {
-    protocol_version: String,
-    capabilities: ClientCapabilities,
-}
-
-/// The handshake: `rmcp` negotiates, the protocol versions add what they have, and the session id stores the outcome.
+/// The handshake: the handler negotiates, the protocol versions add what they have, and the session id stores the
+/// outcome.
 async fn initialize(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
-    let Some(params) = call.params::<Params>() else {
-        let message = "the params of initialize are malformed: `capabilities`, and what is in it, must be objects";
-        return reply::error(&call.id, &ErrorData::invalid_params(message, None));
+    let mut params: InitializeRequestParams = match call.members.read_as(&call.method) {
+        Ok(params) => params,
+        Err(error) => return reply::error(&call.id, &error),
     };
-    let own = own_revision(&params.protocol_version);
-    let mut request = call.http.clone();
+    if let Err(error) = check_header(call, &params.protocol_version) {
+        return reply::error_with(StatusCode::BAD_REQUEST, Some(&call.id), &error);
+    }
+    let capabilities = params.capabilities.clone();
+    let own = own_revision(params.protocol_version.as_str());
     if let Some(own) = own {
-        match with_requested_revision(call, own.served_as) {
-            Some(body) => *request.body_mut() = body.into(),
-            None => return endpoint.backend().answer(request, Some(&call.id)).await,
-        }
+        let known = ProtocolVersion::KNOWN_VERSIONS.iter().find(|known| known.as_str() == own.served_as);
+        known.into_iter().for_each(|known| params.protocol_version = known.clone());
     }
-    let answer = endpoint.backend().answer(request, Some(&call.id)).await;
-    if answer.status() != StatusCode::OK || !reply::is_json(&answer) {
-        return answer;
-    }
-    let answer = match own {
-        Some(own) => match with_agreed_revision(answer, own.name).await {
-            Ok(answer) => answer,
-            Err(error) => return reply::error(&call.id, &error),
-        },
-        None => answer,
+    let result = call::result(call, endpoint, InitializeRequest::new(params).into()).await;
+    let mut result = match result.and_then(|result| answered::members(&result)) {
+        Ok(result) => result,
+        Err(error) => return reply::error(&call.id, &error),
     };
-    let answer = endpoint.patched(call, answer).await;
-    with_session(answer, call, endpoint, params.capabilities).await
-}
-
-/// The request with another revision in it; `None` if its parameters are not an object.
-fn with_requested_revision(call: &Incoming<'_>, revision: &str) -> Option<String> {
-    let mut params: Map<String, Value> = call.params()?;
-    params.insert("protocolVersion".to_owned(), revision.into());
-    Some(serde_json::json!({"jsonrpc": "2.0", "id": call.id, "method": "initialize", "params": params}).to_string())
-}
-
-async fn with_agreed_revision(answer: Response<Body>, revision: &str) -> Result<Response<Body>, ErrorData> {
-    let (parts, body) = answer.into_parts();
-    let text = reply::read(body).await;
-    let mut message: Value = strict_json::from_slice(&text)
-        .map_err(|error| errors::internal("the handler's answer cannot be read", &error))?;
-    match message.get_mut("result").and_then(|result| result.get_mut("protocolVersion")) {
-        Some(version) => *version = revision.into(),
-        None => return Ok(Response::from_parts(parts, reply::body(text))),
+    if let Some(own) = own {
+        result.insert("protocolVersion".to_owned(), own.name.into());
     }
-    Ok(Response::from_parts(parts, reply::body(message.to_string())))
+    endpoint.patch(call, &mut result);
+    with_session(result, call, endpoint, capabilities)
 }
 
-#[derive(Deserialize)]
-struct Agreed {
-    result: Negotiated,
+/// A header that names a revision must name the one that the client asks for.
+fn check_header(call: &Incoming<'_>, requested: &ProtocolVersion) -> Result<(), ErrorData> {
+    let Some(header) = call.http.headers().get(VERSION_HEADER) else { return Ok(()) };
+    if header.as_bytes() == requested.as_str().as_bytes() {
+        return Ok(());
+    }
+    let header = String::from_utf8_lossy(header.as_bytes());
+    let message = format!(
+        "Invalid Request: MCP-Protocol-Version header ({header}) does not match initialize params.protocolVersion \
+         ({requested})"
+    );
+    Err(ErrorData::invalid_request(message, None))
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Negotiated {
-    protocol_version: String,
-}
-
-/// The answer with the session that it begins. An error does not begin a session.
-async fn with_session(
-    answer: Response<Body>,
+/// The answer with the session that it begins.
+fn with_session(
+    result: Map<String, Value>,
     call: &Incoming<'_>,
     endpoint: &Endpoint,
     capabilities: ClientCapabilities,
 ) -> Response<Body> {
-    let (mut parts, body) = answer.into_parts();
-    let text = reply::read(body).await;
-    if let Ok(Agreed { result }) = strict_json::from_slice(&text) {
-        let shared = endpoint.shared();
-        let session = Session::new(result.protocol_version, capabilities, &*shared.engine.ports().ids);
-        let signed = session.sign(&shared.signer, &call.owner).ok().and_then(|id| HeaderValue::from_str(&id).ok());
-        if let Some(signed) = signed {
-            parts.headers.insert(session::HEADER, signed);
-        }
+    let negotiated = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut answer = reply::result(&call.id, &Value::Object(result).to_string());
+    let shared = endpoint.shared();
+    let session = Session::new(negotiated, capabilities, &*shared.engine.ports().ids);
+    let signed = session.sign(&shared.signer, &call.owner).ok().and_then(|id| HeaderValue::from_str(&id).ok());
+    if let Some(signed) = signed {
+        answer.headers_mut().insert(session::HEADER, signed);
     }
-    Response::from_parts(parts, reply::body(text))
+    answer
 }

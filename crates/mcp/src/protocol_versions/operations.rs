@@ -19,6 +19,7 @@ use crate::revision::{Generation, NEXT};
 use crate::shared::incoming::{Incoming, Notice};
 use crate::shared::{asking, errors, reply, sse};
 use crate::views::fields::{self, Outcome};
+use crate::views::revised;
 
 mod call;
 mod cancel;
@@ -125,7 +126,10 @@ async fn result(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, Erro
         None => return Err(not_retrieved(&format!("Operation is still {}", wire::word(&task)))),
         Some(Outcome::Cancelled) => return Err(not_retrieved("Operation was canceled")),
         Some(Outcome::Error(error)) => return Err(errors::for_older(error)),
-        Some(Outcome::Result(result)) => result,
+        Some(Outcome::Result(mut result)) => {
+            revised::result(NEXT, &mut result);
+            result
+        }
     };
     if shared.policies.get(&task.tool).is_some_and(|policy| policy.after_fetch == AfterFetch::Forget) {
         // If this fails, the result expires later.
@@ -146,10 +150,7 @@ async fn after_questions(
     status: &str,
 ) -> Response<Body> {
     let mut frames = Vec::new();
-    let token_for_progress = match call.meta() {
-        Ok(meta) => meta.get_progress_token(),
-        Err(error) => return reply::error(&call.id, &error),
-    };
+    let token_for_progress = call.meta.get_progress_token();
     if let (Some(token), Some(progress)) = (token_for_progress, wire::progress(task)) {
         frames.push(sse::event(fields::progress_notification(&token, progress, [])));
     }

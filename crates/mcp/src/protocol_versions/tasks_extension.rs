@@ -1,5 +1,5 @@
-//! The Tasks extension of MCP `2026-07-28`. `rmcp` serves `tools/call`, and calls become tasks inside our handler;
-//! all requests about an existing task are answered here.
+//! The Tasks extension of MCP `2026-07-28`. Calls become tasks inside the durable handler; all requests about an
+//! existing task are answered here.
 
 use async_trait::async_trait;
 use http::{Response, StatusCode};
@@ -13,7 +13,6 @@ use crate::shared::incoming::Incoming;
 use crate::shared::reply;
 use crate::views::filtered;
 
-mod envelope;
 mod inspect;
 mod listen;
 mod tasks;
@@ -22,18 +21,11 @@ use tasks::Method;
 
 pub(crate) struct TasksExtension;
 
-/// Methods of older revisions that `2026-07-28` removed. `rmcp` would serve those that a handler implements.
-const REMOVED: [&str; 5] = ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
-
 #[async_trait]
 impl ProtocolVersion for TasksExtension {
     async fn answer(&self, call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
         match call.client.generation() {
             Generation::PerRequest => answer_modern(call, endpoint).await,
-            // The handshake belongs to older revisions, even if its headers do not name a revision.
-            Generation::Handshake if call.method == "initialize" && envelope::claims_metadata(call.params) => {
-                Some(no_such_method(call))
-            }
             Generation::Handshake => None,
         }
     }
@@ -41,7 +33,6 @@ impl ProtocolVersion for TasksExtension {
 
 async fn answer_modern(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
     match &*call.method {
-        removed if REMOVED.contains(&removed) => Some(no_such_method(call)),
         "subscriptions/listen" => {
             let ids = listen::task_ids(call.params)?;
             Some(listen::open(call, endpoint, ids).await)

@@ -1,18 +1,17 @@
 //! Which scopes a message needs, by its method and the tools that it names, in all protocol versions: this is decided
 //! here alone, before any protocol version or tool sees the message, and without looking for the task that it is about.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use http::{Response, StatusCode};
-use longhaul_core::{MissingScopes, Principal, Scopes, strict_json};
+use longhaul_core::{MissingScopes, Principal, Scopes};
 use rmcp::ErrorData;
 use rmcp::model::RequestId;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::Body;
 use crate::protocol_version::Endpoint;
+use crate::request::params::Members;
 use crate::settings::NeededScopes;
 use crate::shared::incoming::Message;
 use crate::shared::reply::{self, json};
@@ -140,9 +139,8 @@ impl Denied {
     }
 }
 
-/// What parameters say that matters here. Readers of parameters differ: in whether a name may be inside of `request`,
-/// and in which of two members with one name counts. Everything that one of them could take for the name of a tool, or
-/// a URI, is collected.
+/// What parameters say that matters here. Readers of parameters differ in whether a name may be inside of `request`.
+/// Everything that one of them could take for the name of a tool, or a URI, is collected.
 #[derive(Default)]
 struct NamedThings {
     texts: BTreeSet<String>,
@@ -153,63 +151,24 @@ struct NamedThings {
 impl NamedThings {
     fn by(params: Option<&RawValue>) -> Self {
         let mut said = Self::default();
-        for nested in params.map(|params| said.read(params)).unwrap_or_default() {
+        if let Some(nested) = params.and_then(|params| said.read(params)) {
             said.read(nested);
         }
         said
     }
 
     /// Reads one object; returns what may be the parameters inside of it.
-    fn read<'a>(&mut self, value: &'a RawValue) -> Vec<&'a RawValue> {
+    fn read<'a>(&mut self, value: &'a RawValue) -> Option<&'a RawValue> {
         if !value.get().starts_with('{') {
-            return Vec::new();
+            return None;
         }
-        let Ok(Members(members)) = strict_json::from_str(value.get()) else {
+        let Ok(members) = Members::read(Some(value)) else {
             self.is_unreadable = true;
-            return Vec::new();
+            return None;
         };
-        let mut nested = Vec::new();
-        for (name, member) in members {
-            match name {
-                "name" | "uri" => self.texts.extend(strict_json::from_str::<String>(member.get())),
-                "request" => nested.push(member),
-                _ => self.has_answers = true,
-            }
-        }
-        nested
-    }
-}
-
-/// The members of an object that matter here.
-struct Members<'a>(Vec<(&'static str, &'a RawValue)>);
-
-impl<'de: 'a, 'a> serde::Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(RelevantMembers)
-    }
-}
-
-struct RelevantMembers;
-
-impl<'de> Visitor<'de> for RelevantMembers {
-    type Value = Members<'de>;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-        const RELEVANT: [&str; 4] = ["name", "uri", "request", "inputResponses"];
-        let mut members = Vec::new();
-        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
-            match RELEVANT.into_iter().find(|relevant| *relevant == name) {
-                Some(relevant) => members.push((relevant, map.next_value()?)),
-                None => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(Members(members))
+        self.texts.extend(["name", "uri"].into_iter().filter_map(|member| members.text(member)));
+        self.has_answers |= members.get("inputResponses").is_some();
+        members.get("request")
     }
 }
 

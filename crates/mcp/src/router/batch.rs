@@ -108,7 +108,7 @@ pub(super) async fn answer(answering: Vec<Answering>) -> Response<Body> {
         .collect();
     let mut texts = BTreeMap::new();
     while let Some((number, answer)) = pending.next().await {
-        if is_stream(&answer) {
+        if sse::is_stream(&answer) {
             let open = vec![Open::new(answer.into_body())];
             return sse::stream(None, Merged { pending, open, queue: texts.into_values().map(sse::event).collect() });
         }
@@ -126,11 +126,6 @@ pub(super) async fn answer(answering: Vec<Answering>) -> Response<Body> {
 }
 
 type Pending = FuturesUnordered<BoxFuture<'static, (usize, Response<Body>)>>;
-
-fn is_stream(answer: &Response<Body>) -> bool {
-    let kind = answer.headers().get(http::header::CONTENT_TYPE);
-    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
-}
 
 struct Merged {
     pending: Pending,
@@ -193,7 +188,7 @@ impl Frames for Merged {
 
 impl Merged {
     async fn take(&mut self, answer: Response<Body>) {
-        if is_stream(&answer) {
+        if sse::is_stream(&answer) {
             self.open.push(Open::new(answer.into_body()));
             return;
         }

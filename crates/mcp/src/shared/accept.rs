@@ -18,16 +18,6 @@ use crate::shared::caller::{self, VerifiedCaller};
 use crate::shared::incoming::Incoming;
 use crate::shared::{Shared, errors};
 
-pub(crate) struct NewTask<'a> {
-    pub(crate) caller: &'a Principal,
-    pub(crate) tool: String,
-    /// The call as its worker gets it. Its `_meta` says what the client can be asked.
-    pub(crate) call: StoredCall,
-    pub(crate) policy: &'a TaskPolicy,
-    pub(crate) requested: RequestedTerms,
-    pub(crate) idempotency: Option<Idempotency>,
-}
-
 /// The call of a tool that the server makes by itself, for this caller: its client can be asked nothing.
 pub(crate) fn own_call(
     shared: &Shared,
@@ -43,8 +33,8 @@ pub(crate) fn own_call(
     }
     let mut params = CallToolRequestParams::new(tool.to_owned());
     params.arguments = arguments;
-    let (stored, requested) = (StoredCall::new(params, meta, BTreeMap::new()), RequestedTerms::default());
-    call(shared, NewTask { caller, tool: tool.to_owned(), call: stored, policy, requested, idempotency: None })
+    let stored = StoredCall::new(params, meta, BTreeMap::new());
+    call(shared, caller, (tool.to_owned(), stored), Terms::negotiate(&policy.terms, RequestedTerms::default()), None)
 }
 
 /// The call that a request makes in a protocol version whose calls `rmcp` does not see. Its progress token outlives the
@@ -56,33 +46,32 @@ pub(crate) fn call_of(
     params: CallToolRequestParams,
     requested: RequestedTerms,
 ) -> Result<Call, ErrorData> {
-    let mut meta = request.meta()?;
+    let mut meta = request.meta.clone();
     let idempotency = caller::idempotency_of(request.http.headers(), &meta, &params.name, params.arguments.as_ref())?;
     let idempotency = request.scope.bind(idempotency)?;
-    meta.set_client_capabilities(request.capabilities()?);
+    meta.set_client_capabilities(request.capabilities());
     let (tool, progress_token) = (params.name.to_string(), meta.get_progress_token());
     let stored = StoredCall::new(params, meta, BTreeMap::new()).with_progress_token(progress_token);
-    call(shared, NewTask { caller: request.caller, tool, call: stored, policy, requested, idempotency })
+    call(shared, request.caller, (tool, stored), Terms::negotiate(&policy.terms, requested), idempotency)
 }
 
-/// The call as the engine takes it. Its caller checks before that the tool exists.
-pub(crate) fn call(shared: &Shared, mut new: NewTask<'_>) -> Result<Call, ErrorData> {
-    let is_cleaned = shared.policies.cleaners().cover(&new.tool);
-    let trace = trace_of(&mut new.call);
-    let not_before = take_later_start(&mut new.call.meta)?;
-    new.call.caller = known(new.caller)?;
+/// The call of a tool as the engine takes it. Its caller checks before that the tool exists. `_meta` says what the
+/// client can be asked.
+pub(crate) fn call(
+    shared: &Shared,
+    caller: &Principal,
+    (tool, mut call): (String, StoredCall),
+    terms: Terms,
+    idempotency: Option<Idempotency>,
+) -> Result<Call, ErrorData> {
+    let is_cleaned = shared.policies.cleaners().cover(&tool);
+    let trace = trace_of(&mut call);
+    let not_before = take_later_start(&mut call.meta)?;
+    call.caller = known(caller)?;
     let request =
-        serde_json::to_string(&new.call).map_err(|error| errors::internal("the call could not be written", &error))?;
-    Ok(Call {
-        owner: new.caller.owner,
-        tool: new.tool,
-        request,
-        terms: Terms::negotiate(&new.policy.terms, new.requested),
-        idempotency: new.idempotency,
-        trace,
-        cleanup: if is_cleaned { Cleanup::ARMED } else { Cleanup::None },
-        not_before,
-    })
+        serde_json::to_string(&call).map_err(|error| errors::internal("the call could not be written", &error))?;
+    let cleanup = if is_cleaned { Cleanup::ARMED } else { Cleanup::None };
+    Ok(Call { owner: caller.owner, tool, request, terms, idempotency, trace, cleanup, not_before })
 }
 
 /// What is stored about the caller. Fails with `-32600` if it is too long.

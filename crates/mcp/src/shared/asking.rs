@@ -2,6 +2,9 @@
 //! is signed and says what the request belongs to: so the answer may reach any instance, and no client can answer for
 //! another.
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use http::{Response, StatusCode};
 use longhaul_core::{Ask, MailboxId, OwnerId, Task, TaskId, TaskKey};
 use longhaul_engine::{AnswerError, LeaveError};
@@ -124,8 +127,11 @@ pub(crate) async fn take(
         Asked::Call(call, number) => leave(shared, owner, call, number, &text).await,
     };
     match taken {
-        // An answer to a task that no longer exists is of no use to anyone.
-        Ok(()) | Err(AnswerError::NotFound) => reply::accepted(),
+        Ok(()) => reply::accepted(),
+        Err(AnswerError::NotFound) => {
+            let message = "nobody waits for this answer any more: what asked has ended, or its connection is closed";
+            reply::error_with(StatusCode::BAD_REQUEST, None, &ErrorData::invalid_request(message, None))
+        }
         Err(error @ AnswerError::TooLarge { .. }) => {
             reply::error_with(StatusCode::PAYLOAD_TOO_LARGE, None, &errors::of_answer(error))
         }
@@ -137,8 +143,12 @@ pub(crate) async fn take(
 }
 
 /// Leaves the answer to a plain call's request in the mailbox that the instance that serves the call reads, for as long
-/// as that instance may wait for it.
+/// as that instance may wait for it. An answer for which the call no longer waits is refused, where the call was served
+/// here.
 async fn leave(shared: &Shared, owner: OwnerId, call: TaskId, number: u32, text: &str) -> Result<(), AnswerError> {
+    if shared.closed_requests.have((call, number)) {
+        return Err(AnswerError::NotFound);
+    }
     let expires_at = shared.engine.ports().clock.now().plus_ms(shared.settings.ask_ms_max);
     match shared.engine.leave(&owner, &mailbox(call, number), text, expires_at).await {
         // Of two answers the first one counts.
@@ -153,32 +163,77 @@ fn mailbox(call: TaskId, number: u32) -> MailboxId {
     MailboxId::of(&[b"answer to a call", call.as_bytes(), &number.to_be_bytes()])
 }
 
-/// Waits until the client has answered a plain call's request, on any instance. Fails with the error with which the
-/// client answered, or that it did not answer.
-pub(crate) async fn answer_to_call(
-    shared: &Shared,
+/// The requests of plain calls whose answers this process no longer awaits: the latest of them.
+#[derive(Default)]
+pub(crate) struct ClosedRequests(Mutex<VecDeque<(TaskId, u32)>>);
+
+const CLOSED_MAX: usize = 4_096;
+
+impl ClosedRequests {
+    fn have(&self, request: (TaskId, u32)) -> bool {
+        self.requests().contains(&request)
+    }
+
+    fn note(&self, request: (TaskId, u32)) {
+        let mut requests = self.requests();
+        if requests.len() == CLOSED_MAX {
+            requests.pop_front();
+        }
+        requests.push_back(request);
+    }
+
+    fn requests(&self) -> MutexGuard<'_, VecDeque<(TaskId, u32)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request of a plain call whose answer is awaited for as long as this exists.
+pub(crate) struct Awaited {
+    shared: Arc<Shared>,
     owner: OwnerId,
-    call: TaskId,
-    number: u32,
-) -> Result<Value, ErrorData> {
-    let (clock, settings) = (&shared.engine.ports().clock, &shared.settings);
-    let deadline = clock.now().plus_ms(settings.ask_ms_max);
-    let (mailbox, mut listener) = (mailbox(call, number), shared.engine.listener());
-    loop {
-        match listener.collect(&owner, &mailbox).await {
-            Ok(Some(text)) => return read_answer(&text),
-            Ok(None) => {}
-            Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "a mailbox could not be read for an answer");
+    request: (TaskId, u32),
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.shared.closed_requests.note(self.request);
+    }
+}
+
+impl Awaited {
+    /// The request with this number of a call.
+    pub(crate) const fn new(shared: Arc<Shared>, owner: OwnerId, call: TaskId, number: u32) -> Self {
+        Self { shared, owner, request: (call, number) }
+    }
+
+    pub(crate) fn id(&self) -> Result<String, ErrorData> {
+        let (call, number) = self.request;
+        Asked::Call(call, number).id(&self.shared, &self.owner)
+    }
+
+    /// Waits until the client has answered, on any instance. Fails with the error with which the client answered, or
+    /// that it did not answer.
+    pub(crate) async fn answer(self) -> Result<Value, ErrorData> {
+        let Self { shared, owner, request: (call, number) } = &self;
+        let (clock, settings) = (&shared.engine.ports().clock, &shared.settings);
+        let deadline = clock.now().plus_ms(settings.ask_ms_max);
+        let (mailbox, mut listener) = (mailbox(*call, *number), shared.engine.listener());
+        loop {
+            match listener.collect(owner, &mailbox).await {
+                Ok(Some(text)) => return read_answer(&text),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "a mailbox could not be read");
+                }
             }
-        }
-        if clock.now() >= deadline {
-            return Err(not_answered(ErrorData::internal_error("the client did not answer in time", None)));
-        }
-        tokio::select! {
-            biased;
-            _left = listener.changed() => {}
-            () = clock.sleep_ms(settings.listen_poll_ms.max(1)) => {}
+            if clock.now() >= deadline {
+                return Err(not_answered(ErrorData::internal_error("the client did not answer in time", None)));
+            }
+            tokio::select! {
+                biased;
+                _left = listener.changed() => {}
+                () = clock.sleep_ms(settings.listen_poll_ms.max(1)) => {}
+            }
         }
     }
 }

@@ -16,10 +16,17 @@ const UNREADABLE_RESULT: &str = "the stored result of this task cannot be read";
 /// something, for now.
 pub(crate) const TOO_MUCH_FOR_NOW: ErrorCode = ErrorCode(-32_000);
 
-/// The answer to a request above a limit that frees itself: which limit, and when to come again.
-/// [`retry_after`](super::retry_after) says it in a header too.
+/// What such an error says of when to come again.
+const RETRY_AFTER_MS: &str = "retryAfterMs";
+
+/// When to come again, if the error says so.
+pub(crate) fn retry_after_ms(error: &ErrorData) -> Option<u64> {
+    error.data.as_ref().filter(|_| error.code == TOO_MUCH_FOR_NOW)?.get(RETRY_AFTER_MS)?.as_u64()
+}
+
+/// The answer to a request above a limit that frees itself: which limit, and when to come again. A header says it too.
 pub(crate) fn too_much_for_now(limit: &'static str, message: String, retry_ms: u64) -> ErrorData {
-    let data = json!({"limit": limit, "retryAfterMs": retry_ms.max(1)});
+    let data = json!({"limit": limit, RETRY_AFTER_MS: retry_ms.max(1)});
     ErrorData::new(TOO_MUCH_FOR_NOW, message, Some(data))
 }
 

@@ -2,6 +2,7 @@
 //! known about its client.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Request;
@@ -12,6 +13,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::request::params::{Members, is_empty_list};
 use crate::revision::{Generation, VERSION_HEADER};
 use crate::shared::session::{Scope, Session};
 
@@ -85,18 +87,12 @@ impl<'a> Message<'a> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Leaves out parameters that are an empty list: some languages write an empty map like that. Returns `body`, of
-    /// which this was read, with a map in that place.
-    pub(crate) fn take_empty_params(&mut self, body: &[u8]) -> Option<Vec<u8>> {
-        let (Self::Request { params, .. } | Self::Notification { params, .. }) = self else { return None };
-        let list = params.as_ref()?.get();
-        let is_empty = list.strip_prefix('[')?.strip_suffix(']')?.trim_ascii().is_empty();
-        let from = list.as_ptr().addr().checked_sub(body.as_ptr().addr()).filter(|_| is_empty)?;
-        let mut body = body.to_vec();
-        *body.get_mut(from)? = b'{';
-        *body.get_mut(from + list.len() - 1)? = b'}';
-        *params = None;
-        Some(body)
+    /// Leaves out parameters that are an empty list: some languages write an empty map like that.
+    pub(crate) fn leave_out_empty_params(&mut self) {
+        let (Self::Request { params, .. } | Self::Notification { params, .. }) = self else { return };
+        if params.is_some_and(|params| is_empty_list(params.get())) {
+            *params = None;
+        }
     }
 
     /// The id of a request; `None` for anything that wants no answer.
@@ -124,16 +120,20 @@ fn not_a_message(body: &[u8], error: &serde_json::Error) -> ErrorData {
 pub(crate) struct Incoming<'a> {
     pub(crate) id: RequestId,
     pub(crate) method: Cow<'a, str>,
-    /// As they came; [`Incoming::params`] reads them.
+    /// As they came, without what is read as if it were not there; [`Incoming::params`] reads them.
     pub(crate) params: Option<&'a RawValue>,
+    /// The same, each for itself.
+    pub(crate) members: Members<'a>,
+    /// The `_meta` of the request; empty if there is none.
+    pub(crate) meta: RequestMetaObject,
     /// Who it is, as the HTTP frontend verified it.
-    pub(crate) caller: &'a Principal,
+    pub(crate) caller: &'a Arc<Principal>,
     /// Whose tasks it sees.
     pub(crate) owner: OwnerId,
     /// Where names are valid that the client chose.
     pub(crate) scope: Scope,
     pub(crate) client: &'a Client,
-    /// The whole request, for protocol versions that pass it on.
+    /// The whole request, of which the headers are wanted.
     pub(crate) http: &'a Request<Bytes>,
 }
 
@@ -184,35 +184,20 @@ impl Client {
     }
 }
 
-#[derive(Deserialize)]
-struct WithMeta {
-    #[serde(rename = "_meta")]
-    meta: Option<RequestMetaObject>,
-}
-
 impl Incoming<'_> {
     /// The parameters as a `T`; `None` if they are missing or malformed.
     pub(crate) fn params<T: DeserializeOwned>(&self) -> Option<T> {
         strict_json::from_str(self.params?.get()).ok()
     }
 
-    /// The `_meta` of the request; empty if there is none. Fails with `-32602` if it is present but malformed.
-    pub(crate) fn meta(&self) -> Result<RequestMetaObject, ErrorData> {
-        let Some(params) = self.params else { return Ok(RequestMetaObject::default()) };
-        let read = strict_json::from_str::<WithMeta>(params.get());
-        read.map(|params| params.meta.unwrap_or_default())
-            .map_err(|error| ErrorData::invalid_params(format!("`_meta` is malformed: {error}"), None))
-    }
-
-    /// What the client can be asked: what it says in the request, or said in its handshake. Fails with `-32602` if the
-    /// request's `_meta` is malformed.
-    pub(crate) fn capabilities(&self) -> Result<ClientCapabilities, ErrorData> {
-        Ok(match self.client.generation() {
-            Generation::PerRequest => self.meta()?.client_capabilities().unwrap_or_default(),
+    /// What the client can be asked: what it says in the request, or said in its handshake.
+    pub(crate) fn capabilities(&self) -> ClientCapabilities {
+        match self.client.generation() {
+            Generation::PerRequest => self.meta.client_capabilities().unwrap_or_default(),
             Generation::Handshake => {
                 self.client.session().map(|session| session.capabilities.clone()).unwrap_or_default()
             }
-        })
+        }
     }
 }
 

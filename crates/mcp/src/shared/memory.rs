@@ -7,11 +7,8 @@
 //! is weighed before it is parsed, in one pass that allocates nothing and validates nothing: of a text that is not
 //! JSON, some number comes out, and the parser says what is wrong.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 
-use futures::future::poll_fn;
 use http::header::{HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use longhaul_core::{Clock, limits, strict_json};
@@ -63,48 +60,33 @@ impl Default for Memory {
 /// Memory that a request or an attempt may use until this is dropped.
 pub(crate) struct Held(Option<OwnedSemaphorePermit>);
 
-impl Held {
-    const NOTHING: Self = Self(None);
-
-    fn shrink_to(&mut self, bytes: usize) {
-        let Some(permit) = &mut self.0 else { return };
-        let spare = permit.num_permits().saturating_sub(kib(bytes) as usize);
-        drop(permit.split(spare));
-    }
-}
-
-/// What a request may use, and what it will use after it was read.
-pub(crate) struct Admitted {
-    held: Held,
-    kept: usize,
-}
-
 impl Memory {
     /// Waits until there is memory to read `body`. Fails with the answer to a request that would use too much, or for
     /// which there is no memory within a few seconds.
-    pub(crate) async fn admit(&self, body: &[u8], clock: &dyn Clock) -> Result<Admitted, Response<Body>> {
+    pub(crate) async fn admit(&self, body: &[u8], clock: &dyn Clock) -> Result<Held, Response<Body>> {
         let weight = Weight::of(body);
         if weight.depth > DEPTH_MAX {
             let message = format!("the request's JSON is nested deeper than {DEPTH_MAX} levels");
             return Err(refuse(StatusCode::BAD_REQUEST, &ErrorData::parse_error(message, None), body));
         }
-        if weight.peak > REQUEST_BYTES_MAX {
+        let cost = weight.cost();
+        if cost > REQUEST_BYTES_MAX {
             let message = format!(
                 "reading the request's JSON would take {} MiB of memory, and at most {} are allowed: it has too many \
                  values. Send large data as one string (such as CSV or JSON text), as a URL, or in several calls",
-                weight.peak.div_ceil(1024 * 1024),
+                cost.div_ceil(1024 * 1024),
                 REQUEST_BYTES_MAX / (1024 * 1024)
             );
             return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &ErrorData::invalid_request(message, None), body));
         }
-        if weight.peak <= FREE_BYTES_MAX {
-            return Ok(Admitted { held: Held::NOTHING, kept: 0 });
+        if cost <= FREE_BYTES_MAX {
+            return Ok(Held::NOTHING);
         }
-        let permit = Arc::clone(&self.requests).acquire_many_owned(kib(weight.peak));
+        let permit = Arc::clone(&self.requests).acquire_many_owned(kib(cost));
         tokio::select! {
             biased;
             // The semaphore is never closed.
-            permit = permit => Ok(Admitted { held: Held(permit.ok()), kept: weight.kept }),
+            permit = permit => Ok(Held(permit.ok())),
             () = clock.sleep_ms(WAIT_MS) => Err(busy(body)),
         }
     }
@@ -112,7 +94,7 @@ impl Memory {
     /// Memory for an attempt with these arguments; `None` if others use it now. An attempt does not wait for it: it
     /// would hold its worker, and what waits behind it.
     pub(crate) fn for_attempt(&self, request: &str) -> Option<Held> {
-        let bytes = Weight::of(request.as_bytes()).kept;
+        let bytes = Weight::of(request.as_bytes()).cost();
         if bytes <= FREE_BYTES_MAX {
             return Some(Held::NOTHING);
         }
@@ -131,21 +113,15 @@ impl Memory {
     }
 }
 
-impl Admitted {
-    /// Answers a request: it is read when `answer` is first polled, for which it waits for nothing, and what only
-    /// reading needs is given back after that; the rest when the body of the answer has ended.
-    pub(crate) async fn during(mut self, mut answer: Pin<Box<impl Future<Output = Response<Body>>>>) -> Response<Body> {
-        let first = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
-        self.held.shrink_to(self.kept);
-        let answer = match first {
-            Poll::Ready(answer) => answer,
-            Poll::Pending => answer.await,
-        };
-        if self.held.0.is_none() {
+impl Held {
+    const NOTHING: Self = Self(None);
+
+    /// The same answer, which holds this until its body has ended.
+    pub(crate) fn until_end_of(self, answer: Response<Body>) -> Response<Body> {
+        if self.0.is_none() {
             return answer;
         }
-        let held = self.held;
-        answer.map(|body| holding(body, held))
+        answer.map(|body| holding(body, self))
     }
 }
 

@@ -5,12 +5,78 @@ use std::future::Future;
 
 use bytes::Bytes;
 use futures::stream::{Stream, StreamExt, iter, unfold};
-use http::Response;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
+use longhaul_core::strict_json;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::Body;
+
+/// Whether a client takes an answer in several messages: not if it accepts JSON, and does not name event streams. A
+/// client that says nothing of either takes both.
+pub(crate) fn is_accepted(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut accepts_json = false;
+    for range in values.flat_map(|value| value.split(',')) {
+        let mut parts = range.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+        if weight.is_some_and(|weight| weight.parse() == Ok(0.0)) {
+            continue;
+        }
+        match &*kind {
+            "text/event-stream" | "text/*" | "*/*" => return true,
+            "application/json" | "application/*" => accepts_json = true,
+            _ => {}
+        }
+    }
+    !accepts_json
+}
+
+/// Whether an answer comes in several messages. One that was only accepted does not.
+pub(crate) fn is_stream(answer: &Response<Body>) -> bool {
+    let kind = answer.headers().get(CONTENT_TYPE).filter(|_| answer.status() == StatusCode::OK);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
+}
+
+/// The answer at the end of a stream, without what comes before; `None` if the stream ends without one.
+pub(crate) async fn last_message(mut body: Body) -> Option<Bytes> {
+    let mut last = None;
+    while let Some(Ok(frame)) = body.frame().await {
+        let frame = frame.into_data().unwrap_or_default();
+        for line in frame.split(|byte| *byte == b'\n') {
+            let data = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii).filter(|data| !data.is_empty());
+            if let Some(data) = data
+                && strict_json::from_slice::<Answer<'_>>(data).is_ok()
+            {
+                last = Some(frame.slice_ref(data));
+            }
+        }
+    }
+    last
+}
+
+/// What only answers have: an id, and no method.
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow, rename = "id")]
+    _id: &'a RawValue,
+    #[serde(default, rename = "method")]
+    _method: Absent,
+}
+
+/// Something that is never there.
+#[derive(Default)]
+struct Absent;
+
+impl<'de> Deserialize<'de> for Absent {
+    fn deserialize<D: serde::Deserializer<'de>>(_deserializer: D) -> Result<Self, D::Error> {
+        Err(serde::de::Error::custom("this is not an answer"))
+    }
+}
 
 /// A comment, for idle streams.
 pub(crate) const KEEP_ALIVE: &[u8] = b":\n\n";

@@ -4,6 +4,8 @@
 use rmcp::ErrorData;
 use serde_json::{Map, Value, json};
 
+use crate::revision::own_revision;
+
 /// The first revision with structured content and links to resources in results.
 const STRUCTURED_SINCE: &str = "2025-06-18";
 
@@ -13,22 +15,40 @@ const AUDIO_SINCE: &str = "2025-03-26";
 /// The first revision whose elicitation has more than one mode, and today's forms.
 const MODES_SINCE: &str = "2025-11-25";
 
-/// Whether a revision has everything that a result may have.
-pub(crate) fn has_all_results(revision: &str) -> bool {
-    revision >= STRUCTURED_SINCE
+/// The first revision with structured content that is not an object.
+const ANY_STRUCTURE_SINCE: &str = "2026-07-28";
+
+/// The revision whose results these clients know.
+fn served_as(revision: &str) -> &str {
+    own_revision(revision).map_or(revision, |own| own.served_as)
+}
+
+/// Whether `revision` knows results with this structured content, and all else that a result may have.
+pub(crate) fn is_known(revision: &str, structured: Option<&Value>) -> bool {
+    let revision = served_as(revision);
+    let is_object = structured.is_none_or(Value::is_object);
+    revision >= STRUCTURED_SINCE && (is_object || revision >= ANY_STRUCTURE_SINCE)
 }
 
 /// Changes a result of a tool to what `revision` has.
 pub(crate) fn result(revision: &str, result: &mut Map<String, Value>) {
-    if has_all_results(revision) {
+    if is_known(revision, result.get("structuredContent")) {
         return;
     }
     let structured = result.remove("structuredContent");
     let content = result.entry("content").or_insert_with(|| json!([]));
     let Some(blocks) = content.as_array_mut() else { return };
-    blocks.iter_mut().for_each(|block| content_block(revision, block));
+    blocks.iter_mut().for_each(|block| content_block(served_as(revision), block));
     if let Some(structured) = structured.filter(|_| blocks.is_empty()) {
         blocks.push(text(structured.to_string()));
+    }
+}
+
+/// Leaves out of a tool in a list what its results are, if `revision` does not know such results.
+pub(crate) fn output_schema(revision: &str, tool: &mut Map<String, Value>) {
+    let is_object = |schema: &Value| schema.get("type").and_then(Value::as_str) == Some("object");
+    if served_as(revision) < ANY_STRUCTURE_SINCE && tool.get("outputSchema").is_some_and(|schema| !is_object(schema)) {
+        tool.remove("outputSchema");
     }
 }
 
@@ -90,4 +110,40 @@ fn form_field(field: &mut Value) -> Result<(), ErrorData> {
 
 fn unknown(what: &str) -> ErrorData {
     ErrorData::invalid_request(format!("the client's revision of MCP does not have {what}"), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn revised(revision: &str, mut of: Value) -> Value {
+        result(revision, of.as_object_mut().unwrap());
+        of
+    }
+
+    #[test]
+    fn structured_content_that_is_not_an_object_is_left_out_where_it_is_not_known() {
+        let list = json!({"content": [], "structuredContent": [1, 2]});
+        for revision in ["2025-06-18", "2025-11-25", "next"] {
+            assert_eq!(revised(revision, list.clone()), json!({"content": [{"type": "text", "text": "[1,2]"}]}));
+            let shown = json!({"content": [{"type": "text", "text": "two"}], "structuredContent": 7});
+            assert_eq!(revised(revision, shown), json!({"content": [{"type": "text", "text": "two"}]}));
+            let object = json!({"content": [], "structuredContent": {"a": 1}});
+            assert_eq!(revised(revision, object.clone()), object);
+        }
+        assert_eq!(revised("2026-07-28", list.clone()), list);
+    }
+
+    #[test]
+    fn the_schema_of_such_content_is_left_out_too() {
+        let tool = |schema: Value| json!({"name": "a", "outputSchema": schema});
+        let listed = |revision: &str, mut tool: Value| {
+            output_schema(revision, tool.as_object_mut().unwrap());
+            tool
+        };
+        let (list, object) = (tool(json!({"type": "array"})), tool(json!({"type": "object"})));
+        assert_eq!(listed("2025-11-25", list.clone()), json!({"name": "a"}));
+        assert_eq!(listed("2025-11-25", object.clone()), object);
+        assert_eq!(listed("2026-07-28", list.clone()), list);
+    }
 }

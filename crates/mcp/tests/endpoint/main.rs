@@ -26,6 +26,7 @@ mod limits;
 mod listening;
 mod live;
 mod matrix;
+mod members;
 mod missing_tool;
 mod older;
 mod older_client;

@@ -1,6 +1,7 @@
-//! `tasks/get`, `tasks/update` and `tasks/cancel` of `2026-07-28` are answered without `rmcp`, exactly as `rmcp` 3.9
-//! answered them: `tasks_parity.txt` has its answers to these requests, valid and invalid, from when it still got them.
-//! Only parameters that are not an object are refused in other words, the same for all methods.
+//! `tasks/get`, `tasks/update` and `tasks/cancel` of `2026-07-28` are answered without `rmcp`, as `rmcp` 3.9 answered
+//! them: `tasks_parity.txt` has its answers to these requests, valid and invalid, from when it still got them. Three
+//! kinds of them are answered otherwise since: parameters that are refused by name or read as if they were not there,
+//! headers that are sent twice, and headers that contradict the body.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request};
@@ -296,7 +297,7 @@ async fn requests_about_tasks_are_answered_as_rmcp_answers_them() {
         .iter()
         .enumerate()
         .filter(|(index, line)| recorded.get(*index) != Some(&line.as_str()))
-        .map(|(index, line)| format!("rmcp: {}\nnow:  {line}", recorded.get(index).unwrap_or(&"nothing")))
+        .map(|(index, line)| format!("then: {}\nnow:  {line}", recorded.get(index).unwrap_or(&"nothing")))
         .collect();
     assert!(different.is_empty(), "{} of {}\n{}", different.len(), lines.len(), different.join("\n"));
     assert_eq!(recorded.len(), lines.len());

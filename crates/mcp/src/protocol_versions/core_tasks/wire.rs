@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::request::params::is_empty_list;
 use crate::shared::asking::RELATED_TASK;
 use crate::shared::incoming::Incoming;
 use crate::shared::{Shared, errors};
@@ -153,6 +154,7 @@ pub(super) async fn outcome(engine: &Engine, task: &Task) -> Result<Option<Resul
 fn related(result: &str, task: &Task) -> Result<String, serde_json::Error> {
     let mut fields: BTreeMap<String, Box<RawValue>> = strict_json::from_str(result)?;
     fields.remove("resultType");
+    leave_out_structure(&mut fields)?;
     let meta = fields.get("_meta").map(|meta| strict_json::from_str::<Value>(meta.get())).transpose()?;
     let mut meta = meta.filter(Value::is_object).unwrap_or_else(|| json!({}));
     if let Some(meta) = meta.as_object_mut() {
@@ -160,6 +162,20 @@ fn related(result: &str, task: &Task) -> Result<String, serde_json::Error> {
     }
     fields.insert("_meta".to_owned(), serde_json::value::to_raw_value(&meta)?);
     serde_json::to_string(&fields)
+}
+
+/// Leaves out structured content that is not an object, and shows it as a text if nothing else does.
+fn leave_out_structure(fields: &mut BTreeMap<String, Box<RawValue>>) -> Result<(), serde_json::Error> {
+    let is_object = |structured: &Box<RawValue>| structured.get().starts_with('{');
+    if fields.get("structuredContent").is_none_or(is_object) {
+        return Ok(());
+    }
+    let Some(structured) = fields.remove("structuredContent") else { return Ok(()) };
+    if fields.get("content").is_none_or(|content| is_empty_list(content.get())) {
+        let content = json!([{"type": "text", "text": structured.get()}]);
+        fields.insert("content".to_owned(), serde_json::value::to_raw_value(&content)?);
+    }
+    Ok(())
 }
 
 #[derive(Deserialize)]

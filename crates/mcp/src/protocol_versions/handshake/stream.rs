@@ -15,13 +15,14 @@ use rmcp::model::{
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::Body;
 use crate::backend::{Backend, Conversation};
 use crate::protocol_version::Endpoint;
+use crate::request::typed;
 use crate::shared::incoming::{Client, Incoming};
 use crate::shared::session_streams::{Attached, SessionKey};
 use crate::shared::sse::{self, Frames, event};
 use crate::shared::{Shared, errors, reply};
+use crate::{Body, call};
 
 /// Whether sessions can be told of changes: by one process that has their streams.
 pub(super) fn is_offered(endpoint: &Endpoint) -> bool {
@@ -68,14 +69,12 @@ fn read(call: &Incoming<'_>) -> Result<(SessionKey, String), ErrorData> {
 
 /// What the handler answers if it has a `subscribe` of its own, and that refuses.
 async fn refused_by_handler(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
-    #[derive(Deserialize)]
-    struct Refusal {
-        error: ErrorData,
-    }
-    let (parts, body) = endpoint.backend().answer(call.http.clone(), Some(&call.id)).await.into_parts();
-    let text = reply::read(body).await;
-    let Refusal { error } = strict_json::from_slice(&text).ok()?;
-    (error.code != ErrorCode::METHOD_NOT_FOUND).then(|| Response::from_parts(parts, reply::body(text)))
+    let answered = match typed::request(&call.method, &call.members) {
+        Ok(request) => call::result(call, endpoint, request).await,
+        Err(error) => Err(error),
+    };
+    let refusal = answered.err().filter(|error| error.code != ErrorCode::METHOD_NOT_FOUND)?;
+    Some(reply::error(&call.id, &refusal))
 }
 
 /// The stream of a session; `None` if it has none here.

@@ -1,8 +1,8 @@
 //! `tools/call` that starts an operation.
 
 use http::Response;
-use longhaul_core::{IdSource, RequestedTerms, TaskId, TaskKey};
-use longhaul_engine::{AcceptError, Accepted, Idempotency};
+use longhaul_core::{IdSource, RequestedTerms, Task, TaskId, TaskKey, Terms};
+use longhaul_engine::{AcceptError, Accepted, Call, Idempotency};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, JsonObject, RequestMetaObject};
 use serde::{Deserialize, Deserializer};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::cancel;
 use super::wire::{self, Named, find_by_id, key_of_token};
 use crate::protocol_version::Endpoint;
-use crate::shared::accept::{self, NewTask, StoredCall};
+use crate::shared::accept::{self, StoredCall};
 use crate::shared::incoming::Incoming;
 use crate::shared::{caller, derived, errors, reply};
 use crate::{Body, TaskPolicy};
@@ -78,21 +78,21 @@ async fn start(
         Some(token) => unused_key(call, endpoint, token).await?,
         None => TaskKey::new(call.owner, ports.ids.task_id(ports.clock.now())),
     };
-    let mut meta = call.meta()?;
+    let mut meta = call.meta.clone();
     let idempotency = idempotency(call, &meta, &params, wanted.token.as_deref(), &*ports.ids)?;
     let idempotency = call.scope.bind(idempotency)?;
-    meta.set_client_capabilities(call.capabilities()?);
+    meta.set_client_capabilities(call.capabilities());
     let stored = StoredCall::new(params, meta, Default::default());
-    let new = NewTask { caller: call.caller, tool, call: stored, policy, requested, idempotency };
+    let terms = Terms::negotiate(&policy.terms, requested);
+    let new = accept::call(endpoint.shared(), call.caller, (tool, stored), terms, idempotency)?;
     let task = accept_as(endpoint, key.id, new).await?;
     let token = wanted.token.unwrap_or_else(|| task.id.to_string());
     cancel::note(call, endpoint, task.id).await;
     Ok(wire::accepted(&token, &task, policy.immediate, ports.clock.now()).to_string())
 }
 
-async fn accept_as(endpoint: &Endpoint, id: TaskId, new: NewTask<'_>) -> Result<longhaul_core::Task, ErrorData> {
-    let shared = endpoint.shared();
-    match shared.engine.accept_as(id, accept::call(shared, new)?).await {
+async fn accept_as(endpoint: &Endpoint, id: TaskId, new: Call) -> Result<Task, ErrorData> {
+    match endpoint.shared().engine.accept_as(id, new).await {
         Ok(Accepted::New(task) | Accepted::Existing(task)) => Ok(task),
         Err(AcceptError::KeyReused) => Err(token_used()),
         Err(error) => Err(errors::of_accept(error)),

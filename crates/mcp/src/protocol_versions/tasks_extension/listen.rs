@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Response;
+use http::{Response, StatusCode};
 use longhaul_core::{OwnerId, Task, TaskKey, strict_json};
 use longhaul_engine::{Listener, PollError};
 use rmcp::ErrorData;
@@ -12,7 +12,6 @@ use rmcp::model::RequestId;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::envelope::{self, Refusal};
 use crate::Body;
 use crate::protocol_version::Endpoint;
 use crate::shared::incoming::Incoming;
@@ -39,10 +38,8 @@ pub(super) fn task_ids(params: Option<&RawValue>) -> Option<Vec<String>> {
 
 /// Opens the stream, or says why not. Anything else that the filter asks for is left out of the acknowledgement.
 pub(super) async fn open(call: &Incoming<'_>, endpoint: &Endpoint, task_ids: Vec<String>) -> Response<Body> {
-    let meta = envelope::meta(call.params);
-    let checked = envelope::check(call, &meta, None, &endpoint.backend().revisions());
-    if let Err(Refusal { status, error }) = checked.and_then(|()| envelope::check_capability(&meta)) {
-        return reply::error_with(status, Some(&call.id), &error);
+    if !call.capabilities().supports_tasks() {
+        return reply::error_with(StatusCode::BAD_REQUEST, Some(&call.id), &errors::tasks_not_declared());
     }
     let shared = endpoint.shared();
     let mut listener = shared.engine.listener();

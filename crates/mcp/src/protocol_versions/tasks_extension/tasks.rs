@@ -1,6 +1,5 @@
 //! `tasks/get`, `tasks/update`, `tasks/cancel`, `dev.longhaul/tasks/inspect` and `dev.longhaul/tasks/list`: the
-//! parameters are read once, and the answer comes straight from the engine. What `rmcp` checks of a request is checked
-//! here in the same order, with the same errors.
+//! parameters are read once, and the answer comes straight from the engine.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +7,10 @@ use http::{Response, StatusCode};
 use longhaul_core::{TaskId, TaskKey, strict_json};
 use longhaul_engine::Engine;
 use rmcp::ErrorData;
-use rmcp::model::RequestMetaObject;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::envelope::{self, Refusal};
 use super::inspect;
 use crate::Body;
 use crate::protocol_version::Endpoint;
@@ -32,16 +29,12 @@ pub(super) enum Method {
     Inspect,
 }
 
-/// What all four have in their parameters. Their values are read after the envelope was checked.
-#[derive(Default, Deserialize)]
+/// What all four have in their parameters.
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Params<'a> {
-    #[serde(rename = "_meta")]
-    meta: Option<RequestMetaObject>,
-    #[serde(borrow)]
-    task_id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    input_responses: Option<&'a RawValue>,
+struct Params {
+    task_id: String,
+    input_responses: Option<Box<RawValue>>,
 }
 
 /// A request that passed all checks.
@@ -53,9 +46,9 @@ enum Wanted {
 }
 
 pub(super) async fn answer(method: Method, call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
-    let wanted = match check(method, call, endpoint) {
+    let wanted = match check(method, call) {
         Ok(wanted) => wanted,
-        Err(Refusal { status, error }) => return reply::error_with(status, Some(&call.id), &error),
+        Err((status, error)) => return reply::error_with(status, Some(&call.id), &error),
     };
     let shared = endpoint.shared();
     let engine = &shared.engine;
@@ -103,44 +96,39 @@ fn key(call: &Incoming<'_>, task_id: &str) -> Result<TaskKey, ErrorData> {
     Ok(TaskKey::new(call.owner, id))
 }
 
-fn check(method: Method, call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Wanted, Refusal> {
-    envelope::check_body(call.http)?;
-    let params: Params<'_> = match call.params {
-        Some(params) => match strict_json::from_str(params.get()) {
-            Ok(params) => params,
-            // The envelope is checked first here too; then the answer is that these parameters are malformed.
-            Err(_malformed) => Params { meta: Some(envelope::meta_of(params)?), ..Params::default() },
-        },
-        None => Params::default(),
-    };
-    let task_id = params.task_id.and_then(|id| strict_json::from_str::<String>(id.get()).ok());
-    let meta = params.meta.unwrap_or_default();
-    envelope::check(call, &meta, task_id.as_deref(), &endpoint.backend().revisions())?;
+/// Fails with `-32602` if the parameters are malformed, and otherwise with `-32021` if the client did not declare the
+/// Tasks extension.
+fn check(method: Method, call: &Incoming<'_>) -> Result<Wanted, (StatusCode, ErrorData)> {
     let malformed = || {
         let error = ErrorData::invalid_params(format!("the params of {} are malformed", call.method), None);
-        Refusal { status: StatusCode::OK, error }
+        (StatusCode::OK, error)
     };
-    let id = task_id.ok_or_else(malformed)?;
+    let Params { task_id: id, input_responses } = call.params().ok_or_else(malformed)?;
     let wanted = match method {
         Method::Get => Wanted::Get(id),
         Method::Cancel => Wanted::Cancel(id),
-        Method::Update => Wanted::Update(id, answers(params.input_responses).ok_or_else(malformed)?),
+        Method::Update => Wanted::Update(id, answers(input_responses).ok_or_else(malformed)?),
         Method::Inspect => Wanted::Inspect(id, call.params().ok_or_else(malformed)?),
     };
-    envelope::check_capability(&meta)?;
+    check_capability(call)?;
     Ok(wanted)
 }
 
+fn check_capability(call: &Incoming<'_>) -> Result<(), (StatusCode, ErrorData)> {
+    let declared = call.capabilities().supports_tasks();
+    if declared { Ok(()) } else { Err((StatusCode::BAD_REQUEST, errors::tasks_not_declared())) }
+}
+
 /// The client's answers, each as its JSON text.
-fn answers(input_responses: Option<&RawValue>) -> Option<BTreeMap<String, String>> {
-    let answers: BTreeMap<String, &RawValue> = strict_json::from_str(input_responses?.get()).ok()?;
+fn answers(input_responses: Option<Box<RawValue>>) -> Option<BTreeMap<String, String>> {
+    let answers: BTreeMap<String, &RawValue> = strict_json::from_str(input_responses.as_ref()?.get()).ok()?;
     Some(answers.into_iter().map(|(key, answer)| (key, answer.get().to_owned())).collect())
 }
 
 pub(super) async fn list(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
-    match check_list(call, endpoint) {
+    match check_capability(call) {
         Ok(()) => reply::outcome(&call.id, page(call, endpoint.shared()).await),
-        Err(Refusal { status, error }) => reply::error_with(status, Some(&call.id), &error),
+        Err((status, error)) => reply::error_with(status, Some(&call.id), &error),
     }
 }
 
@@ -148,11 +136,4 @@ async fn page(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData>
     let mut page = filtered::page(call, shared).await?;
     page.insert("resultType".to_owned(), "complete".into());
     Ok(Value::from(page).to_string())
-}
-
-fn check_list(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<(), Refusal> {
-    envelope::check_body(call.http)?;
-    let meta = call.params.map(envelope::meta_of).transpose()?.unwrap_or_default();
-    envelope::check(call, &meta, None, &endpoint.backend().revisions())?;
-    envelope::check_capability(&meta)
 }

@@ -1,5 +1,6 @@
-//! A plain call of a revision in which servers send requests to their clients while a call is open. The answer to the
-//! call is JSON if nothing comes before it, and otherwise a stream that ends with it.
+//! The way of a request to the author's handler and back, the same for every revision and method: read once, handed
+//! over as a typed message, and answered with JSON if nothing comes before the answer, and otherwise with a stream that
+//! ends with it. In revisions before `2026-07-28` servers may send requests to their clients meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +9,13 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use http::{Response, StatusCode};
-use longhaul_core::{OwnerId, TaskId, strict_json};
+use http::{Request, Response};
+use longhaul_core::{OwnerId, TaskId};
 use rmcp::ErrorData;
-use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, RequestId, ServerJsonRpcMessage, ServerNotification};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, GetExtensions, InitializeRequestParams, JsonRpcMessage, JsonRpcRequest,
+    ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerNotification, ServerResult,
+};
 use serde_json::Value;
 use tokio_util::sync::DropGuard;
 use tracing::Span;
@@ -19,47 +23,93 @@ use tracing::Span;
 use crate::Body;
 use crate::backend::Conversation;
 use crate::protocol_version::Endpoint;
-use crate::revision::own_revision;
-use crate::shared::asking::{self, Asked};
+use crate::request::typed;
+use crate::revision::{Generation, own_revision};
+use crate::shared::asking::{self, Awaited};
 use crate::shared::caller::RequestSpan;
 use crate::shared::cancelling::{self, Ending};
+use crate::shared::envelope::{self, Refusal};
 use crate::shared::incoming::Incoming;
-use crate::shared::reply::{self, json};
 use crate::shared::sse::{self, Frames};
-use crate::shared::{Shared, errors};
+use crate::shared::{Shared, errors, reply};
 use crate::views::revised;
 
-pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
-    let message = match strict_json::from_slice::<ClientJsonRpcMessage>(call.http.body()) {
-        Ok(message) => message,
-        Err(error) => {
-            let error = ErrorData::invalid_params(format!("the call is malformed: {error}"), None);
-            return reply::error(&call.id, &error);
-        }
+pub(crate) mod answered;
+
+use answered::{answer_with, patched, status, text, written};
+
+/// The answer of the author's handler.
+pub(crate) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
+    let request = match typed::request(&call.method, &call.members) {
+        Ok(request) => request,
+        Err(error) => return reply::error(&call.id, &error),
     };
-    let mut open = match Open::new(message, call, endpoint) {
+    if let Err(Refusal { status, error }) = check_headers(call, endpoint, &request) {
+        return reply::error_with(status, Some(&call.id), &error);
+    }
+    let mut open = match Open::new(request, call, endpoint) {
         Ok(open) => open,
         Err(error) => return reply::error(&call.id, &error),
     };
     // If the client leaves before, this is dropped with the connection, and the tool with it.
-    match open.next_outgoing().await {
-        None => reply::error(&call.id, &ErrorData::internal_error("the call ended without an answer", None)),
-        Some(Outgoing::Last(text)) => json(StatusCode::OK, text),
-        Some(Outgoing::Before(text)) => sse::stream(Some(sse::event(&text)), open),
-        // A stream without messages: it is the only kind of body that need not have an answer in it.
-        Some(Outgoing::Cancelled) => sse::response(futures::stream::empty()),
+    let mut before = Vec::new();
+    loop {
+        match open.next_outgoing().await {
+            None => {
+                return reply::error(&call.id, &ErrorData::internal_error("the call ended without an answer", None));
+            }
+            Some(Outgoing::Last(outcome)) => {
+                let outcome = outcome.and_then(|result| patched(call, endpoint, result));
+                let status = status(call.client.generation(), &outcome);
+                if before.is_empty() {
+                    return answer_with(status, &call.id, outcome);
+                }
+                before.push(sse::event(text(&call.id, outcome)));
+                return sse::response(futures::stream::iter(before));
+            }
+            // What changes in the result is known here only.
+            Some(Outgoing::Before(text)) if endpoint.patches(call) => before.push(sse::event(&text)),
+            Some(Outgoing::Before(text)) => return sse::stream(Some(sse::event(&text)), open),
+            // A stream without messages: it is the only kind of body that need not have an answer in it.
+            Some(Outgoing::Cancelled) => return sse::response(futures::stream::empty()),
+        }
     }
+}
+
+/// The result that the handler gives to a request, before which it has nothing to say to the client.
+pub(crate) async fn result(
+    call: &Incoming<'_>,
+    endpoint: &Endpoint,
+    request: ClientRequest,
+) -> Result<ServerResult, ErrorData> {
+    let mut open = Open::new(request, call, endpoint)?;
+    while let Some(outgoing) = open.next_outgoing().await {
+        if let Outgoing::Last(outcome) = outgoing {
+            return outcome;
+        }
+    }
+    Err(ErrorData::internal_error("the call ended without an answer", None))
+}
+
+/// The arguments that a tool wants to see in headers too, since `2026-07-28`.
+fn check_headers(call: &Incoming<'_>, endpoint: &Endpoint, request: &ClientRequest) -> Result<(), Refusal> {
+    let ClientRequest::CallToolRequest(request) = request else { return Ok(()) };
+    if call.client.generation() == Generation::Handshake {
+        return Ok(());
+    }
+    let Some(schema) = endpoint.backend().input_schema(&request.params.name) else { return Ok(()) };
+    envelope::check_arguments(call.http.headers(), request.params.arguments.as_ref(), &schema)
 }
 
 /// What goes to the client.
 enum Outgoing {
     Before(String),
-    Last(String),
+    Last(Result<ServerResult, ErrorData>),
     /// Nothing: the client has cancelled the call, and gets no answer.
     Cancelled,
 }
 
-/// A call that has not been answered yet.
+/// A request that has not been answered yet.
 struct Open {
     /// Tells the tool when this is dropped, because the client has left: before the conversation ends, which looks as
     /// if the client could not be asked.
@@ -73,6 +123,8 @@ struct Open {
     /// The ids under which the client knows them.
     asked: BTreeMap<String, String>,
     revision: String,
+    /// Whether requests can be sent to the client: not to one that reads JSON only.
+    can_be_asked: bool,
     conversation: Conversation,
     /// Answers that are awaited.
     awaited: FuturesUnordered<BoxFuture<'static, ClientJsonRpcMessage>>,
@@ -83,16 +135,25 @@ struct Open {
 }
 
 impl Open {
-    fn new(mut message: ClientJsonRpcMessage, call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Self, ErrorData> {
+    fn new(mut request: ClientRequest, call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Self, ErrorData> {
         let shared = Arc::clone(endpoint.shared());
-        let (mut parts, _body) = call.http.clone().into_parts();
         let ending = Ending::default();
+        let mut http = Request::new(());
+        http.headers_mut().clone_from(call.http.headers());
+        let (mut parts, ()) = http.into_parts();
+        parts.uri = call.http.uri().clone();
+        parts.method = call.http.method().clone();
+        parts.extensions = call.http.extensions().clone();
         parts.extensions.insert(ending.clone());
         parts.extensions.insert(RequestSpan(Span::current()));
-        message.insert_extension(parts);
+        parts.extensions.insert(call.scope.clone());
+        parts.extensions.insert(Arc::clone(call.caller));
+        request.extensions_mut().insert(parts);
+        request.extensions_mut().insert(call.meta.clone());
         let ports = shared.engine.ports();
         let name = ports.ids.task_id(ports.clock.now());
-        let conversation = endpoint.backend().converse(message, client(call)?);
+        let message = JsonRpcMessage::Request(JsonRpcRequest::new(call.id.clone(), request));
+        let conversation = endpoint.backend().converse(message, client(call));
         let mailbox = cancelling::mailbox(call.client, &call.id);
         Ok(Self {
             owner: call.owner,
@@ -101,6 +162,7 @@ impl Open {
             requests: 0,
             asked: BTreeMap::new(),
             revision: call.client.revision().to_owned(),
+            can_be_asked: sse::is_accepted(call.http.headers()),
             conversation,
             awaited: FuturesUnordered::new(),
             cancelled: Box::pin(cancelling::of_request(Arc::clone(&shared), call.owner, mailbox)),
@@ -135,26 +197,24 @@ impl Open {
     }
 
     fn outgoing(&mut self, message: ServerJsonRpcMessage) -> Option<Outgoing> {
-        let text = |message: &ServerJsonRpcMessage| {
-            text(&self.revision, message)
-                .map_err(|error| errors::internal("a message of the tool could not be written", &error))
-        };
-        let unwritten = |error: ErrorData| Outgoing::Last(reply::error_text(Some(&self.id), &error));
         match message {
             // The tool has ended, so what it was doing is over.
             ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) if self.is_cancelled() => {
                 Some(Outgoing::Cancelled)
             }
             ServerJsonRpcMessage::Notification(_) if self.is_cancelled() => None,
-            ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) => {
-                Some(text(&message).map_or_else(unwritten, Outgoing::Last))
-            }
+            ServerJsonRpcMessage::Response(response) => Some(Outgoing::Last(Ok(response.result))),
+            ServerJsonRpcMessage::Error(error) => Some(Outgoing::Last(Err(error.error))),
             ServerJsonRpcMessage::Notification(mut notification) => {
                 if let ServerNotification::CancelledNotification(cancelled) = &mut notification.notification {
                     let known = cancelled.params.request_id.as_ref().and_then(|id| self.asked.get(&id.to_string()));
                     cancelled.params.request_id = known.map(|id| RequestId::String(id.as_str().into()));
                 }
-                Some(text(&ServerJsonRpcMessage::Notification(notification)).map_or_else(unwritten, Outgoing::Before))
+                let text = serde_json::to_string(&ServerJsonRpcMessage::Notification(notification));
+                Some(text.map_or_else(
+                    |error| Outgoing::Last(Err(errors::internal("a message of the tool could not be written", &error))),
+                    Outgoing::Before,
+                ))
             }
             ServerJsonRpcMessage::Request(request) => {
                 let id = request.id.clone();
@@ -172,8 +232,12 @@ impl Open {
 
     /// The request as the client gets it, with its own id; from now on its answer is awaited.
     fn ask(&mut self, request: &ServerJsonRpcMessage, id: RequestId) -> Result<String, ErrorData> {
-        let (shared, owner, name, number) = (Arc::clone(&self.shared), self.owner, self.name, self.requests);
-        let signed = Asked::Call(name, number).id(&shared, &owner)?;
+        if !self.can_be_asked {
+            let message = "the client cannot be asked: it does not accept text/event-stream";
+            return Err(ErrorData::invalid_request(message, None));
+        }
+        let awaited = Awaited::new(Arc::clone(&self.shared), self.owner, self.name, self.requests);
+        let signed = awaited.id()?;
         self.requests += 1;
         let mut request = serde_json::to_value(request)
             .map_err(|error| errors::internal("a request to the client could not be written", &error))?;
@@ -187,7 +251,7 @@ impl Open {
         }
         let id_text = id.to_string();
         self.awaited.push(Box::pin(async move {
-            match asking::answer_to_call(&shared, owner, name, number).await {
+            match awaited.answer().await {
                 Ok(answer) => ClientJsonRpcMessage::response(asking::client_result(answer), id),
                 Err(error) => ClientJsonRpcMessage::error(error, Some(id)),
             }
@@ -213,9 +277,10 @@ impl Frames for Open {
             biased;
             outgoing = self.next_outgoing() => match outgoing? {
                 Outgoing::Before(text) => Some(sse::event(&text)),
-                Outgoing::Last(text) => {
+                Outgoing::Last(outcome) => {
                     self.over = true;
-                    Some(sse::event(&text))
+                    let outcome = outcome.and_then(|result| written(&self.revision, result));
+                    Some(sse::event(text(&self.id, outcome)))
                 }
                 Outgoing::Cancelled => None,
             },
@@ -224,23 +289,13 @@ impl Frames for Open {
     }
 }
 
-fn text(revision: &str, message: &ServerJsonRpcMessage) -> Result<String, serde_json::Error> {
-    if !matches!(message, ServerJsonRpcMessage::Response(_)) || revised::has_all_results(revision) {
-        return serde_json::to_string(message);
-    }
-    let mut message = serde_json::to_value(message)?;
-    if let Some(result) = message.get_mut("result").and_then(Value::as_object_mut) {
-        revised::result(revision, result);
-    }
-    Ok(message.to_string())
-}
-
-fn client(call: &Incoming<'_>) -> Result<InitializeRequestParams, ErrorData> {
-    let mut client = InitializeRequestParams::default();
+/// The client as the handler would have met it in a handshake.
+fn client(call: &Incoming<'_>) -> InitializeRequestParams {
     let served_as = own_revision(call.client.revision()).map(|own| own.served_as);
     let revision = served_as.unwrap_or_else(|| call.client.revision());
-    client.protocol_version = strict_json::from_value(revision.into())
-        .map_err(|error| errors::internal("the revision of a session cannot be read", &error))?;
-    client.capabilities = call.capabilities()?;
-    Ok(client)
+    let known = ProtocolVersion::KNOWN_VERSIONS.iter().find(|known| known.as_str() == revision);
+    let mut client = InitializeRequestParams::default();
+    client.protocol_version = known.cloned().unwrap_or(ProtocolVersion::V_2025_03_26);
+    client.capabilities = call.capabilities();
+    client
 }

@@ -1,0 +1,54 @@
+//! Requests as the author's handler gets them. The type follows from the method, so parameters that cannot be read are
+//! never taken for an unknown method.
+
+#![expect(deprecated, reason = "methods of older revisions are requests too")]
+
+use rmcp::ErrorData;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest, CompleteRequestParams, CustomRequest,
+    DiscoverRequest, DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams, GetSkillRequest,
+    GetSkillRequestParams, InitializeRequest, InitializeRequestParams, PaginatedRequestParams, PingRequest,
+    ReadResourceDirectoryRequest, ReadResourceDirectoryRequestParams, ReadResourceRequest, ReadResourceRequestParams,
+    RequestOptionalParam, SetLevelRequest, SetLevelRequestParams, SubscribeRequest, SubscribeRequestParams,
+    SubscriptionsListenRequest, SubscriptionsListenRequestParams, UnsubscribeRequest, UnsubscribeRequestParams,
+};
+use serde_json::Value;
+
+use crate::request::params::Members;
+
+/// The request with these parameters. Fails with `-32602` if they are not those of the method.
+pub(crate) fn request(method: &str, params: &Members<'_>) -> Result<ClientRequest, ErrorData> {
+    macro_rules! read {
+        ($request:ident($type:ty)) => {
+            $request::new(params.read_as::<$type>(method)?).into()
+        };
+    }
+    Ok(match method {
+        "ping" => PingRequest::default().into(),
+        "initialize" => read!(InitializeRequest(InitializeRequestParams)),
+        "server/discover" => read!(DiscoverRequest(DiscoverRequestParams)),
+        "tools/call" => read!(CallToolRequest(CallToolRequestParams)),
+        "tools/list" => ClientRequest::ListToolsRequest(page(method, params)?),
+        "prompts/get" => read!(GetPromptRequest(GetPromptRequestParams)),
+        "prompts/list" => ClientRequest::ListPromptsRequest(page(method, params)?),
+        "resources/read" => read!(ReadResourceRequest(ReadResourceRequestParams)),
+        "resources/list" => ClientRequest::ListResourcesRequest(page(method, params)?),
+        "resources/templates/list" => ClientRequest::ListResourceTemplatesRequest(page(method, params)?),
+        "resources/directory/read" => read!(ReadResourceDirectoryRequest(ReadResourceDirectoryRequestParams)),
+        "resources/subscribe" => read!(SubscribeRequest(SubscribeRequestParams)),
+        "resources/unsubscribe" => read!(UnsubscribeRequest(UnsubscribeRequestParams)),
+        "subscriptions/listen" => read!(SubscriptionsListenRequest(SubscriptionsListenRequestParams)),
+        "skills/list" => ClientRequest::ListSkillsRequest(page(method, params)?),
+        "skills/get" => read!(GetSkillRequest(GetSkillRequestParams)),
+        "completion/complete" => read!(CompleteRequest(CompleteRequestParams)),
+        "logging/setLevel" => read!(SetLevelRequest(SetLevelRequestParams)),
+        custom => CustomRequest::new(custom, Some(params.read_as::<Value>(custom)?)).into(),
+    })
+}
+
+fn page<M: Default>(
+    method: &str,
+    params: &Members<'_>,
+) -> Result<RequestOptionalParam<M, PaginatedRequestParams>, ErrorData> {
+    Ok(RequestOptionalParam::with_param(params.read_as(method)?))
+}
