@@ -4,6 +4,7 @@ mod calls;
 mod command_line;
 mod ends;
 mod folds;
+mod forgetful;
 mod http;
 mod kills;
 mod lists;

@@ -29,13 +29,14 @@ pub enum Cleanup {
 pub enum CleanupEnd {
     /// It is done.
     Done,
-    /// It failed, and may be tried again from this moment on.
+    /// It failed, and may be tried again from then on.
     Failed {
         /// When.
         again_at: Timestamp,
     },
-    /// Nothing was run, because the worker does not have the tool. That is no try.
-    NotRun {
+    /// It is put off, and counts as no try: the worker does not have the tool, or what is to be cleaned up cannot be
+    /// reached at the moment.
+    Postponed {
         /// When the next worker may begin.
         again_at: Timestamp,
     },
@@ -100,7 +101,7 @@ impl Task {
                 CleanupEnd::Failed { again_at } => {
                     Cleanup::Armed { tries, lease: Some(Lease { until: again_at, token }) }
                 }
-                CleanupEnd::NotRun { again_at } => {
+                CleanupEnd::Postponed { again_at } => {
                     Cleanup::Armed { tries: tries.saturating_sub(1), lease: Some(Lease { until: again_at, token }) }
                 }
             }),
@@ -120,7 +121,7 @@ impl Task {
     pub(crate) fn has_ended_cleanup(&self, token: LeaseToken, end: CleanupEnd) -> bool {
         match end {
             CleanupEnd::Done => self.cleanup == Cleanup::Done,
-            CleanupEnd::Failed { again_at } | CleanupEnd::NotRun { again_at } => {
+            CleanupEnd::Failed { again_at } | CleanupEnd::Postponed { again_at } => {
                 self.has_begun_cleanup(Lease { until: again_at, token })
             }
         }

@@ -132,7 +132,7 @@ impl<H: ServerHandler> ToolRunner for Runner<H> {
         match catch(async { cleaner(ended.clone()).await }).await {
             Ok(Ok(())) => Cleaned::Done,
             Ok(Err(reason)) => Cleaned::Failed { reason },
-            Err(Panicked(words)) => Cleaned::Failed { reason: format!("it panicked: {words}") },
+            Err(Panicked(words)) => Cleaned::Died { reason: format!("it panicked: {words}") },
         }
     }
 }

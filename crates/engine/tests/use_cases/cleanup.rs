@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use longhaul_core::{Cleanup, Clock, State, Status, Task, TaskKey, Timestamp};
+use longhaul_core::{Cleanup, Clock, Policy, RequestedTerms, State, Status, Task, TaskKey, Terms, Timestamp, limits};
 use longhaul_engine::{Attempt, AttemptEnd, Call, Cleaned, Ended, Settings, ToolRunner, WorkerSignals};
 
 use super::world::{Tool, World, call, completed, crashing, tool};
@@ -171,9 +171,9 @@ async fn the_cleanup_sees_the_request_and_the_steps_that_were_recorded() {
 }
 
 #[tokio::test]
-async fn cleanup_that_fails_is_tried_again_with_pauses_and_given_up_after_five_tries() {
+async fn cleanup_that_panics_is_tried_again_with_pauses_and_given_up_after_five_tries() {
     let world = World::new();
-    let tool = asks().cleaned_by(|_ended| async { Cleaned::Failed { reason: "it is in use".to_owned() } });
+    let tool = asks().cleaned_by(|_ended| async { Cleaned::Died { reason: "it panicked".to_owned() } });
     let key = cancelled_while_it_waits(&world, &tool).await;
     world.clock.advance_ms(LEASE_MS);
     world.delays();
@@ -186,6 +186,33 @@ async fn cleanup_that_fails_is_tried_again_with_pauses_and_given_up_after_five_t
     assert_eq!((tool.cleanups(), cleanup(&world, &key).await), (5, Cleanup::GivenUp));
     works_for_leases(&world, &tool, 3).await;
     assert_eq!(tool.cleanups(), 5);
+}
+
+/// A system that is away for some seconds at the moment of a cancel must not cost the job that runs there.
+#[tokio::test]
+async fn cleanup_that_returns_an_error_is_tried_again_for_six_hours() {
+    let hours = Policy { retention_ms: 24 * 60 * 60 * 1_000, ..Policy::default() };
+    let world = World::new();
+    let tool = asks().cleaned_by(|_ended| async { Cleaned::Failed { reason: "nobody answers".to_owned() } });
+    let terms = Terms::negotiate(&hours, RequestedTerms::default());
+    let key = world.accept(Call { cleanup: Cleanup::ARMED, terms, ..call() }).await.key();
+    world.work(&tool).await;
+    world.delays();
+    world.engine.cancel(&key).await.unwrap();
+    let ended_at = world.clock.now();
+    world.delays();
+    let mut pauses = Vec::new();
+    while cleanup(&world, &key).await != Cleanup::GivenUp {
+        world.work(&tool).await;
+        let Some(pause_ms) = world.delays().pop() else { break };
+        pauses.push(pause_ms);
+        world.clock.advance_ms(pause_ms);
+    }
+    assert_eq!(pauses.get(..4), Some(&[1_000, 1_000, 1_000, 1_500][..]));
+    assert_eq!(pauses.iter().max(), Some(&limits::CLEANUP_PAUSE_MS_MAX));
+    assert_eq!(cleanup(&world, &key).await, Cleanup::GivenUp);
+    assert!(world.clock.now().since_ms(ended_at) >= limits::CLEANUP_MS_MAX);
+    assert!(tool.cleanups() < 60, "{}", tool.cleanups());
 }
 
 /// An attempt whose task is cancelled while it runs, in a worker that lives until then.
@@ -203,7 +230,7 @@ async fn cancelled_in_its_attempt(world: &World, key: &TaskKey, tool: &Tool, unt
 async fn after_a_first_try_in_the_worker_of_the_attempt_the_second_one_does_not_wait_for_a_lease() {
     let world = World::new();
     let key = armed(&world).await;
-    let tool = hangs().cleaned_by(|_ended| async { Cleaned::Failed { reason: "it is in use".to_owned() } });
+    let tool = hangs().cleaned_by(|_ended| async { Cleaned::Died { reason: "it panicked".to_owned() } });
     cancelled_in_its_attempt(&world, &key, &tool, None).await;
     assert_eq!((tool.cleanups(), world.delays()), (1, vec![1_000]));
     world.clock.advance_ms(1_000);

@@ -85,6 +85,11 @@ impl Client {
         (Self { capabilities, watch, ..Self::of_lists(server) }, received)
     }
 
+    /// A client for a quick request: nobody waits for what else the server sends, so that nothing waits for it either.
+    pub(crate) fn deaf(server: &str, task: Option<String>, declared: &ClientCapabilities) -> Self {
+        Self::new(server, task, declared).0
+    }
+
     /// The same, in this lifecycle if the server speaks it.
     pub(crate) fn in_lifecycle(self, lifecycle: Option<Lifecycle>) -> Self {
         Self { lifecycle, ..self }

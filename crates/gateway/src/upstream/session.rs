@@ -18,7 +18,7 @@ use super::{RequestError, failed};
 use crate::limits;
 
 /// What identifies a session; nothing if the server keeps none.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct SessionId(Option<String>);
 
 impl SessionId {
@@ -85,7 +85,11 @@ impl<'s> Session<'s> {
             return tool_result(server, result).map(Box::new).map(Began::Result).map_err(RequestError::Refused);
         };
         let every_ms = result.pointer("/task/pollInterval").and_then(Value::as_u64);
-        Ok(Began::Task(Started { task_id: task_id.to_owned(), every_ms, session: Some(self.id.clone()) }))
+        Ok(Began::Task(Started::in_session(task_id.to_owned(), every_ms, self.id.clone())))
+    }
+
+    pub(crate) const fn id(&self) -> &SessionId {
+        &self.id
     }
 
     /// Whether the server has said that it does not know the session any more: a new one is needed.

@@ -25,14 +25,51 @@ pub(crate) struct Started {
     pub(crate) task_id: String,
     /// How long the server wants us to wait between two polls, in milliseconds.
     pub(crate) every_ms: Option<u64>,
-    /// For a task of revision `2025-11-25`, the session in which it was started; `None` for one of the Tasks extension.
-    pub(crate) session: Option<SessionId>,
+    /// For a task of revision `2025-11-25`, the session in which it was started.
+    session: Option<SessionId>,
+    /// Whether it is such a task. Its session may have no id, and JSON does not tell that from no session.
+    #[serde(default)]
+    in_session: bool,
 }
 
 impl Started {
     pub(crate) fn extension(created: CreateTaskResult) -> Self {
-        Self { task_id: created.task.task_id, every_ms: created.task.poll_interval_ms, session: None }
+        let CreateTaskResult { task, .. } = created;
+        Self { task_id: task.task_id, every_ms: task.poll_interval_ms, session: None, in_session: false }
     }
+
+    /// A task of revision `2025-11-25`.
+    pub(crate) const fn in_session(task_id: String, every_ms: Option<u64>, session: SessionId) -> Self {
+        Self { task_id, every_ms, session: Some(session), in_session: true }
+    }
+
+    fn session(&self) -> Option<SessionId> {
+        self.session.clone().or_else(|| self.in_session.then(SessionId::default))
+    }
+}
+
+/// The key of a question that a task asked in another session than the one in which it was started.
+fn key_in(session: &SessionId, id: &str) -> String {
+    json!({"session": session, "id": id}).to_string()
+}
+
+/// The session in which a question was asked, if it is another one, and its id there.
+fn asked_in(key: &str) -> Option<(SessionId, String)> {
+    #[derive(Deserialize)]
+    struct Key {
+        session: SessionId,
+        id: String,
+    }
+    strict_json::from_str(key).ok().map(|Key { session, id }| (session, id))
+}
+
+/// What became of answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// The server has them.
+    Done,
+    /// The server has forgotten the session in which it asked: it asks again in another one.
+    Forgotten,
 }
 
 /// What a poll of a server's task saw.
@@ -136,25 +173,40 @@ impl Upstream {
         task: String,
         declared: &ClientCapabilities,
     ) -> Result<Seen, RequestError> {
-        if let (Some(session), Some(server)) = (&started.session, self.reached()?) {
-            let _permit = self.permit(&self.permits).await.map_err(|error| RequestError::Lost(error.to_string()))?;
+        if let (Some(session), Some(server)) = (started.session(), self.reached()?) {
+            let _permit = self.permit(&self.quick).await.map_err(|error| RequestError::Lost(error.to_string()))?;
             let session = session.resume(server);
-            let mut seen = session.see(&self.name, &started.task_id).await;
-            if session.is_gone() {
-                // It was restarted, most often. Its tasks may have outlived the sessions.
-                let begun = Session::begin(server, declared).await;
-                let (session, _info) = begun.map_err(|unseen| self.lasting(unseen))?;
-                seen = session.see(&self.name, &started.task_id).await;
-                session.end().await;
-            }
+            let seen = session.see(&self.name, &started.task_id).await;
+            let seen = if session.is_gone() { self.see_anew(server, started, declared).await } else { seen };
             return seen.map_err(|unseen| self.lasting(unseen));
         }
-        let (client, _events) = Client::new(&self.name, Some(task), declared);
+        let client = Client::deaf(&self.name, Some(task), declared);
         let connection = self.connect_once(client.with_tasks()).await?;
         let asked = async |peer: &Peer<RoleClient>| peer.get_task(GetTaskParams::new(&started.task_id)).await;
         let answer = connection.request(asked).await.map_err(|unseen| self.lasting(unseen))?;
         let message = answer.task.task.status_message;
         Ok(seen(&self.name, answer.task.payload, message))
+    }
+
+    /// The state of a task whose session the server has forgotten. It was restarted, most often, and its tasks may have
+    /// outlived the sessions. What the task asks now is answered in the new session, which is kept for that.
+    async fn see_anew(
+        &self,
+        server: &Raw,
+        started: &Started,
+        declared: &ClientCapabilities,
+    ) -> Result<Seen, RequestError> {
+        let (session, _info) = Session::begin(server, declared).await?;
+        match session.see(&self.name, &started.task_id).await {
+            Ok(Seen::Asks(asked)) => {
+                let named = asked.into_iter().map(|(id, request)| (key_in(session.id(), &id), request));
+                Ok(Seen::Asks(named.collect()))
+            }
+            seen => {
+                session.end().await;
+                seen
+            }
+        }
     }
 
     /// Answers questions of a task of the server.
@@ -163,33 +215,28 @@ impl Upstream {
         started: &Started,
         declared: &ClientCapabilities,
         answers: &InputResponses,
-    ) -> Result<(), RequestError> {
-        if let (Some(session), Some(server)) = (&started.session, self.reached()?) {
-            let _permit = self.permit(&self.permits).await.map_err(|error| RequestError::Lost(error.to_string()))?;
-            return session.resume(server).respond(answers).await;
+    ) -> Result<Delivery, RequestError> {
+        if let (Some(started_in), Some(server)) = (started.session(), self.reached()?) {
+            let _permit = self.permit(&self.quick).await.map_err(|error| RequestError::Lost(error.to_string()))?;
+            return answer_in_sessions(server, &started_in, answers).await;
         }
-        let (client, _events) = Client::new(&self.name, None, declared);
+        let client = Client::deaf(&self.name, None, declared);
         let connection = self.connect_once(client.with_tasks()).await?;
         let params = UpdateTaskParams::new(&started.task_id, answers.clone());
-        connection.request(async |peer| peer.update_task(params).await).await.map_err(|unseen| self.lasting(unseen))
+        let sent = connection.request(async |peer| peer.update_task(params).await).await;
+        sent.map(|()| Delivery::Done).map_err(|unseen| self.lasting(unseen))
     }
 
-    /// Asks the server to cancel a task. One that has ended, or is not known, needs no cancelling.
-    pub(crate) async fn cancel_task(&self, started: &Started) -> Result<(), String> {
-        let cancelled = async {
-            match (&started.session, self.reached()?) {
-                (Some(session), Some(server)) => cancel_in(session, server, &started.task_id).await,
-                _ => self.cancel_of_the_extension(&started.task_id).await,
-            }
-        };
-        match cancelled.await {
-            Err(RequestError::Lost(why)) => Err(why),
-            Ok(()) | Err(RequestError::Refused(_)) => Ok(()),
+    /// Asks the server to cancel a task.
+    pub(crate) async fn cancel_task(&self, started: &Started) -> Result<(), RequestError> {
+        match (started.session(), self.reached()?) {
+            (Some(session), Some(server)) => cancel_in(&session, server, &started.task_id).await,
+            _ => self.cancel_of_the_extension(&started.task_id).await,
         }
     }
 
     async fn cancel_of_the_extension(&self, task_id: &str) -> Result<(), RequestError> {
-        let (client, _events) = Client::new(&self.name, None, &ClientCapabilities::default());
+        let client = Client::deaf(&self.name, None, &ClientCapabilities::default());
         let connection = self.connect_once(client.with_tasks()).await?;
         let params = CancelTaskParams::new(task_id);
         connection.request(async |peer| peer.cancel_task(params).await).await
@@ -206,6 +253,24 @@ impl Upstream {
             lost => lost,
         }
     }
+}
+
+/// Answers each question in the session in which it was asked.
+async fn answer_in_sessions(
+    server: &Raw,
+    started_in: &SessionId,
+    answers: &InputResponses,
+) -> Result<Delivery, RequestError> {
+    for (key, answer) in answers {
+        let (session, id) = asked_in(key).unwrap_or_else(|| (started_in.clone(), key.clone()));
+        let session = session.resume(server);
+        let sent = session.respond(&[(id, answer.clone())].into()).await;
+        if session.is_gone() {
+            return Ok(Delivery::Forgotten);
+        }
+        sent?;
+    }
+    Ok(Delivery::Done)
 }
 
 async fn cancel_in(session: &SessionId, server: &Raw, task_id: &str) -> Result<(), RequestError> {
