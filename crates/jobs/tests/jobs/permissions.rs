@@ -30,7 +30,7 @@ pub(crate) async fn exercise(kind: &'static Kind) -> StandIn {
             ok(json!({"taskArns": ["arn:task/9"]}))
         }
         operation if operation == "ListBuildsForProject" => ok(json!({"ids": ["site:9"]})),
-        operation if operation == kind.stop => refusal("ClientException", "not now"),
+        operation if operation == kind.stop && before == 0 => refusal("ClientException", "not now"),
         _ => ok((kind.done)()),
     })
     .await;
