@@ -37,13 +37,13 @@ pub struct Ended {
 pub enum Cleaned {
     /// All is clean.
     Done,
-    /// The author's code returned an error, and is to be tried again, for hours: what it cleans may not be reachable.
+    /// It failed, and is to be tried again, but not often: it may always fail.
     Failed {
         /// What is known about it, for the log.
         reason: String,
     },
-    /// It panicked or took too long, and is to be tried again, but not often: it may always do so.
-    Died {
+    /// The author's code returned an error, and is to be tried again for hours: what it cleans may not be reachable.
+    Unfinished {
         /// What is known about it, for the log.
         reason: String,
     },

@@ -239,10 +239,8 @@ impl Plan {
             if plan.owner_attempts.is_some() { tries * (plan.attempt_ms() + settings.lease_ms) } else { 0 };
         // A task looks for a signal itself if whoever recorded it died: twice, if an attempt dies too.
         let signals_ms = if plan.has_signals() { tries * 2 * limits::SIGNAL_POLL_MS_MAX } else { 0 };
-        // A task may be cleaned only a lease after its end, and each try may die too, or be put off twice.
-        let clean_ms = 6 * (settings.lease_ms + settings.cleanup_ms + settings.retry_ms_max)
-            + settings.resend_ms_max
-            + 2 * limits::CLEANUP_PAUSE_MS_MAX;
+        // A task may be cleaned only a lease after its end, and each try may die too.
+        let clean_ms = 6 * (settings.lease_ms + settings.cleanup_ms + settings.retry_ms_max) + settings.resend_ms_max;
         // The same for the ends of children. One that sleeps polls its parent now and then, and each generation does so
         // anew.
         let children_ms = if plan.has_children() {

@@ -91,7 +91,7 @@ impl Engine {
         let cleanup = pin!(work.runner.clean(&ended));
         match select(cleanup, self.ports.clock.sleep_ms(lease.until.since_ms(self.now()))).await {
             Either::Left((cleaned, _)) => cleaned,
-            Either::Right(_) => Cleaned::Died { reason: "it took too long".to_owned() },
+            Either::Right(_) => Cleaned::Failed { reason: "it took too long".to_owned() },
         }
     }
 
@@ -109,7 +109,7 @@ impl Engine {
                 (CleanupEnd::Done, None)
             }
             Cleaned::Failed { reason } => self.after_a_failed_cleanup(task, &reason),
-            Cleaned::Died { reason } => self.after_a_dead_cleanup(task, &reason),
+            Cleaned::Unfinished { reason } => self.after_an_unfinished_cleanup(task, &reason),
             Cleaned::NoSuchTool => {
                 let after_ms = self.settings.lease_ms;
                 tracing::warn!(task_id = %task.id, tool = task.tool, after_ms, "this worker cannot clean up after the \
@@ -130,17 +130,17 @@ impl Engine {
         }
     }
     /// What it cleans may be away for hours: an error is tried again until then, and counts as no try.
-    fn after_a_failed_cleanup(&self, task: &Task, reason: &str) -> (CleanupEnd, Option<u64>) {
+    fn after_an_unfinished_cleanup(&self, task: &Task, reason: &str) -> (CleanupEnd, Option<u64>) {
         let since_ms = self.since_end_ms(task);
         if since_ms >= limits::CLEANUP_MS_MAX {
-            return self.after_a_dead_cleanup(task, reason);
+            return self.after_a_failed_cleanup(task, reason);
         }
         let again_ms = (since_ms / 2).clamp(self.settings.retry_ms, limits::CLEANUP_PAUSE_MS_MAX);
         tracing::warn!(task_id = %task.id, tool = task.tool, again_ms, reason, "cleaning up failed");
         (CleanupEnd::Postponed { again_at: self.now().plus_ms(again_ms) }, Some(again_ms))
     }
 
-    fn after_a_dead_cleanup(&self, task: &Task, reason: &str) -> (CleanupEnd, Option<u64>) {
+    fn after_a_failed_cleanup(&self, task: &Task, reason: &str) -> (CleanupEnd, Option<u64>) {
         let tries = match task.cleanup {
             Cleanup::Armed { tries, .. } => tries,
             Cleanup::None | Cleanup::Done | Cleanup::GivenUp => 0,

@@ -171,9 +171,9 @@ async fn the_cleanup_sees_the_request_and_the_steps_that_were_recorded() {
 }
 
 #[tokio::test]
-async fn cleanup_that_panics_is_tried_again_with_pauses_and_given_up_after_five_tries() {
+async fn cleanup_that_fails_is_tried_again_with_pauses_and_given_up_after_five_tries() {
     let world = World::new();
-    let tool = asks().cleaned_by(|_ended| async { Cleaned::Died { reason: "it panicked".to_owned() } });
+    let tool = asks().cleaned_by(|_ended| async { Cleaned::Failed { reason: "it is in use".to_owned() } });
     let key = cancelled_while_it_waits(&world, &tool).await;
     world.clock.advance_ms(LEASE_MS);
     world.delays();
@@ -193,7 +193,7 @@ async fn cleanup_that_panics_is_tried_again_with_pauses_and_given_up_after_five_
 async fn cleanup_that_returns_an_error_is_tried_again_for_six_hours() {
     let hours = Policy { retention_ms: 24 * 60 * 60 * 1_000, ..Policy::default() };
     let world = World::new();
-    let tool = asks().cleaned_by(|_ended| async { Cleaned::Failed { reason: "nobody answers".to_owned() } });
+    let tool = asks().cleaned_by(|_ended| async { Cleaned::Unfinished { reason: "nobody answers".to_owned() } });
     let terms = Terms::negotiate(&hours, RequestedTerms::default());
     let key = world.accept(Call { cleanup: Cleanup::ARMED, terms, ..call() }).await.key();
     world.work(&tool).await;
@@ -230,7 +230,7 @@ async fn cancelled_in_its_attempt(world: &World, key: &TaskKey, tool: &Tool, unt
 async fn after_a_first_try_in_the_worker_of_the_attempt_the_second_one_does_not_wait_for_a_lease() {
     let world = World::new();
     let key = armed(&world).await;
-    let tool = hangs().cleaned_by(|_ended| async { Cleaned::Died { reason: "it panicked".to_owned() } });
+    let tool = hangs().cleaned_by(|_ended| async { Cleaned::Failed { reason: "it is in use".to_owned() } });
     cancelled_in_its_attempt(&world, &key, &tool, None).await;
     assert_eq!((tool.cleanups(), world.delays()), (1, vec![1_000]));
     world.clock.advance_ms(1_000);
