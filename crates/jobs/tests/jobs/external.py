@@ -22,6 +22,14 @@ def model(service):
     return models[service]
 
 
+def compiled(pattern):
+    """The pattern; None if it is not one of Python."""
+    try:
+        return re.compile(pattern) if pattern else None
+    except re.error:
+        return None
+
+
 def faults(value, shape, place):
     """What ParamValidator does not check: enums, patterns and the longest values."""
     if shape.type_name == "structure":
@@ -41,9 +49,9 @@ def faults(value, shape, place):
             yield f"{place} is none of {shape.enum}: {value}"
         if len(value) > shape.metadata.get("max", len(value)):
             yield f"{place} has {len(value)} characters"
-        pattern = shape.metadata.get("pattern")
-        if pattern and "\\p{" not in pattern and not re.search(pattern, value):
-            yield f"{place} does not match {pattern}: {value}"
+        pattern = compiled(shape.metadata.get("pattern", ""))
+        if pattern and not pattern.fullmatch(value):
+            yield f"{place} does not match {pattern.pattern}: {value}"
     elif shape.type_name in ("integer", "long"):
         if value > shape.metadata.get("max", value):
             yield f"{place} is too large: {value}"
