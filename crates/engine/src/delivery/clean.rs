@@ -129,13 +129,14 @@ impl Engine {
             (Err(error), _) => self.not_applied(&task.key(), error, self.settings.cleanup_ms),
         }
     }
+
     /// What it cleans may be away for hours: an error is tried again until then, and counts as no try.
     fn after_an_unfinished_cleanup(&self, task: &Task, reason: &str) -> (CleanupEnd, Option<u64>) {
         let since_ms = self.since_end_ms(task);
         if since_ms >= limits::CLEANUP_MS_MAX {
             return self.after_a_failed_cleanup(task, reason);
         }
-        let again_ms = (since_ms / 2).clamp(self.settings.retry_ms, limits::CLEANUP_PAUSE_MS_MAX);
+        let again_ms = (since_ms / 2).min(limits::CLEANUP_PAUSE_MS_MAX).max(self.settings.retry_ms);
         tracing::warn!(task_id = %task.id, tool = task.tool, again_ms, reason, "cleaning up failed");
         (CleanupEnd::Postponed { again_at: self.now().plus_ms(again_ms) }, Some(again_ms))
     }
