@@ -79,6 +79,15 @@ async fn a_job_is_started_once_and_looked_at_until_it_is_done() {
 }
 
 #[tokio::test]
+async fn a_job_is_polled_however_much_its_server_logs() {
+    let setup = in_front(json!([scan()]));
+    std::fs::write(setup.path("chatty"), "").unwrap();
+    let task = setup.start().ended("scan", json!({"parts": 2})).await;
+    assert_eq!(task["result"]["structuredContent"]["status"], "done", "{task}");
+    assert_eq!(times(&setup, "get_scan"), 2);
+}
+
+#[tokio::test]
 async fn a_job_says_how_far_it_is() {
     let (_setup, _gateway, caller) = in_front(json!([scan()])).begun();
     let id = caller.call_task("scan", json!({"parts": 7})).await;

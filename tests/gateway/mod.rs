@@ -5,6 +5,7 @@ mod command_line;
 mod core_tasks;
 mod ends;
 mod folds;
+mod forgetful;
 mod http;
 mod kills;
 mod lists;

@@ -55,6 +55,11 @@ fn every_mistake_in_an_entry_is_named_with_its_place() {
             "a b": {"type": "aws-step-functions", "stateMachine": "etl", "description": "x", "inputSchema": [],
                 "runAtMost": "soon"},
             "etl": {"type": "aws-step-function", "description": "x"},
+            "crawl": {
+                "type": "aws-ecs-task", "description": "x", "cluster": "c", "taskDefinition": "t", "container": "main",
+                "assignPublicIp": "yes",
+                "inputSchema": {"type": "object", "properties": {"LD_PRELOAD": {}, "depth": {}}},
+            },
             "half": {"type": "aws-batch", "jobQueue": "q*", "task": "never", "wait": true},
             "web": {
                 "type": "http-job", "description": "x", "id": "/id", "state": "state", "done": [],
@@ -69,6 +74,8 @@ fn every_mistake_in_an_entry_is_named_with_its_place() {
         "/mcpServers/a b/inputSchema: must be a JSON schema of type \"object\"",
         "/mcpServers/a b/runAtMost: `soon` is not a time",
         "/mcpServers/etl/type: `aws-step-function` is not known; did you mean `aws-step-functions`?",
+        "/mcpServers/crawl/assignPublicIp: must be true or false",
+        "/mcpServers/crawl/inputSchema/properties/LD_PRELOAD: `LD_PRELOAD` is reserved",
         "/mcpServers/half: it has no `description`",
         "/mcpServers/half/jobQueue: `q*` is not a name",
         "/mcpServers/half: it has no `jobDefinition`",

@@ -29,13 +29,14 @@ pub enum Cleanup {
 pub enum CleanupEnd {
     /// It is done.
     Done,
-    /// It failed, and may be tried again from this moment on.
+    /// It failed, and may be tried again from then on.
     Failed {
         /// When.
         again_at: Timestamp,
     },
-    /// Nothing was run, because the worker does not have the tool. That is no try.
-    NotRun {
+    /// It is put off, and counts as no try: the worker does not have the tool, or what is to be cleaned up cannot be
+    /// reached at the moment.
+    Postponed {
         /// When the next worker may begin.
         again_at: Timestamp,
     },

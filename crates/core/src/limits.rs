@@ -44,8 +44,15 @@ pub const ASKS_MAX: usize = 64;
 /// Bytes of all input requests that a task waits for: they are part of the record, so that a poll stays one read.
 pub const ASKS_BYTES_MAX: usize = 256 * 1024;
 
-/// How often the cleanup of a task is begun.
+/// How often the cleanup of a task is begun. Tries that are put off do not count.
 pub const CLEANUP_TRIES_MAX: u32 = 5;
+
+/// How long after the end of a task, in milliseconds, a cleanup that returns an error is put off: six hours.
+pub const CLEANUP_MS_MAX: u64 = 6 * 60 * 60 * 1_000;
+
+/// The longest pause before a cleanup that returned an error is tried again, in milliseconds: the longest delay of a
+/// message on SQS.
+pub const CLEANUP_PAUSE_MS_MAX: u64 = 900_000;
 
 /// Schedules of one server: a poll of all of them takes milliseconds.
 pub const SCHEDULES_MAX: usize = 256;

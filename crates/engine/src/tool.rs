@@ -37,8 +37,13 @@ pub struct Ended {
 pub enum Cleaned {
     /// All is clean.
     Done,
-    /// It failed, and is to be tried again.
+    /// It failed, and is to be tried again, but not often: it may always fail.
     Failed {
+        /// What is known about it, for the log.
+        reason: String,
+    },
+    /// The author's code returned an error, and is to be tried again for hours: what it cleans may not be reachable.
+    Unfinished {
         /// What is known about it, for the log.
         reason: String,
     },
@@ -64,6 +69,12 @@ impl Ended {
     #[must_use]
     pub fn request(&self) -> &str {
         &self.request
+    }
+
+    /// How long ago the task ended, in milliseconds.
+    #[must_use]
+    pub fn since_end_ms(&self) -> u64 {
+        self.engine.since_end_ms(&self.task)
     }
 
     /// The JSON text that step `name` recorded; `None` if it recorded nothing, though its work may have been done.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use longhaul::ports::Clock;
 use longhaul::{SystemClock, TaskContext};
 use longhaul_core::strict_json;
+use longhaul_jobs::{JobError, JobRef, Start, Started};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ClientCapabilities, ErrorCode};
 use rmcp::service::{Peer, RequestContext, RoleServer, ServiceError};
@@ -12,10 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Repeatable, ToolRoute};
 use crate::limits;
-use crate::polls::{Following, STARTED, recorded};
 use crate::upstream::client::Client;
 use crate::upstream::remote_tasks::{Began, Session};
-use crate::upstream::tasks::{Started, completed};
+use crate::upstream::tasks::{Started as StartedTask, completed};
 use crate::upstream::{ConnectError, Lifecycle, RequestError, Retry, Upstream, failed};
 
 mod conversation;
@@ -33,14 +33,6 @@ pub(crate) struct Call<'g> {
     params: CallToolRequestParams,
     /// How many rounds of questions were before this one.
     round: u32,
-    mark: Mark,
-}
-
-/// Whether it is on record that this attempt sends the call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
-    Unwritten,
-    Written,
 }
 
 /// What is kept between two rounds of questions.
@@ -55,11 +47,15 @@ struct Kept {
 enum Sent {
     Answer(CallToolResponse),
     /// A task of its own, which needs no connection.
-    Task(Started),
+    Task(StartedTask),
 }
 
 /// Why a try brought no answer.
-enum Unanswered {
+enum Failure {
+    /// The call must not be sent: another attempt has sent it.
+    Marked(JobError),
+    /// It was answered with an error.
+    Answered(ErrorData),
     /// There was no connection, so nothing was sent.
     Unsent(ConnectError),
     /// It was lost after the call was sent.
@@ -104,7 +100,6 @@ impl<'g> Call<'g> {
             lifecycle: may_be_older.then(|| older_lifecycle_of(context)).flatten(),
             params,
             round: kept.round,
-            mark: Mark::Unwritten,
         })
     }
 
@@ -113,74 +108,69 @@ impl<'g> Call<'g> {
         &self.task
     }
 
+    /// The server that is called.
+    pub(crate) const fn upstream(&self) -> &'g Upstream {
+        self.upstream
+    }
+
+    /// What the caller can be asked.
+    pub(crate) const fn declared(&self) -> &ClientCapabilities {
+        &self.declared
+    }
+
+    pub(crate) const fn repeatable(&self) -> Repeatable {
+        self.route.repeatable
+    }
+
+    pub(crate) const fn round(&self) -> u32 {
+        self.round
+    }
+
     /// What the server calls the tool.
     fn tool(&self) -> &str {
         &self.route.route.name
     }
 
-    /// Makes the call, and waits for the end of the task that the server may make of it.
-    pub(crate) async fn run(mut self) -> Result<CallToolResponse, ErrorData> {
-        let started = match recorded(&self.task, STARTED).await {
-            Some(started) => started,
-            None => match self.send().await? {
-                Sent::Answer(answer) => return self.answer(answer),
-                Sent::Task(started) => self.task.step(STARTED, async || started).await,
-            },
-        };
-        let (upstream, task, declared) = (self.upstream, &self.task, &self.declared);
-        Box::pin(Following { upstream, task, declared, started }.to_the_end()).await
-    }
-
-    /// Sends the call. A lost connection is tried again where that may be done.
-    async fn send(&mut self) -> Result<Sent, ErrorData> {
-        // In a later attempt the call may have been sent before, and that is known without a connection.
-        if self.task.attempt() > 1 {
-            self.mark().await?;
-        }
+    /// Sends the call, which is marked as sent once a connection stands. A lost connection is tried again where that
+    /// may be done.
+    pub(crate) async fn send(&self, start: &Start<'_>) -> Result<Started, JobError> {
         let _turn = match &self.route.permits {
             // The semaphore is never closed.
-            Some(permits) => Some(permits.acquire().await.map_err(|closed| failed(&closed.to_string()))?),
+            Some(permits) => Some(permits.acquire().await.map_err(|closed| JobError::Refused(closed.to_string()))?),
             None => None,
         };
         let mut tries = 0;
         loop {
             tries += 1;
-            let unanswered = match self.try_once().await? {
-                Ok(answer) => return Ok(answer),
-                Err(unanswered) => unanswered,
-            };
-            let error = match unanswered {
-                Unanswered::Lost(why) if self.route.repeatable == Repeatable::No => return Err(not_repeated(&why)),
-                Unanswered::Unsent(error) if error.lasting == Retry::Yes => return Err(failed(&error.to_string())),
-                Unanswered::Unsent(error) => error.to_string(),
-                Unanswered::Lost(why) => format!("`{}` was called {tries} times: {why}", self.upstream.name()),
+            let error = match self.try_once(start).await {
+                Ok(Sent::Answer(answer)) => return Ok(Started::Ended(self.answer(answer))),
+                Ok(Sent::Task(task)) => return started(&task),
+                Err(Failure::Answered(error)) => return Ok(Started::Ended(Err(error))),
+                Err(Failure::Marked(error)) => return Err(error),
+                Err(Failure::Lost(why)) if self.route.repeatable == Repeatable::No => {
+                    return Err(JobError::Unanswered(why));
+                }
+                Err(Failure::Unsent(error)) if error.lasting == Retry::Yes => {
+                    return Err(JobError::Refused(error.to_string()));
+                }
+                Err(Failure::Unsent(error)) => error.to_string(),
+                Err(Failure::Lost(why)) => format!("`{}` was called {tries} times: {why}", self.upstream.name()),
             };
             if tries == limits::TRIES_MAX {
-                return Err(failed(&error));
+                return Err(JobError::Refused(error));
             }
             tracing::warn!(server = self.upstream.name(), tool = self.tool(), error, "a call is tried again");
             SystemClock.sleep_ms(limits::TRY_AGAIN_MS * u64::from(tries)).await;
         }
     }
 
-    /// Records that the call is about to be sent, if it must not be sent twice.
-    async fn mark(&mut self) -> Result<(), ErrorData> {
-        if self.route.repeatable == Repeatable::Yes || self.mark == Mark::Written {
-            return Ok(());
-        }
-        let attempt = self.task.attempt();
-        let sent_by = self.task.step(&format!("send {}", self.round), async || attempt).await;
-        self.mark = Mark::Written;
-        if sent_by == attempt { Ok(()) } else { Err(not_repeated("the gateway stopped while it ran")) }
-    }
-
     /// # Errors
-    /// What ends the call: an answer that is an error, or a call that must not be sent twice.
-    async fn try_once(&mut self) -> Result<Result<Sent, Unanswered>, ErrorData> {
+    /// Why there is no answer.
+    async fn try_once(&self, start: &Start<'_>) -> Result<Sent, Failure> {
         match Box::pin(self.upstream.session_for_a_task(self.tool(), &self.declared)).await {
-            Ok(Some(session)) => return self.try_task(session).await,
+            Ok(Some(session)) => return self.try_task(session, start).await,
             Ok(None) => {}
-            Err(error) => return Ok(Err(Unanswered::Unsent(error))),
+            Err(error) => return Err(Failure::Unsent(error)),
         }
         let (client, events) = Client::new(self.upstream.name(), Some(self.task.idempotency_key()), &self.declared);
         let mut client = client.in_lifecycle(self.lifecycle);
@@ -193,42 +183,42 @@ impl<'g> Call<'g> {
         let connected = Box::pin(self.upstream.connect(client)).await;
         let connection = match connected {
             Ok(connection) => connection,
-            Err(error) => return Ok(Err(Unanswered::Unsent(error))),
+            Err(error) => return Err(Failure::Unsent(error)),
         };
-        self.mark().await?;
+        start.mark().await.map_err(Failure::Marked)?;
         let conversation = Box::pin(self.converse(&connection, events));
         let answer = tokio::select! {
             answer = conversation => answer,
-            ran = self.end_of_attempt() => return Err(too_long(self.upstream.name(), ran)),
+            ran = self.end_of_attempt() => return Err(Failure::Answered(too_long(self.upstream.name(), ran))),
         };
         match answer {
             Ok(CallToolResponse::Task(created)) => {
                 connection.give_back();
-                Ok(Ok(Sent::Task(Started::extension(created))))
+                Ok(Sent::Task(StartedTask::extension(created)))
             }
             Ok(answer) => {
                 connection.give_back();
-                Ok(Ok(Sent::Answer(answer)))
+                Ok(Sent::Answer(answer))
             }
             Err(ServiceError::McpError(error)) if !declares_tasks && requires_task(&error) => {
                 self.upstream.task_tools().require(self.tool());
                 drop(connection);
-                Box::pin(self.try_once()).await
+                Box::pin(self.try_once(start)).await
             }
             Err(ServiceError::McpError(error)) => {
                 connection.give_back();
-                Err(error)
+                Err(Failure::Answered(error))
             }
-            Err(ServiceError::UnexpectedResponse) => Err(failed(&format!(
+            Err(ServiceError::UnexpectedResponse) => Err(Failure::Answered(failed(&format!(
                 "`{}` answered with something that is not the result of a tool",
                 self.upstream.name()
-            ))),
+            )))),
             // One that was kept had ended before.
             Err(error) if connection.withheld(&error) => {
                 let why = connection.last_words(&error).await;
-                Ok(Err(Unanswered::Unsent(self.upstream.lost(&why))))
+                Err(Failure::Unsent(self.upstream.lost(&why)))
             }
-            Err(error) => Ok(Err(Unanswered::Lost(connection.last_words(&error).await))),
+            Err(error) => Err(Failure::Lost(connection.last_words(&error).await)),
         }
     }
 
@@ -244,17 +234,17 @@ impl<'g> Call<'g> {
     }
 
     /// Calls the tool as a task of revision `2025-11-25`.
-    async fn try_task(&mut self, session: Session) -> Result<Result<Sent, Unanswered>, ErrorData> {
-        self.mark().await?;
+    async fn try_task(&self, session: Session, start: &Start<'_>) -> Result<Sent, Failure> {
+        start.mark().await.map_err(Failure::Marked)?;
         let deadline = self.task.deadline().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
         let deadline_ms = deadline.and_then(|at| u64::try_from(at.as_millis()).ok());
         let ttl_ms = deadline_ms.map(|at| at.saturating_sub(SystemClock.now().as_ms()) + limits::TTL_MORE_MS);
         match session.start_task(self.upstream.name(), &self.params, ttl_ms).await {
-            Ok(Began::Task(started)) => Ok(Ok(Sent::Task(started))),
-            Ok(Began::Result(result)) => Ok(Ok(Sent::Answer((*result).into()))),
-            Ok(Began::Unsent(why)) => Ok(Err(Unanswered::Unsent(self.upstream.lost(&why)))),
-            Err(RequestError::Refused(error)) => Err(error),
-            Err(RequestError::Lost(why)) => Ok(Err(Unanswered::Lost(why))),
+            Ok(Began::Task(started)) => Ok(Sent::Task(started)),
+            Ok(Began::Result(result)) => Ok(Sent::Answer((*result).into())),
+            Ok(Began::Unsent(why)) => Err(Failure::Unsent(self.upstream.lost(&why))),
+            Err(RequestError::Refused(error)) => Err(Failure::Answered(error)),
+            Err(RequestError::Lost(why)) => Err(Failure::Lost(why)),
         }
     }
 
@@ -262,7 +252,7 @@ impl<'g> Call<'g> {
         match answer {
             CallToolResponse::Complete(result) => Ok(completed(result).into()),
             CallToolResponse::InputRequired(mut asked) => {
-                let kept = Kept { round: self.round + 1, state: asked.request_state.take() };
+                let kept = Kept { round: self.round.saturating_add(1), state: asked.request_state.take() };
                 let kept = serde_json::to_string(&kept).map_err(|error| failed(&error.to_string()))?;
                 asked.request_state = Some(kept);
                 Ok(asked.into())
@@ -297,6 +287,7 @@ fn too_long(server: &str, ran: Duration) -> ErrorData {
     ))
 }
 
-fn not_repeated(why: &str) -> ErrorData {
-    failed(&format!("the call may have been carried out; it was not repeated: {why}"))
+fn started(task: &StartedTask) -> Result<Started, JobError> {
+    let written = serde_json::to_value(task).map_err(|error| JobError::Refused(error.to_string()))?;
+    Ok(Started::Job(JobRef::new(written)))
 }

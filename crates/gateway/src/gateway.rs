@@ -10,11 +10,9 @@ use rmcp::model::{
     Implementation, JsonObject, PromptsCapability, ResourcesCapability, ServerCapabilities, ServerConfig,
     ToolsCapability,
 };
-use serde_json::Value;
 
 use crate::catalog::{Catalog, Listed};
 use crate::config::{self, Config, Fold, ResourceUpdates};
-use crate::folded::{JOB, arguments};
 use crate::handler::{Handler, Shared};
 use crate::lists::{Lists, Renewal, list};
 use crate::lock::Lock;
@@ -22,9 +20,8 @@ use crate::outside::OutsideTools;
 use crate::policy::with_policies;
 use crate::start_error::{Problem, StartError};
 use crate::upstream::process::Groups;
-use crate::upstream::tasks::Started;
-use crate::upstream::{Lifecycle, RequestError, Upstream};
-use crate::{limits, polls};
+use crate::upstream::{Lifecycle, Upstream};
+use crate::{external, limits};
 
 /// Servers whose tools have become durable.
 pub struct Gateway {
@@ -199,7 +196,7 @@ pub(crate) fn with_cleanup(server: Server, shared: &Arc<Shared>) -> Server {
                 }
                 let gone = || format!("no server has the tool `{}` any more", ended.tool());
                 let (upstream, fold) = shared.durable(ended.tool()).ok_or_else(gone)?;
-                clean_up(upstream, fold.as_deref(), &ended).await
+                external::clean_up(upstream, fold.as_ref(), &ended).await.map_err(|error| error.to_string())
             }
         },
     )
@@ -208,18 +205,4 @@ pub(crate) fn with_cleanup(server: Server, shared: &Arc<Shared>) -> Server {
 /// Nothing is left of a process, unless a fold says so.
 fn leaves_something(upstream: &Upstream, fold: Option<&Fold>) -> bool {
     !upstream.is_process() || fold.is_some_and(|fold| fold.stop.is_some())
-}
-
-/// Cancels the task of the server, and stops the job, if one of them is on record. An answer that is an error is an
-/// answer: most often, that there is nothing to stop any more.
-async fn clean_up(upstream: &Upstream, fold: Option<&Fold>, ended: &EndedTask) -> Result<(), String> {
-    if let Some(started) = ended.step::<Started>(polls::STARTED).await.map_err(|error| error.to_string())? {
-        upstream.cancel_task(&started).await?;
-    }
-    let Some((fold, stop)) = fold.and_then(|fold| Some((fold, fold.stop.as_deref()?))) else { return Ok(()) };
-    let Some(id) = ended.step::<Value>(JOB).await.map_err(|error| error.to_string())? else { return Ok(()) };
-    match polls::call_once(upstream, ended.idempotency_key(), stop, arguments(fold, &id)).await {
-        Err(RequestError::Lost(why)) => Err(why),
-        Ok(_) | Err(RequestError::Refused(_)) => Ok(()),
-    }
 }

@@ -20,7 +20,7 @@ use rmcp::{ErrorData, ServerHandler};
 use crate::call::Call;
 use crate::catalog::{Catalog, Route};
 use crate::config::Fold;
-use crate::folded::FoldedCall;
+use crate::external;
 use crate::limits;
 use crate::lists::Lists;
 use crate::outside::OutsideTools;
@@ -138,8 +138,8 @@ impl ServerHandler for Handler {
         let call = Call::new(upstream, route, request, &context)?;
         let call = async {
             match &route.fold {
-                Some(fold) => Box::pin(FoldedCall::new(upstream, fold, &call).run(call)).await,
-                None => Box::pin(call.run()).await,
+                Some(fold) => external::combined(fold, &call).await,
+                None => external::call(&call).await,
             }
         };
         if route.is_durable() {

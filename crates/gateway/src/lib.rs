@@ -21,7 +21,7 @@
 mod call;
 mod catalog;
 mod config;
-mod folded;
+mod external;
 #[cfg(feature = "lambda")]
 pub mod functions;
 mod gateway;

@@ -97,8 +97,8 @@ pub(crate) const POLL_EVERY_MOST: Duration = Duration::from_secs(5 * 60);
 pub(crate) const POLL_FIRST: Duration = Duration::from_secs(1);
 pub(crate) const POLL_LONGEST: Duration = Duration::from_secs(30);
 
-/// How often one task of a server may ask.
-pub(crate) const ASKED_MAX: u32 = 256;
+/// How long the task of a job is kept unless `retention` says otherwise: as long as it is tried to stop the job.
+pub(crate) const STOPPED_WITHIN: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// How much longer than our own task a server is asked to keep its task.
 pub(crate) const TTL_MORE_MS: u64 = 60 * 60 * 1_000;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use longhaul::{EndedTask, TaskContext, TaskPolicy};
 use longhaul_jobs::{
-    Aws, BatchJob, CodeBuild, DurableJob, EcsTask, GlueJob, HttpJob, JobError, OutsideJob, StepFunctions,
+    Aws, BatchJob, CodeBuild, DurableJob, EcsTask, ExternalJob, GlueJob, HttpJob, JobError, StepFunctions,
 };
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, Tool};
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::catalog::Callers;
 use crate::config::{self, Kind};
 use crate::limits;
-use crate::policy::{check, policy};
+use crate::policy::{check, kept_for_stops, policy};
 use crate::start_error::{Problem, StartError};
 use crate::upstream::failed;
 
@@ -33,7 +33,7 @@ pub(crate) struct OutsideTool {
 }
 
 struct Job {
-    kind: Arc<dyn OutsideJob>,
+    kind: Arc<dyn ExternalJob>,
     durable: DurableJob,
 }
 
@@ -89,7 +89,7 @@ impl OutsideTool {
             };
             Job { kind, durable }
         });
-        Self { tool, policy: policy(&entry.terms, callers), place: entry.place.clone(), job }
+        Self { tool, policy: policy(&kept_for_stops(&entry.terms), callers), place: entry.place.clone(), job }
     }
 
     async fn check(&self) -> Option<Problem> {
@@ -98,7 +98,7 @@ impl OutsideTool {
         match checked {
             Ok(Ok(())) => None,
             Ok(Err(JobError::Refused(what))) => Some(Problem::Entry { place: self.place.clone(), what }),
-            Ok(Err(JobError::NotNow(why) | JobError::Unanswered(why))) => {
+            Ok(Err(JobError::NotNow(why) | JobError::Unanswered(why) | JobError::NotFound(why))) => {
                 tracing::warn!(tool = %self.tool.name, why, "whether this job can be started is not known yet");
                 None
             }
@@ -134,7 +134,7 @@ impl OutsideTool {
     }
 }
 
-fn reached(kind: Kind, aws: &Arc<Aws>) -> Arc<dyn OutsideJob> {
+fn reached(kind: Kind, aws: &Arc<Aws>) -> Arc<dyn ExternalJob> {
     let aws = Arc::clone(aws);
     match kind {
         Kind::StepFunctions(machine) => Arc::new(StepFunctions::new(aws, machine)),

@@ -18,7 +18,11 @@ pub(crate) async fn with_policies(catalog: &mut Catalog) -> Vec<Problem> {
     let (mut problems, mut unchecked, mut left_out) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     let new = catalog.tools.iter_mut().filter(|(_, route)| route.is_durable() && route.policy.is_none());
     for (name, route) in new {
-        let policy = policy(&route.terms, route.callers);
+        let policy = if route.fold.is_some() {
+            policy(&kept_for_stops(&route.terms), route.callers)
+        } else {
+            policy(&route.terms, route.callers)
+        };
         match check(&route.tool, &policy).await {
             Ok(()) => route.policy = Some(policy),
             // Most often its protocol version is an older one.
@@ -52,6 +56,11 @@ impl ServerHandler for Only {
 pub(crate) async fn check(tool: &Tool, policy: &TaskPolicy) -> Result<(), ToolError> {
     let only = Only(tool.clone());
     Server::new(move || only.clone()).task(tool.name.to_string(), policy.clone()).check().await
+}
+
+/// The terms of a tool whose job is to be stopped after its task: while the task is kept, that is tried again.
+pub(crate) fn kept_for_stops(terms: &Terms) -> Terms {
+    Terms { retention: terms.retention.or(Some(limits::STOPPED_WITHIN)), ..*terms }
 }
 
 pub(crate) fn policy(terms: &Terms, callers: Callers) -> TaskPolicy {

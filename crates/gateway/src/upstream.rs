@@ -78,6 +78,8 @@ pub(crate) struct Upstream {
     groups: Groups,
     /// One permit for each process or connection.
     permits: Arc<Semaphore>,
+    /// Another one, for quick requests that must not wait for calls: polls, answers, cancels.
+    quick: Arc<Semaphore>,
     /// Those that are kept between calls, if they are.
     pool: Option<Arc<Pool>>,
     /// What requests to a URL are made with.
@@ -136,6 +138,7 @@ impl Upstream {
             start_max: server.start_max,
             groups,
             permits: Arc::new(Semaphore::new(server.concurrency)),
+            quick: Arc::new(Semaphore::new(1)),
             pool: server.keeping.map(|keeping| Arc::new(Pool::new(server.concurrency, keeping))),
             http: Http::default(),
             wanted: server.lifecycle,
@@ -234,9 +237,20 @@ impl Upstream {
         both && !self.newer_only.load(Ordering::Relaxed)
     }
 
+    /// A connection for a quick request. While calls have all connections, it is another one, which is not kept.
     pub(crate) async fn connect_once(&self, client: Client) -> Result<Connection, RequestError> {
+        let is_free = match &self.pool {
+            Some(pool) => pool.has_turn(),
+            None => self.permits.available_permits() > 0,
+        };
         // Boxed because the futures of `rmcp` are too large for the stack of a thread otherwise.
-        Box::pin(self.connect(client)).await.map_err(|error| RequestError::Lost(error.to_string()))
+        let connected = if is_free {
+            Box::pin(self.connect(client)).await
+        } else {
+            let client = client.noting_changes(&self.changed);
+            Box::pin(self.connect_in_its_lifecycle(client, &self.quick)).await
+        };
+        connected.map_err(|error| RequestError::Lost(error.to_string()))
     }
 
     async fn permit(&self, permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ConnectError> {

@@ -15,11 +15,12 @@ use aws_types::service_config::ServiceConfigKey;
 use http::{HeaderName, HeaderValue};
 use longhaul::SystemClock;
 use longhaul::ports::Clock;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::sync::{Mutex, OnceCell};
 use url::Url;
 
-use crate::job::JobError;
+use crate::driver::Start;
+use crate::job::{JobError, JobRef, Poll, Started};
 use crate::limits;
 use crate::web::{Answer, Web, with_causes};
 
@@ -100,7 +101,7 @@ impl Aws {
                 Ok(output) => return Ok(output),
                 Err(error) => error,
             };
-            if error.is_of_old_keys() {
+            if error.is_about_credentials() {
                 *self.keys.lock().await = None;
             }
             let may_help = match error.kind {
@@ -183,7 +184,9 @@ impl Aws {
     async fn load(&self) -> Result<Keys, SigningError> {
         let none = |why: &str| SigningError::NoCredentials(why.to_owned());
         let provider = self.config().await.credentials_provider().ok_or_else(|| none("none are configured"))?;
-        provider.provide_credentials().await.map_err(|error| none(&with_causes(&error)))
+        let provided = tokio::time::timeout(limits::REQUEST, provider.provide_credentials()).await;
+        let provided = provided.map_err(|_late| none("whoever has them does not answer"))?;
+        provided.map_err(|error| none(&with_causes(&error)))
     }
 
     /// Whether there are other keys by now than those that were used last: a user who signs in elsewhere changes them.
@@ -297,9 +300,53 @@ impl<S: Spec + Sync> AwsJob<S> {
         self.aws.call(&S::SERVICE, self.spec.region(), operation, input, repeat).await
     }
 
+    /// Calls what starts a job. It is marked as sent before.
+    pub(crate) async fn call_to_start(
+        &self,
+        start: &Start<'_>,
+        operation: &str,
+        input: &Value,
+        repeat: Repeat,
+    ) -> Result<Result<Value, AwsError>, JobError> {
+        start.mark().await?;
+        Ok(self.call(operation, input, repeat).await)
+    }
+
+    /// All elements at a place of the answers to a list that may have several pages.
+    pub(crate) async fn pages(&self, pages: &Pages, input: &Value) -> Result<Vec<Value>, JobError> {
+        let (mut all, mut input) = (Vec::new(), input.clone());
+        for _ in 0..limits::PAGES_MAX {
+            let answer = self.ask(pages.operation, &input).await?;
+            all.extend(list(&answer, pages.items).cloned());
+            let Some(token) = text(&answer, &format!("/{}", pages.token)) else { break };
+            if let Some(input) = input.as_object_mut() {
+                input.insert(pages.token.to_owned(), token.into());
+            }
+        }
+        Ok(all)
+    }
+
     /// Calls what is the same however often it is called, about a job that was started.
     pub(crate) async fn ask(&self, operation: &str, input: &Value) -> Result<Value, JobError> {
         self.call(operation, input, Repeat::Yes).await.map_err(AwsError::later)
+    }
+}
+
+/// An operation that lists something.
+pub(crate) struct Pages {
+    pub(crate) operation: &'static str,
+    /// Where the elements are in an answer.
+    pub(crate) items: &'static str,
+    /// The member that leads to the next page, in requests and answers.
+    pub(crate) token: &'static str,
+}
+
+/// What a stop is that was answered with an error, by a poll that followed: a job that has ended is stopped.
+pub(crate) fn not_stopped(polled: Result<Poll, JobError>, error: AwsError) -> Result<(), JobError> {
+    match polled {
+        Ok(Poll::Done(_)) => Ok(()),
+        Err(JobError::NotFound(why)) => Err(JobError::NotFound(why)),
+        _ => Err(error.later()),
     }
 }
 
@@ -309,9 +356,9 @@ pub(crate) fn text<'v>(answer: &'v Value, pointer: &str) -> Option<&'v str> {
 }
 
 /// The same, where the answer to a start must have it.
-pub(crate) fn started(operation: &str, answer: &Value, pointer: &str) -> Result<String, JobError> {
+pub(crate) fn started(operation: &str, answer: &Value, pointer: &str) -> Result<Started, JobError> {
     let missing = || JobError::Unanswered(format!("{operation}: the answer has nothing at {pointer}"));
-    text(answer, pointer).map(str::to_owned).ok_or_else(missing)
+    text(answer, pointer).map(|name| Started::Job(JobRef::new(name))).ok_or_else(missing)
 }
 
 /// The elements at this place of an answer.
@@ -319,22 +366,27 @@ pub(crate) fn list<'v>(answer: &'v Value, pointer: &str) -> impl Iterator<Item =
     answer.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Each argument as a text: a text is itself, and everything else is JSON.
-pub(crate) fn arguments(input: &Value) -> impl Iterator<Item = (&String, String)> {
-    let arguments = input.as_object().into_iter().flat_map(Map::iter);
-    arguments.map(|(name, value)| (name, value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
-}
-
 /// Actions on resources, as a statement of an IAM policy has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
     actions: Vec<&'static str>,
     resources: Vec<String>,
+    condition: Option<Value>,
 }
 
 impl Rights {
     pub(crate) fn new(actions: &[&'static str], resources: Vec<String>) -> Self {
-        Self { actions: actions.to_vec(), resources }
+        Self { actions: actions.to_vec(), resources, condition: None }
+    }
+
+    /// The same where the resources alone do not say what it is about.
+    pub(crate) fn only_if(self, condition: Value) -> Self {
+        Self { condition: Some(condition), ..self }
+    }
+
+    /// The actions.
+    pub fn actions(&self) -> impl Iterator<Item = &str> {
+        self.actions.iter().copied()
     }
 
     /// The ARNs, perhaps with `*`, that they are for.
@@ -345,8 +397,13 @@ impl Rights {
     /// The IAM policy document that grants all of them, and nothing else.
     #[must_use]
     pub fn policy(all: &[Self]) -> Value {
-        let statement =
-            |rights: &Self| json!({"Effect": "Allow", "Action": rights.actions, "Resource": rights.resources});
+        let statement = |rights: &Self| {
+            let mut statement = json!({"Effect": "Allow", "Action": rights.actions, "Resource": rights.resources});
+            if let (Some(condition), Some(statement)) = (&rights.condition, statement.as_object_mut()) {
+                statement.insert("Condition".to_owned(), condition.clone());
+            }
+            statement
+        };
         let statements: Vec<Value> = all.iter().map(statement).collect();
         json!({"Version": "2012-10-17", "Statement": statements})
     }

@@ -3,12 +3,16 @@
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
-use crate::aws::{AwsError, AwsJob, Protocol, Repeat, Rights, Service, Spec, arguments, list, started, text};
-use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
+use crate::arguments::texts;
+use crate::aws::{AwsError, AwsJob, Pages, Protocol, Repeat, Rights, Service, Spec, list, not_stopped, started, text};
+use crate::driver::Start;
+use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Started};
 use crate::output;
 
 /// What the names of jobs begin with: the task follows.
 const NAME: &str = "longhaul-";
+
+const LIST: Pages = Pages { operation: "ListJobs", items: "/jobSummaryList", token: "nextToken" };
 
 /// A queue, and what is run from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,10 +59,11 @@ impl Spec for BatchJobSpec {
 }
 
 #[async_trait]
-impl OutsideJob for BatchJob {
-    async fn start(&self, key: &JobKey, input: &Value) -> Result<JobRef, JobError> {
+impl ExternalJob for BatchJob {
+    async fn start(&self, start: &Start<'_>) -> Result<Started, JobError> {
+        let key = start.key();
         let parameters: Map<String, Value> =
-            arguments(input).map(|(name, value)| (name.clone(), value.into())).collect();
+            texts(start.input()).map(|(name, value)| (name.clone(), value.into())).collect();
         let request = json!({
             "jobName": format!("{NAME}{}", key.task()),
             "jobQueue": self.spec.job_queue,
@@ -66,8 +71,8 @@ impl OutsideJob for BatchJob {
             "parameters": parameters,
             "tags": {"longhaul-task": key.as_str()},
         });
-        let answer = self.call("SubmitJob", &request, Repeat::No).await.map_err(AwsError::of_start)?;
-        started("SubmitJob", &answer, "/jobId").map(JobRef::new)
+        let answer = self.call_to_start(start, "SubmitJob", &request, Repeat::No).await?.map_err(AwsError::of_start)?;
+        started("SubmitJob", &answer, "/jobId")
     }
 
     fn again(&self) -> Again {
@@ -77,15 +82,15 @@ impl OutsideJob for BatchJob {
     async fn find(&self, key: &JobKey, _input: &Value) -> Result<Option<JobRef>, JobError> {
         let name = format!("{NAME}{}", key.task());
         let request = json!({"jobQueue": self.spec.job_queue, "filters": [{"name": "JOB_NAME", "values": [name]}]});
-        let answer = self.ask("ListJobs", &request).await?;
-        let found = list(&answer, "/jobSummaryList").find(|job| text(job, "/jobName") == Some(name.as_str()));
+        let jobs = self.pages(&LIST, &request).await?;
+        let found = jobs.iter().find(|job| text(job, "/jobName") == Some(name.as_str()));
         Ok(found.and_then(|job| text(job, "/jobId")).map(JobRef::new))
     }
 
     async fn poll(&self, job: &JobRef) -> Result<Poll, JobError> {
         let answer = self.ask("DescribeJobs", &json!({"jobs": [job]})).await?;
         let Some(described) = list(&answer, "/jobs").next() else {
-            return Err(JobError::Refused(format!(
+            return Err(JobError::NotFound(format!(
                 "Batch does not know the job {job} any more: it forgets them after 7 days"
             )));
         };
@@ -95,13 +100,13 @@ impl OutsideJob for BatchJob {
             "logStream": text(described, "/container/logStreamName"), "reason": text(described, "/statusReason"),
         });
         Ok(match status {
-            "SUCCEEDED" => Poll::Done(output::succeeded(&what)),
+            "SUCCEEDED" => Poll::Done(Ok(output::succeeded(&what))),
             "FAILED" => {
                 let why = text(described, "/container/reason").or_else(|| text(described, "/statusReason"));
-                Poll::Done(output::failed(
+                Poll::Done(Ok(output::failed(
                     &format!("the job failed: {}", why.unwrap_or("Batch does not say why")),
                     what,
-                ))
+                )))
             }
             other => {
                 let steps = ["SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"];
@@ -115,6 +120,10 @@ impl OutsideJob for BatchJob {
     async fn stop(&self, job: &JobRef, why: &str) -> Result<(), JobError> {
         let request = json!({"jobId": job, "reason": output::cut(why)});
         // For a job that has ended, Batch does nothing.
-        self.ask("TerminateJob", &request).await.map(drop)
+        match self.call("TerminateJob", &request, Repeat::Yes).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is("ClientException") => not_stopped(self.poll(job).await, error),
+            Err(error) => Err(error.later()),
+        }
     }
 }

@@ -3,8 +3,10 @@
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
-use crate::aws::{AwsJob, Protocol, Repeat, Rights, Service, Spec, arguments, list, started, text};
-use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
+use crate::arguments::{is_reserved_variable, named};
+use crate::aws::{AwsJob, Protocol, Repeat, Rights, Service, Spec, list, started, text};
+use crate::driver::Start;
+use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Started};
 use crate::output;
 
 /// The variable that says in a build which task it is for.
@@ -15,9 +17,17 @@ const TASK: &str = "LONGHAUL_TASK";
 pub struct CodeBuildSpec {
     /// The name of the project.
     pub project: String,
+    /// The arguments that callers may pass.
+    pub arguments: Vec<String>,
 }
 
 impl CodeBuildSpec {
+    /// Whether a variable of this name decides which code runs, or belongs to AWS or the driver: no caller may set it.
+    #[must_use]
+    pub fn reserves(name: &str) -> bool {
+        is_reserved_variable(name)
+    }
+
     /// What whoever runs it has to be allowed.
     #[must_use]
     pub fn rights(&self) -> Vec<Rights> {
@@ -31,8 +41,8 @@ impl CodeBuildSpec {
     }
 }
 
-/// Builds of a project: a call's arguments are environment variables, and the variables that the build exports are its
-/// output.
+/// Builds of a project: the arguments of a call that the specification names are environment variables, and the
+/// variables that the build exports are its output.
 ///
 /// CodeBuild recognises a repeated start for five minutes only, which is less than a crash may take. The newest 100
 /// builds of the project are searched for one whose answer was lost.
@@ -51,15 +61,16 @@ fn variable(name: &str, value: &str) -> Value {
 }
 
 #[async_trait]
-impl OutsideJob for CodeBuild {
-    async fn start(&self, key: &JobKey, input: &Value) -> Result<JobRef, JobError> {
-        let mut variables: Vec<Value> = arguments(input).map(|(name, value)| variable(name, &value)).collect();
+impl ExternalJob for CodeBuild {
+    async fn start(&self, start: &Start<'_>) -> Result<Started, JobError> {
+        let (key, named) = (start.key(), named(&self.spec.arguments, is_reserved_variable, start.input())?);
+        let mut variables: Vec<Value> = named.iter().map(|(name, value)| variable(name, value)).collect();
         variables.push(variable(TASK, key.as_str()));
         let request = json!({
             "projectName": self.spec.project, "idempotencyToken": key.task(), "environmentVariablesOverride": variables,
         });
-        match self.call("StartBuild", &request, Repeat::Yes).await {
-            Ok(answer) => started("StartBuild", &answer, "/build/id").map(JobRef::new),
+        match self.call_to_start(start, "StartBuild", &request, Repeat::Yes).await? {
+            Ok(answer) => started("StartBuild", &answer, "/build/id"),
             // As many builds as the account may run.
             Err(error) if error.is("AccountLimitExceededException") => Err(error.into_not_now().of_start()),
             Err(error) => Err(error.of_start()),
@@ -88,14 +99,14 @@ impl OutsideJob for CodeBuild {
     async fn poll(&self, job: &JobRef) -> Result<Poll, JobError> {
         let answer = self.ask("BatchGetBuilds", &json!({"ids": [job]})).await?;
         let Some(build) = list(&answer, "/builds").next() else {
-            return Err(JobError::Refused(format!("CodeBuild does not know the build {job} any more")));
+            return Err(JobError::NotFound(format!("CodeBuild does not know the build {job} any more")));
         };
         let exported = list(build, "/exportedEnvironmentVariables")
             .filter_map(|variable| Some((text(variable, "/name")?.to_owned(), variable.get("value")?.clone())));
         let exported: Map<String, Value> = exported.collect();
         let (status, log) = (text(build, "/buildStatus").unwrap_or("unknown"), text(build, "/logs/deepLink"));
         Ok(match status {
-            "SUCCEEDED" => Poll::Done(output::succeeded(&Value::Object(exported))),
+            "SUCCEEDED" => Poll::Done(Ok(output::succeeded(&Value::Object(exported)))),
             "IN_PROGRESS" | "unknown" => {
                 let phases = list(build, "/phases").count();
                 let done = f64::from(u32::try_from(phases).unwrap_or_default());
@@ -107,10 +118,10 @@ impl OutsideJob for CodeBuild {
                 let messages = list(build, "/phases").flat_map(|phase| list(phase, "/contexts"));
                 let why: Vec<&str> = messages.filter_map(|context| text(context, "/message")).collect();
                 let words = format!("the build ended as {status}: {}", why.join("; "));
-                Poll::Done(output::failed(
+                Poll::Done(Ok(output::failed(
                     &words,
                     json!({"build": job, "status": status, "log": log, "exported": exported}),
-                ))
+                )))
             }
         })
     }
@@ -118,7 +129,7 @@ impl OutsideJob for CodeBuild {
     async fn stop(&self, job: &JobRef, _why: &str) -> Result<(), JobError> {
         match self.call("StopBuild", &json!({"id": job}), Repeat::Yes).await {
             Ok(_) => Ok(()),
-            Err(error) if error.is("ResourceNotFoundException") => Ok(()),
+            Err(error) if error.is("ResourceNotFoundException") => Err(JobError::NotFound(error.to_string())),
             Err(error) => Err(error.later()),
         }
     }

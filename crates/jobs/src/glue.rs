@@ -3,24 +3,35 @@
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
-use crate::aws::{AwsJob, Protocol, Repeat, Rights, Service, Spec, arguments, list, started, text};
-use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
+use crate::arguments::{is_reserved_by_glue, named};
+use crate::aws::{AwsJob, Pages, Protocol, Repeat, Rights, Service, Spec, list, started, text};
+use crate::driver::Start;
+use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Started};
 use crate::output;
 
 /// The argument that says in a run which task it is for.
 const TASK: &str = "--longhaul_task";
 
-/// How many of the newest runs are searched for one whose answer was lost.
-const RUNS_SEARCHED: u32 = 200;
+/// The list that is searched for a run whose answer was lost, and how many runs a page has: as many as AWS allows.
+const LIST: Pages = Pages { operation: "GetJobRuns", items: "/JobRuns", token: "NextToken" };
+const PAGE: u32 = 200;
 
 /// A job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GlueJobSpec {
     /// Its name.
     pub job_name: String,
+    /// The arguments that callers may pass.
+    pub arguments: Vec<String>,
 }
 
 impl GlueJobSpec {
+    /// Whether Glue itself obeys an argument of this name, or the driver needs it: no caller may pass it.
+    #[must_use]
+    pub fn reserves(name: &str) -> bool {
+        is_reserved_by_glue(name)
+    }
+
     /// What whoever runs it has to be allowed.
     #[must_use]
     pub fn rights(&self) -> Vec<Rights> {
@@ -29,8 +40,8 @@ impl GlueJobSpec {
     }
 }
 
-/// Runs of a job: a call's arguments are the run's, each with `--` before its name. Glue keeps no output: the result
-/// says how the run ended.
+/// Runs of a job: the arguments of a call that the specification names are the run's, each with `--` before its name.
+/// Glue keeps no output: the result says how the run ended.
 ///
 /// Glue has no token for a start. An argument of a run says which task it is for, so that it can be found.
 pub type GlueJob = AwsJob<GlueJobSpec>;
@@ -44,13 +55,14 @@ impl Spec for GlueJobSpec {
 }
 
 #[async_trait]
-impl OutsideJob for GlueJob {
-    async fn start(&self, key: &JobKey, input: &Value) -> Result<JobRef, JobError> {
-        let named = arguments(input).map(|(name, value)| (format!("--{name}"), Value::String(value)));
-        let arguments: Map<String, Value> = named.chain([(TASK.to_owned(), json!(key.as_str()))]).collect();
+impl ExternalJob for GlueJob {
+    async fn start(&self, start: &Start<'_>) -> Result<Started, JobError> {
+        let named = named(&self.spec.arguments, is_reserved_by_glue, start.input())?.into_iter();
+        let named = named.map(|(name, value)| (format!("--{name}"), Value::String(value)));
+        let arguments: Map<String, Value> = named.chain([(TASK.to_owned(), json!(start.key().as_str()))]).collect();
         let request = json!({"JobName": self.spec.job_name, "Arguments": arguments});
-        match self.call("StartJobRun", &request, Repeat::No).await {
-            Ok(answer) => started("StartJobRun", &answer, "/JobRunId").map(JobRef::new),
+        match self.call_to_start(start, "StartJobRun", &request, Repeat::No).await? {
+            Ok(answer) => started("StartJobRun", &answer, "/JobRunId"),
             // As many runs as the job or the account may have.
             Err(error)
                 if error.is("ConcurrentRunsExceededException") || error.is("ResourceNumberLimitExceededException") =>
@@ -66,10 +78,9 @@ impl OutsideJob for GlueJob {
     }
 
     async fn find(&self, key: &JobKey, _input: &Value) -> Result<Option<JobRef>, JobError> {
-        let request = json!({"JobName": self.spec.job_name, "MaxResults": RUNS_SEARCHED});
-        let answer = self.ask("GetJobRuns", &request).await?;
+        let runs = self.pages(&LIST, &json!({"JobName": self.spec.job_name, "MaxResults": PAGE})).await?;
         let is_ours = |run: &&Value| text(run, &format!("/Arguments/{TASK}")) == Some(key.as_str());
-        Ok(list(&answer, "/JobRuns").find(is_ours).and_then(|run| text(run, "/Id")).map(JobRef::new))
+        Ok(runs.iter().find(is_ours).and_then(|run| text(run, "/Id")).map(JobRef::new))
     }
 
     async fn poll(&self, job: &JobRef) -> Result<Poll, JobError> {
@@ -77,7 +88,7 @@ impl OutsideJob for GlueJob {
         let answer = match self.call("GetJobRun", &request, Repeat::Yes).await {
             Ok(answer) => answer,
             Err(error) if error.is("EntityNotFoundException") => {
-                return Err(JobError::Refused(format!(
+                return Err(JobError::NotFound(format!(
                     "Glue does not know the run {job} of `{}` any more",
                     self.spec.job_name
                 )));
@@ -88,10 +99,10 @@ impl OutsideJob for GlueJob {
         let seconds = answer.pointer("/JobRun/ExecutionTime").and_then(Value::as_f64).unwrap_or_default();
         let what = json!({"run": job, "state": state, "executionSeconds": seconds});
         Ok(match state {
-            "SUCCEEDED" => Poll::Done(output::succeeded(&what)),
+            "SUCCEEDED" => Poll::Done(Ok(output::succeeded(&what))),
             "FAILED" | "ERROR" | "TIMEOUT" | "STOPPED" | "EXPIRED" => {
                 let why = text(&answer, "/JobRun/ErrorMessage").unwrap_or("Glue does not say why");
-                Poll::Done(output::failed(&format!("the run ended as {state}: {why}"), what))
+                Poll::Done(Ok(output::failed(&format!("the run ended as {state}: {why}"), what)))
             }
             _ => Poll::Going(Some(JobProgress { done: seconds, total: None, message: state.to_lowercase() })),
         })
@@ -104,7 +115,8 @@ impl OutsideJob for GlueJob {
         match list(&answer, "/Errors").next() {
             None => Ok(()),
             Some(error) => match self.poll(job).await {
-                Ok(Poll::Done(_)) | Err(JobError::Refused(_)) => Ok(()),
+                Ok(Poll::Done(_)) => Ok(()),
+                Err(JobError::NotFound(why)) => Err(JobError::NotFound(why)),
                 _ => Err(JobError::Unanswered(format!("BatchStopJobRun: {error}"))),
             },
         }

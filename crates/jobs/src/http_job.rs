@@ -5,7 +5,8 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
+use crate::driver::Start;
+use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Started};
 use crate::output;
 use crate::template::{Known, Place, Template, in_url};
 use crate::web::{Answer, Web};
@@ -88,6 +89,9 @@ impl HttpRequest {
 
     fn build(&self, known: Known<'_>) -> Result<reqwest::Request, JobError> {
         let url = self.url.text(known, in_url)?;
+        if leads_elsewhere(&url) {
+            return Err(JobError::Refused("the arguments make `.` or `..` of a part of the URL".to_owned()));
+        }
         let url = Url::parse(&url).map_err(|error| JobError::Refused(format!("the URL cannot be used: {error}")))?;
         let mut request = reqwest::Request::new(self.method.clone(), url);
         let headers = request.headers_mut();
@@ -107,6 +111,12 @@ impl HttpRequest {
         }
         Ok(request)
     }
+}
+
+/// Whether a part of the path is `.` or `..`, which a URL resolves.
+fn leads_elsewhere(url: &str) -> bool {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    path.split(['/', '\\']).any(|part| [".", ".."].contains(&part.to_ascii_lowercase().replace("%2e", ".").as_str()))
 }
 
 impl std::fmt::Debug for HttpRequest {
@@ -207,6 +217,12 @@ impl HttpJob {
         (!id.is_empty()).then(|| JobRef::new(id))
     }
 
+    /// What a start is whose answer has no id: `find` may know it.
+    fn without_id(&self) -> JobError {
+        let why = format!("the job was started, but the answer has no id at {}", self.spec.id);
+        if self.can_find() { JobError::Unanswered(why) } else { JobError::Refused(why) }
+    }
+
     async fn result(&self, job: &JobRef, status: &Value) -> Result<Poll, JobError> {
         let result = match &self.spec.result {
             HttpResult::At(pointer) => match status.pointer(pointer) {
@@ -225,7 +241,7 @@ impl HttpJob {
                 }
             }
         };
-        Ok(Poll::Done(result))
+        Ok(Poll::Done(Ok(result)))
     }
 
     fn failure(&self, job: &JobRef, state: &str, status: &Value) -> Poll {
@@ -234,7 +250,8 @@ impl HttpJob {
             Some(why) => format!("the job failed ({state}): {why}"),
             None => format!("the job failed ({state})"),
         };
-        Poll::Done(output::failed(&words, json!({"job": job, "state": state, "error": why, "answer": status})))
+        let what = json!({"job": job, "state": state, "error": why, "answer": status});
+        Poll::Done(Ok(output::failed(&words, what)))
     }
 
     fn progress(&self, status: &Value) -> Option<JobProgress> {
@@ -251,16 +268,18 @@ impl HttpJob {
 }
 
 #[async_trait]
-impl OutsideJob for HttpJob {
-    async fn start(&self, key: &JobKey, input: &Value) -> Result<JobRef, JobError> {
-        let known = Known { key: Some(key.as_str()), input: Some(input), id: None };
-        let answer = self.web.send(self.spec.start.build(known)?).await?;
+impl ExternalJob for HttpJob {
+    async fn start(&self, start: &Start<'_>) -> Result<Started, JobError> {
+        let known = Known { key: Some(start.key().as_str()), input: Some(start.input()), id: None };
+        let request = self.spec.start.build(known)?;
+        start.mark().await?;
+        let answer = self.web.send(request).await?;
         match answer.status {
-            status if status.is_success() => self.id_in(&answer).ok_or_else(|| {
-                let pointer = &self.spec.id;
-                JobError::Refused(format!("the job was started, but the answer has no id at {pointer}"))
-            }),
-            StatusCode::TOO_MANY_REQUESTS => Err(JobError::NotNow(said(&answer))),
+            status if status.is_success() => match self.id_in(&answer) {
+                Some(job) => Ok(Started::Job(job)),
+                None => Err(self.without_id()),
+            },
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::TOO_EARLY => Err(JobError::NotNow(said(&answer))),
             status if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => {
                 Err(JobError::Unanswered(said(&answer)))
             }
@@ -293,7 +312,7 @@ impl OutsideJob for HttpJob {
             return Err(not_seen(job, &answer));
         }
         if answer.body.is_none() {
-            return Ok(Poll::Done(output::too_large(job, None)));
+            return Ok(Poll::Done(Ok(output::too_large(job, None))));
         }
         let Some(status) = json_of(&answer) else {
             return Err(JobError::Unanswered("the answer about the job is not JSON".to_owned()));
@@ -317,7 +336,8 @@ impl OutsideJob for HttpJob {
         match answer.status {
             status if status.is_success() => Ok(()),
             // There is nothing to stop any more.
-            StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::GONE => Ok(()),
+            StatusCode::CONFLICT | StatusCode::GONE => Ok(()),
+            StatusCode::NOT_FOUND => Err(JobError::NotFound(said(&answer))),
             _ => Err(JobError::Unanswered(said(&answer))),
         }
     }
@@ -347,12 +367,11 @@ fn said(answer: &Answer) -> String {
 
 /// Why a poll has seen nothing.
 fn not_seen(job: &JobRef, answer: &Answer) -> JobError {
+    let unknown = || format!("the system does not know the job {job} any more: {}", said(answer));
     match answer.status {
-        StatusCode::NOT_FOUND | StatusCode::GONE => {
-            JobError::Refused(format!("the system does not know the job {job} any more: {}", said(answer)))
-        }
-        // What is refused now, such as for a token that has expired, may be allowed later, and the job goes on
-        // meanwhile.
+        StatusCode::NOT_FOUND => JobError::NotFound(unknown()),
+        StatusCode::GONE => JobError::Refused(unknown()),
+        // A refusal now, such as that of a token that has expired, may be lifted later, and the job goes on meanwhile.
         _ => JobError::Unanswered(said(answer)),
     }
 }

@@ -1,4 +1,4 @@
-//! What the driver needs of a system that runs jobs.
+//! The trait of all external work, and its words.
 
 use std::fmt;
 
@@ -6,48 +6,66 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD;
 use longhaul::ports::TaskKey;
-use rmcp::model::CallToolResult;
+use longhaul::{Every, TaskContext};
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResponse, CallToolResult, InputRequests, InputResponses};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A kind of job in another system: how one is started, polled and stopped. [`DurableJob`](crate::DurableJob) makes
-/// the body of a durable tool of it.
+use crate::driver::Start;
+use crate::limits;
+
+/// Work that another system does: how it is started, polled, answered and stopped. The driver does the rest:
+/// [`DurableJob`](crate::DurableJob) makes the body of a durable tool of it, and [`Driver`](crate::Driver) runs one call.
 ///
-/// Every method makes few quick requests and does not wait for the job. Whoever waits is the task, at no cost.
+/// Every method makes few quick requests and does not wait for the job. The task waits, at no cost.
 #[async_trait]
-pub trait OutsideJob: Send + Sync + 'static {
-    /// Starts the job for this key.
+pub trait ExternalJob: Send + Sync {
+    /// Starts the job. With [`Again::AnotherJob`] it calls [`Start::mark`] immediately before it sends what starts the
+    /// job, and starts nothing if that fails.
     ///
     /// # Errors
-    /// [`JobError`]. With [`Again::SameJob`] every error but [`JobError::Refused`] leads to another start with the same
-    /// key and input; with [`Again::AnotherJob`] only [`JobError::NotNow`] does.
-    async fn start(&self, key: &JobKey, input: &Value) -> Result<JobRef, JobError>;
+    /// [`JobError`]. With [`Again::SameJob`] the start is repeated after every error but [`JobError::Refused`]; with
+    /// [`Again::AnotherJob`] only after [`JobError::NotNow`], and after [`JobError::Unanswered`] the job is looked for.
+    async fn start(&self, start: &Start<'_>) -> Result<Started, JobError>;
 
     /// Whether a second start with the same key and input is the same job, however much later it comes.
     fn again(&self) -> Again;
 
-    /// The job that a start with this key and input began, if its answer was lost. `None` if there is none yet, or if
-    /// the system has no way to find it.
-    async fn find(&self, key: &JobKey, input: &Value) -> Result<Option<JobRef>, JobError>;
+    /// The job that a start with this key and input began, if its answer was lost. `None` if there is none yet.
+    async fn find(&self, _key: &JobKey, _input: &Value) -> Result<Option<JobRef>, JobError> {
+        Ok(None)
+    }
 
-    /// Whether the system has a way to find a job. If so, a job that is not found is looked for again for some seconds.
+    /// Whether the system has a way to find a job. If so, a job that is not found is looked for again for five minutes.
     fn can_find(&self) -> bool {
         true
     }
 
-    /// Polls whether it has ended.
+    /// Polls once.
     ///
     /// # Errors
-    /// [`JobError`]. Every error but [`JobError::Refused`] leads to another poll later.
+    /// [`JobError`]. [`JobError::Refused`] ends the task, [`JobError::NotFound`] does if the job is not found for five
+    /// minutes, and every other error leads to another poll.
     async fn poll(&self, job: &JobRef) -> Result<Poll, JobError>;
 
-    /// Stops it. To stop what has ended, or what is not there, is no error.
+    /// Sends the answers to questions of a poll. They may be sent twice.
     ///
     /// # Errors
-    /// [`JobError`]. Every error but [`JobError::Refused`] leads to another try later.
+    /// [`JobError`]. [`JobError::NotFound`]: the questions are not open any more, and the job may ask them anew. Every
+    /// other error but [`JobError::Refused`] leads to another try.
+    async fn answer(&self, _job: &JobRef, _answers: &InputResponses) -> Result<(), JobError> {
+        Err(JobError::Refused("this kind of job takes no answers".to_owned()))
+    }
+
+    /// Stops it. Stopping a job that has ended is not an error.
+    ///
+    /// # Errors
+    /// [`JobError`]. [`JobError::Refused`] is final, [`JobError::NotFound`] is after five minutes, and every other
+    /// error leads to another try.
     async fn stop(&self, job: &JobRef, why: &str) -> Result<(), JobError>;
 
-    /// Whether it can be started at all, as far as that can be told without starting it: asked once when a gateway
+    /// Whether it can be started at all, as far as that can be told without starting it. A gateway asks once, when it
     /// starts.
     ///
     /// # Errors
@@ -55,6 +73,45 @@ pub trait OutsideJob: Send + Sync + 'static {
     async fn check(&self) -> Result<(), JobError> {
         Ok(())
     }
+
+    /// The names under which the task records the start and the polls.
+    fn steps(&self) -> Steps {
+        Steps { job: "outside job", poll: "end" }
+    }
+
+    /// The name of the step that says which attempt sent a start. It is stored, too.
+    fn mark_of(&self, number: u32) -> String {
+        format!("start {number}")
+    }
+
+    /// How long to wait between two polls, unless the configuration says so.
+    fn poll_every(&self, _job: &JobRef) -> Every {
+        Every::growing(limits::POLL_FIRST, limits::POLL_LONGEST)
+    }
+
+    /// What the caller is told if nobody knows whether the job was started.
+    fn may_have_started(&self, why: &str) -> String {
+        format!("the job may have been started; it was not started again: {why}")
+    }
+}
+
+/// The names of the steps that the driver records. They are stored: a version that changes them forgets what older
+/// versions started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steps {
+    /// Which job was started.
+    pub job: &'static str,
+    /// What a poll found; the number of the round of questions follows.
+    pub poll: &'static str,
+}
+
+/// What became of a start.
+#[derive(Clone, Debug)]
+pub enum Started {
+    /// A job, which is polled.
+    Job(JobRef),
+    /// The system answered at once, and there is nothing to poll: with a result, a question to ask first, or an error.
+    Ended(Result<CallToolResponse, ErrorData>),
 }
 
 /// What a second start with the same key and input is.
@@ -81,8 +138,15 @@ impl JobKey {
         Self { whole: format!("{owner}.{}", task.id), task: task.id.to_string() }
     }
 
-    /// Owner (in base64url) and task with a `.` between them: 80 characters, of them letters, digits, `_` and `-`
-    /// besides.
+    /// The key of a call, which need not be a task.
+    #[must_use]
+    pub fn of_call(task: &TaskContext) -> Self {
+        let plain = || Self { whole: task.idempotency_key(), task: task.idempotency_key() };
+        task.task_key().map_or_else(plain, |key| Self::of(&key))
+    }
+
+    /// Owner (in base64url) and task with a `.` between them: 80 characters, otherwise letters, digits, `_` and
+    /// `-`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.whole
@@ -95,27 +159,36 @@ impl JobKey {
     }
 }
 
-/// What a system calls a job that was started: an ARN, a number, a name. It stands in the task's journal.
+/// The system's name for a job that was started: an ARN, a number, a name. It stands in the task's journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct JobRef(String);
+pub struct JobRef(Value);
 
 impl JobRef {
     /// The system's name for a job.
-    pub fn new(name: impl Into<String>) -> Self {
+    pub fn new(name: impl Into<Value>) -> Self {
         Self(name.into())
     }
 
-    /// The system's name for the job.
+    /// The name, where it is a text.
     #[must_use]
     pub fn as_str(&self) -> &str {
+        self.0.as_str().unwrap_or_default()
+    }
+
+    /// The name as it was given.
+    #[must_use]
+    pub const fn value(&self) -> &Value {
         &self.0
     }
 }
 
 impl fmt::Display for JobRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match &self.0 {
+            Value::String(text) => f.write_str(text),
+            other => write!(f, "{other}"),
+        }
     }
 }
 
@@ -124,8 +197,10 @@ impl fmt::Display for JobRef {
 pub enum Poll {
     /// It has not ended. With how far it is, if the system says so.
     Going(Option<JobProgress>),
-    /// It has ended, with this result. If it has failed, the result says so (`isError`).
-    Done(CallToolResult),
+    /// It waits for answers to these questions.
+    Asks(InputRequests),
+    /// It has ended. A job that failed has a result that says so (`isError`), or an error.
+    Done(Result<CallToolResult, ErrorData>),
 }
 
 /// How far a job is.
@@ -142,12 +217,16 @@ pub struct JobProgress {
 /// Why a system did not do what it was asked to. The texts are for the caller of the tool and for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobError {
-    /// It has certainly not been done, and may be done later: too many requests, no connection.
+    /// Not now: it has certainly not been done, and may be done later. Too many requests, no connection, credentials or
+    /// a clock that the system does not take at the moment.
     #[error("{0}")]
     NotNow(String),
     /// Nobody knows whether it was done: no answer, or an error of the system itself.
     #[error("{0}")]
     Unanswered(String),
+    /// Not there: the system does not know the job, or not yet. Systems may show a job minutes after its start.
+    #[error("{0}")]
+    NotFound(String),
     /// It was not done, and another try would not be answered otherwise.
     #[error("{0}")]
     Refused(String),

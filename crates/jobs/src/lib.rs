@@ -2,12 +2,15 @@
 //! and ends as the result of a call. A crash of ours does not touch it, and it is stopped when its task is cancelled,
 //! times out or is given up.
 //!
-//! [`DurableJob`] is the body of such a tool, and [`OutsideJob`] what it needs of a system. `docs/jobs.md` says how a
-//! configuration of the gateway makes tools of jobs without any code.
+//! [`DurableJob`] is the body of such a tool, [`ExternalJob`] is what it needs of a system, and [`Driver`] runs one
+//! call.
+//! `docs/jobs.md` says how a configuration of the gateway makes tools of jobs without any code.
 
+mod arguments;
 mod aws;
 mod batch;
 mod codebuild;
+mod driver;
 mod durable;
 mod ecs;
 mod glue;
@@ -22,9 +25,10 @@ mod web;
 pub use aws::{Aws, AwsJob, Rights, SigningError};
 pub use batch::{BatchJob, BatchJobSpec};
 pub use codebuild::{CodeBuild, CodeBuildSpec};
-pub use durable::{CleanUpError, DurableJob};
+pub use driver::{CleanUpError, Driver, Start};
+pub use durable::DurableJob;
 pub use ecs::{EcsTask, EcsTaskSpec};
 pub use glue::{GlueJob, GlueJobSpec};
 pub use http_job::{HttpJob, HttpJobSpec, HttpRequest, HttpResult, RequestKind};
-pub use job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
+pub use job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Started, Steps};
 pub use step_functions::{StateMachine, StepFunctions};

@@ -7,19 +7,27 @@ use std::time::Duration;
 pub(crate) const POLL_FIRST: Duration = Duration::from_secs(1);
 pub(crate) const POLL_LONGEST: Duration = Duration::from_secs(15 * 60);
 
-/// How long to wait before a start is tried again that is the same however often it is made.
+/// The first and the longest pause before a start is tried again. Between them each pause is half of the time that has
+/// passed.
 pub(crate) const START_AGAIN: Duration = Duration::from_secs(5);
+pub(crate) const START_AGAIN_LONGEST: Duration = Duration::from_secs(5 * 60);
 
-/// How often a start is tried that a system refuses for the moment, and that must be on record before each try.
+/// How often a start is tried that a system refuses for the moment, and that must be recorded before each try: for more
+/// than seven hours.
 pub(crate) const STARTS_MAX: u32 = 100;
 
-/// How long to wait after such a try: 5 seconds, then longer and longer, up to 5 minutes.
-pub(crate) fn start_pause(try_number: u32) -> Duration {
-    Duration::from_secs(5).saturating_mul(2_u32.saturating_pow(try_number)).min(Duration::from_secs(5 * 60))
-}
+/// How long a system may take to show a job that it has started. AWS promises no time; for tasks of ECS it recommends
+/// to poll for five minutes.
+pub(crate) const SEEN_WITHIN_MS: u64 = 5 * 60 * 1_000;
 
-/// How long to wait each time before a job is looked for again that was not found.
-pub(crate) const FIND_AGAIN_MS: [u64; 4] = [1_000, 2_000, 4_000, 8_000];
+/// The longest pause before a job is looked for again that was not found.
+pub(crate) const FIND_LONGEST: Duration = Duration::from_secs(60);
+
+/// How long it is tried to stop a job that cannot be polled. Cleanup after a task takes as long: see `longhaul-core`.
+pub(crate) const STOPPED_WITHIN_MS: u64 = 6 * 60 * 60 * 1_000;
+
+/// How often one job may ask.
+pub(crate) const ASKED_MAX: u32 = 256;
 
 /// The largest output of a job that becomes a result. It is in the result twice, as structured content and as text, and
 /// results have 4.5 MiB at most.
@@ -32,6 +40,9 @@ pub(crate) const ANSWER_BYTES_MAX: usize = 4 << 20;
 pub(crate) const CONNECT: Duration = Duration::from_secs(5);
 pub(crate) const REQUEST: Duration = Duration::from_secs(20);
 
+/// How many pages of a list are read.
+pub(crate) const PAGES_MAX: u32 = 20;
+
 /// How often a request to AWS is made that changes nothing, or that is the same however often it is made.
 pub(crate) const TRIES_MAX: u32 = 3;
 
@@ -40,15 +51,3 @@ pub(crate) const TRY_AGAIN_MS: u64 = 200;
 
 /// How much of somebody else's error is in ours.
 pub(crate) const ERROR_CHARS_MAX: usize = 2_000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn starts_that_are_refused_are_tried_less_and_less_often_for_hours() {
-        assert_eq!([0, 1, 6, 31, 99].map(|number| start_pause(number).as_secs()), [5, 10, 300, 300, 300]);
-        let all: Duration = (0..STARTS_MAX).map(start_pause).sum();
-        assert!(all > Duration::from_secs(7 * 60 * 60), "{all:?}");
-    }
-}

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::aws::{Aws, AwsError, Kind, Protocol, Repeat, Rights, Service};
-use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, OutsideJob, Poll};
+use crate::aws::{Aws, AwsError, Kind, Protocol, Repeat, Rights, Service, not_stopped, started};
+use crate::driver::Start;
+use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Started};
 use crate::output;
 
 const SERVICE: Service = Service {
@@ -157,8 +158,9 @@ impl StepFunctions {
 }
 
 #[async_trait]
-impl OutsideJob for StepFunctions {
-    async fn start(&self, key: &JobKey, input: &Value) -> Result<JobRef, JobError> {
+impl ExternalJob for StepFunctions {
+    async fn start(&self, start: &Start<'_>) -> Result<Started, JobError> {
+        let (key, input) = (start.key(), start.input());
         let text = input.to_string();
         if text.len() > INPUT_BYTES_MAX {
             let bytes = text.len();
@@ -169,21 +171,15 @@ impl OutsideJob for StepFunctions {
         }
         self.check().await.or_else(|error| match error {
             JobError::Refused(_) => Err(error),
-            JobError::NotNow(_) | JobError::Unanswered(_) => Ok(()),
+            JobError::NotNow(_) | JobError::Unanswered(_) | JobError::NotFound(_) => Ok(()),
         })?;
         let request = json!({"stateMachineArn": self.machine.arn, "name": key.as_str(), "input": text});
         match self.call("StartExecution", &request).await {
-            Ok(started) => match started.get("executionArn").and_then(Value::as_str) {
-                Some(arn) => Ok(JobRef::new(arn)),
-                None => Err(JobError::Unanswered("StartExecution: the answer has no ARN".to_owned())),
-            },
+            Ok(answer) => started("StartExecution", &answer, "/executionArn"),
             Err(error) if error.is("ExecutionAlreadyExists") => match self.find(key, input).await? {
-                Some(execution) => Ok(execution),
-                None => Err(JobError::Refused(format!(
-                    "the execution {} was started by somebody else under this name: its input is not that of this \
-                     call. Call again, which makes a new name",
-                    self.machine.execution(key.as_str())
-                ))),
+                Some(execution) => Ok(Started::Job(execution)),
+                // AWS shows what it has just started only after a moment.
+                None => Err(JobError::Unanswered(format!("{error}, but it is not shown yet"))),
             },
             Err(error) => Err(self.explained(error)),
         }
@@ -196,24 +192,30 @@ impl OutsideJob for StepFunctions {
     /// Derives its ARN. An execution with another input is not ours.
     async fn find(&self, key: &JobKey, input: &Value) -> Result<Option<JobRef>, JobError> {
         let arn = self.machine.execution(key.as_str());
-        let execution = self.describe(&arn).await.map_err(AwsError::later)?;
-        let is_ours = |execution: &Value| match execution.get("input").and_then(Value::as_str) {
+        let Some(execution) = self.describe(&arn).await.map_err(AwsError::later)? else { return Ok(None) };
+        let is_ours = match execution.get("input").and_then(Value::as_str) {
             Some(text) => serde_json::from_str::<Value>(text).is_ok_and(|started| started == *input),
             // Left out by AWS, so that only the name tells.
             None => true,
         };
-        Ok(execution.filter(is_ours).map(|_| JobRef::new(arn)))
+        if is_ours {
+            return Ok(Some(JobRef::new(arn)));
+        }
+        Err(JobError::Refused(format!(
+            "the execution {arn} was started by somebody else under this name: its input is not that of this call. \
+             Call again, which makes a new name"
+        )))
     }
 
     async fn poll(&self, job: &JobRef) -> Result<Poll, JobError> {
         let Some(execution) = self.describe(job.as_str()).await.map_err(AwsError::later)? else {
-            return Err(JobError::Refused(format!(
+            return Err(JobError::NotFound(format!(
                 "there is no execution {job} any more: AWS forgets them after 90 days"
             )));
         };
         match execution.get("status").and_then(Value::as_str) {
-            Some("SUCCEEDED") => Ok(Poll::Done(succeeded(&execution))),
-            Some(status @ ("FAILED" | "TIMED_OUT" | "ABORTED")) => Ok(Poll::Done(failed(job, status, &execution))),
+            Some("SUCCEEDED") => Ok(Poll::Done(Ok(succeeded(&execution)))),
+            Some(status @ ("FAILED" | "TIMED_OUT" | "ABORTED")) => Ok(Poll::Done(Ok(failed(job, status, &execution)))),
             _ => Ok(Poll::Going(self.progress(job.as_str()).await)),
         }
     }
@@ -222,12 +224,9 @@ impl OutsideJob for StepFunctions {
         let request = json!({"executionArn": job, "error": "Longhaul.Stopped", "cause": output::cut(why)});
         match self.call("StopExecution", &request).await {
             Ok(_) => Ok(()),
-            Err(error) if error.is("ExecutionDoesNotExist") => Ok(()),
+            Err(error) if error.is("ExecutionDoesNotExist") => Err(JobError::NotFound(error.to_string())),
             // It may have ended, which some answer with an error.
-            Err(error) => match self.poll(job).await {
-                Ok(Poll::Done(_)) => Ok(()),
-                _ => Err(error.later()),
-            },
+            Err(error) => not_stopped(self.poll(job).await, error),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::future::{self, Future};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use longhaul_core::{FailureKind, State, TaskKey, strict_json, with_causes};
@@ -145,6 +146,12 @@ impl EndedTask {
     #[must_use]
     pub fn end(&self) -> &End {
         &self.0.end
+    }
+
+    /// How long ago the task ended.
+    #[must_use]
+    pub fn since_end(&self) -> Duration {
+        Duration::from_millis(self.0.ended.since_end_ms())
     }
 
     /// What the step `name` of the tool recorded. `None` if nothing is on record: the tool did not come to this step,

@@ -216,6 +216,17 @@ impl TaskContext {
         }
     }
 
+    /// The time as the server has it, which in [tests](https://docs.rs/longhaul/latest/longhaul/testing/) passes without
+    /// waiting. It is another in every attempt: record it in a [step](Self::step) to keep it.
+    #[must_use]
+    pub fn now(&self) -> SystemTime {
+        let now = match &self.0.run {
+            Run::Task(attempt) => attempt.now(),
+            Run::Plain(call) => call.now(),
+        };
+        UNIX_EPOCH + Duration::from_millis(now.as_ms())
+    }
+
     /// How many times the task was started, this time included. In a plain call always 1.
     #[must_use]
     pub fn attempt(&self) -> u32 {

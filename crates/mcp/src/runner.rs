@@ -131,7 +131,7 @@ impl<H: ServerHandler> ToolRunner for Runner<H> {
         // The author's code is called inside, so that a panic there is caught too.
         match catch(async { cleaner(ended.clone()).await }).await {
             Ok(Ok(())) => Cleaned::Done,
-            Ok(Err(reason)) => Cleaned::Failed { reason },
+            Ok(Err(reason)) => Cleaned::Unfinished { reason },
             Err(Panicked(words)) => Cleaned::Failed { reason: format!("it panicked: {words}") },
         }
     }

@@ -55,7 +55,7 @@ fn requested(name: &str, event: &TaskEvent) -> String {
             CleanupEnd::Failed { again_at } => {
                 format!("has failed to clean up after {name}, and leaves it until {}", moment(*again_at))
             }
-            CleanupEnd::NotRun { again_at } => {
+            CleanupEnd::Postponed { again_at } => {
                 format!("cannot clean up after {name}, and leaves it until {}", moment(*again_at))
             }
         },

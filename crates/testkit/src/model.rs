@@ -101,7 +101,7 @@ impl StoreModel {
         prop_oneof![
             Just(CleanupEnd::Done),
             Self::moment().prop_map(|again_at| CleanupEnd::Failed { again_at }),
-            Self::moment().prop_map(|again_at| CleanupEnd::NotRun { again_at }),
+            Self::moment().prop_map(|again_at| CleanupEnd::Postponed { again_at }),
         ]
     }
 

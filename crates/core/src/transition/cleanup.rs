@@ -50,7 +50,7 @@ impl Task {
                 CleanupEnd::Failed { again_at } => {
                     Cleanup::Armed { tries, lease: Some(Lease { until: again_at, token }) }
                 }
-                CleanupEnd::NotRun { again_at } => {
+                CleanupEnd::Postponed { again_at } => {
                     Cleanup::Armed { tries: tries.saturating_sub(1), lease: Some(Lease { until: again_at, token }) }
                 }
             }),
@@ -70,7 +70,7 @@ impl Task {
     pub(crate) fn has_ended_cleanup(&self, token: LeaseToken, end: CleanupEnd) -> bool {
         match end {
             CleanupEnd::Done => self.cleanup == Cleanup::Done,
-            CleanupEnd::Failed { again_at } | CleanupEnd::NotRun { again_at } => {
+            CleanupEnd::Failed { again_at } | CleanupEnd::Postponed { again_at } => {
                 self.has_begun_cleanup(Lease { until: again_at, token })
             }
         }

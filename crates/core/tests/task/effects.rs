@@ -462,7 +462,7 @@ fn cleanup_that_fails_is_tried_again_and_given_up_after_five_tries() {
 #[test]
 fn a_worker_without_the_tool_does_not_use_up_a_try() {
     let begun = apply(&to_be_cleaned(), &begins(1, NOW.plus_ms(5)));
-    let left = apply(&begun, &cleaned(1, CleanupEnd::NotRun { again_at: NOW }));
+    let left = apply(&begun, &cleaned(1, CleanupEnd::Postponed { again_at: NOW }));
     assert!(matches!(left.cleanup, Cleanup::Armed { tries: 0, .. }), "{:?}", left.cleanup);
 }
 

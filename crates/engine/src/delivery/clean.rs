@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use futures::future::{Either, select};
 use longhaul_core::ports::ApplyError;
-use longhaul_core::{Cleanup, CleanupEnd, Lease, Refusal, Task, TaskEvent, TaskKey, Timestamp};
+use longhaul_core::{Cleanup, CleanupEnd, Lease, Refusal, Task, TaskEvent, TaskKey, Timestamp, limits};
 
 use super::{CleanupBy, Work};
 use crate::{Cleaned, Disposition, Ended, Engine, LoadError};
@@ -103,30 +103,23 @@ impl Engine {
     }
 
     async fn conclude_cleanup(&self, task: &Task, lease: Lease, cleaned: Cleaned) -> Disposition {
-        let tries = match task.cleanup {
-            Cleanup::Armed { tries, .. } => tries,
-            Cleanup::None | Cleanup::Done | Cleanup::GivenUp => 0,
-        };
-        let retry_ms = self.settings.retry_delay_ms(tries.saturating_sub(1));
         let (end, again_ms) = match cleaned {
             Cleaned::Done => {
                 tracing::info!(task_id = %task.id, tool = task.tool, "what the task left is clean");
                 (CleanupEnd::Done, None)
             }
-            Cleaned::Failed { reason } => {
-                tracing::warn!(task_id = %task.id, tool = task.tool, tries, reason, "cleaning up failed");
-                (CleanupEnd::Failed { again_at: self.now().plus_ms(retry_ms) }, Some(retry_ms))
-            }
+            Cleaned::Failed { reason } => self.after_a_failed_cleanup(task, &reason),
+            Cleaned::Unfinished { reason } => self.after_an_unfinished_cleanup(task, &reason),
             Cleaned::NoSuchTool => {
                 let after_ms = self.settings.lease_ms;
                 tracing::warn!(task_id = %task.id, tool = task.tool, after_ms, "this worker cannot clean up after the \
                     tool");
-                (CleanupEnd::NotRun { again_at: self.now().plus_ms(after_ms) }, Some(after_ms))
+                (CleanupEnd::Postponed { again_at: self.now().plus_ms(after_ms) }, Some(after_ms))
             }
             Cleaned::NoMemory => {
                 let after_ms = self.memory_wait_ms();
                 tracing::info!(task_id = %task.id, tool = task.tool, after_ms, "there is no memory for cleaning up");
-                (CleanupEnd::NotRun { again_at: self.now().plus_ms(after_ms) }, Some(after_ms))
+                (CleanupEnd::Postponed { again_at: self.now().plus_ms(after_ms) }, Some(after_ms))
             }
         };
         let event = TaskEvent::EndCleanup { token: lease.token, end };
@@ -135,5 +128,30 @@ impl Engine {
             (Ok(task), Some(again_ms)) => self.replace_message(&task, again_ms).await,
             (Err(error), _) => self.not_applied(&task.key(), error, self.settings.cleanup_ms),
         }
+    }
+
+    /// What it cleans may be away for hours: an error is tried again until then, and counts as no try.
+    fn after_an_unfinished_cleanup(&self, task: &Task, reason: &str) -> (CleanupEnd, Option<u64>) {
+        let since_ms = self.since_end_ms(task);
+        if since_ms >= limits::CLEANUP_MS_MAX {
+            return self.after_a_failed_cleanup(task, reason);
+        }
+        let again_ms = (since_ms / 2).min(limits::CLEANUP_PAUSE_MS_MAX).max(self.settings.retry_ms);
+        tracing::warn!(task_id = %task.id, tool = task.tool, again_ms, reason, "cleaning up failed");
+        (CleanupEnd::Postponed { again_at: self.now().plus_ms(again_ms) }, Some(again_ms))
+    }
+
+    fn after_a_failed_cleanup(&self, task: &Task, reason: &str) -> (CleanupEnd, Option<u64>) {
+        let tries = match task.cleanup {
+            Cleanup::Armed { tries, .. } => tries,
+            Cleanup::None | Cleanup::Done | Cleanup::GivenUp => 0,
+        };
+        let again_ms = self.settings.retry_delay_ms(tries.saturating_sub(1));
+        tracing::warn!(task_id = %task.id, tool = task.tool, tries, reason, "cleaning up failed");
+        (CleanupEnd::Failed { again_at: self.now().plus_ms(again_ms) }, Some(again_ms))
+    }
+
+    pub(crate) fn since_end_ms(&self, task: &Task) -> u64 {
+        self.now().since_ms(task.ended_at.unwrap_or(task.updated_at))
     }
 }

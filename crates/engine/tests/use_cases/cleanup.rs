@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use longhaul_core::{Cleanup, Clock, State, Status, Task, TaskKey, Timestamp};
+use longhaul_core::{Cleanup, Clock, Policy, RequestedTerms, State, Status, Task, TaskKey, Terms, Timestamp, limits};
 use longhaul_engine::{Attempt, AttemptEnd, Call, Cleaned, Ended, Settings, ToolRunner, WorkerSignals};
 
 use super::world::{Tool, World, call, completed, crashing, tool};
@@ -186,6 +186,33 @@ async fn cleanup_that_fails_is_tried_again_with_pauses_and_given_up_after_five_t
     assert_eq!((tool.cleanups(), cleanup(&world, &key).await), (5, Cleanup::GivenUp));
     works_for_leases(&world, &tool, 3).await;
     assert_eq!(tool.cleanups(), 5);
+}
+
+/// A system that is away for some seconds at the moment of a cancel must not cost the job that runs there.
+#[tokio::test]
+async fn cleanup_that_returns_an_error_is_tried_again_for_six_hours() {
+    let hours = Policy { retention_ms: 24 * 60 * 60 * 1_000, ..Policy::default() };
+    let world = World::new();
+    let tool = asks().cleaned_by(|_ended| async { Cleaned::Unfinished { reason: "nobody answers".to_owned() } });
+    let terms = Terms::negotiate(&hours, RequestedTerms::default());
+    let key = world.accept(Call { cleanup: Cleanup::ARMED, terms, ..call() }).await.key();
+    world.work(&tool).await;
+    world.delays();
+    world.engine.cancel(&key).await.unwrap();
+    let ended_at = world.clock.now();
+    world.delays();
+    let mut pauses = Vec::new();
+    while cleanup(&world, &key).await != Cleanup::GivenUp {
+        world.work(&tool).await;
+        let Some(pause_ms) = world.delays().pop() else { break };
+        pauses.push(pause_ms);
+        world.clock.advance_ms(pause_ms);
+    }
+    assert_eq!(pauses.get(..4), Some(&[1_000, 1_000, 1_000, 1_500][..]));
+    assert_eq!(pauses.iter().max(), Some(&limits::CLEANUP_PAUSE_MS_MAX));
+    assert_eq!(cleanup(&world, &key).await, Cleanup::GivenUp);
+    assert!(world.clock.now().since_ms(ended_at) >= limits::CLEANUP_MS_MAX);
+    assert!(tool.cleanups() < 60, "{}", tool.cleanups());
 }
 
 /// An attempt whose task is cancelled while it runs, in a worker that lives until then.

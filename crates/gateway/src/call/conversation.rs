@@ -173,13 +173,25 @@ impl Call<'_> {
                 Seen::Working { message } => polls::report(&self.task, message.as_deref()).await,
                 Seen::Asks(mut requests) => {
                     requests.retain(|key, _| answered.insert(key.clone()));
-                    let answers = self.answers(requests).await.map_err(ServiceError::McpError)?;
-                    let update = UpdateTaskParams::new(&created.task.task_id, answers);
-                    connection.peer().update_task(update).await?;
+                    self.answer_questions(connection, &created.task.task_id, requests).await?;
                 }
             }
             SystemClock.sleep_ms(every.pause_ms(SystemClock.now().since_ms(begun))).await;
         }
+    }
+
+    /// Asks what was not asked before, and sends the answers, if there are any.
+    async fn answer_questions(
+        &self,
+        connection: &Connection,
+        task_id: &str,
+        requests: InputRequests,
+    ) -> Result<(), ServiceError> {
+        if requests.is_empty() {
+            return Ok(());
+        }
+        let answers = self.answers(requests).await.map_err(ServiceError::McpError)?;
+        connection.peer().update_task(UpdateTaskParams::new(task_id, answers)).await.map(drop)
     }
 
     async fn answers(&self, requests: InputRequests) -> Result<InputResponses, ErrorData> {

@@ -94,7 +94,7 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
     let title = members.optional(reader, "title", Reader::text);
     // The schema of arguments that nobody describes.
     let any = Map::from_iter([("type".to_owned(), "object".into())]);
-    let input_schema = members.find("inputSchema").map_or(Some(any), |node| schema(reader, &node));
+    let mut input_schema = members.find("inputSchema").map_or(Some(any), |node| schema(reader, &node));
     let output_schema = members.optional(reader, "outputSchema", schema);
     let terms = Terms::read(reader, &mut members);
     if terms.durable == Some(Durable::Never) {
@@ -110,7 +110,10 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
         }
         Some(every)
     });
-    let kind = read(reader, &mut members);
+    let mut kind = read(reader, &mut members);
+    if let (Some(kind), Some(schema)) = (&mut kind, &mut input_schema) {
+        name_arguments(reader, &members.pointer("inputSchema"), kind, schema);
+    }
     reader.refuse_unknown(&members);
     let kind = match reader.take_unset() {
         Some(variable) => Err(format!("`{variable}` is not set here")),
@@ -130,6 +133,24 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
     })
 }
 
+/// Where arguments become variables or parameters of the system, only those pass that the schema names, and none whose
+/// name is reserved.
+fn name_arguments(reader: &mut Reader<'_>, place: &str, kind: &mut Kind, schema: &mut JsonObject) {
+    let (arguments, reserves): (_, fn(&str) -> bool) = match kind {
+        Kind::CodeBuild(spec) => (&mut spec.arguments, CodeBuildSpec::reserves),
+        Kind::Ecs(spec) => (&mut spec.arguments, EcsTaskSpec::reserves),
+        Kind::Glue(spec) => (&mut spec.arguments, GlueJobSpec::reserves),
+        Kind::StepFunctions(_) | Kind::Batch(_) | Kind::Http(_) => return,
+    };
+    let properties = schema.get("properties").and_then(Value::as_object);
+    arguments.extend(properties.into_iter().flat_map(Map::keys).cloned());
+    for name in arguments.iter().filter(|name| reserves(name)) {
+        let what = format!("`{name}` is reserved, because it would change how the job runs: choose another name");
+        reader.fault(&format!("{place}/properties/{name}"), what);
+    }
+    schema.entry("additionalProperties").or_insert(Value::Bool(false));
+}
+
 fn state_machine(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind> {
     let machine = members.required(reader, "stateMachine", |reader, node| {
         let arn = reader.text(node)?;
@@ -144,16 +165,24 @@ fn batch_job(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind>
 }
 
 fn build(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind> {
-    members.required(reader, "project", name).map(|project| Kind::CodeBuild(CodeBuildSpec { project }))
+    members
+        .required(reader, "project", name)
+        .map(|project| Kind::CodeBuild(CodeBuildSpec { project, arguments: Vec::new() }))
 }
 
 fn ecs_task(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind> {
     let [cluster, task_definition, container] =
         ["cluster", "taskDefinition", "container"].map(|key| members.required(reader, key, name));
-    let [subnets, security_groups, roles] = ["subnets", "securityGroups", "roles"]
-        .map(|key| members.optional(reader, key, Reader::texts).unwrap_or_default());
-    if subnets.is_empty() && !security_groups.is_empty() {
-        reader.fault(&members.pointer("securityGroups"), "needs `subnets` too");
+    let [subnets, security_groups, capacity_providers, roles] =
+        ["subnets", "securityGroups", "capacityProviders", "roles"]
+            .map(|key| members.optional(reader, key, Reader::texts).unwrap_or_default());
+    let assign_public_ip = members.optional(reader, "assignPublicIp", boolean);
+    for (key, is_there) in
+        [("securityGroups", !security_groups.is_empty()), ("assignPublicIp", assign_public_ip.is_some())]
+    {
+        if subnets.is_empty() && is_there {
+            reader.fault(&members.pointer(key), "needs `subnets` too");
+        }
     }
     Some(Kind::Ecs(EcsTaskSpec {
         cluster: cluster?,
@@ -161,12 +190,21 @@ fn ecs_task(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind> 
         container: container?,
         subnets,
         security_groups,
+        assign_public_ip: assign_public_ip.unwrap_or_default(),
+        capacity_providers,
         roles,
+        arguments: Vec::new(),
     }))
 }
 
+fn boolean(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<bool> {
+    reader.read(node, node.value.as_bool().ok_or_else(|| "must be true or false".to_owned()))
+}
+
 fn glue_job(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind> {
-    members.required(reader, "jobName", name).map(|job_name| Kind::Glue(GlueJobSpec { job_name }))
+    members
+        .required(reader, "jobName", name)
+        .map(|job_name| Kind::Glue(GlueJobSpec { job_name, arguments: Vec::new() }))
 }
 
 /// A name of something at AWS, which also becomes part of an ARN: there, `*` would be any.

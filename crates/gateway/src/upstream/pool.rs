@@ -72,6 +72,11 @@ impl Pool {
         Ok(Turn { pool: Arc::clone(self), calls: 0, _turn: turn })
     }
 
+    /// Whether fewer calls than connections are under way.
+    pub(super) fn has_turn(&self) -> bool {
+        self.turns.available_permits() > 0
+    }
+
     /// Ends the one that has been idle for longest, to make room.
     pub(super) fn make_room(&self) {
         let mut idle = self.lock();

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::client::asked_of;
-use super::tasks::{Seen, Started, cancelled, tool_result};
+use super::tasks::{Delivery, Seen, Started, cancelled, tool_result};
 use super::{RequestError, failed};
 use crate::limits;
 
@@ -144,11 +144,12 @@ impl<'s> RemoteTask<'s> {
     }
 
     /// Answers questions. A server that has forgotten the session asks again.
-    pub(crate) async fn answer(&self, answers: &InputResponses) -> Result<(), RequestError> {
+    pub(crate) async fn answer(&self, answers: &InputResponses) -> Result<Delivery, RequestError> {
         let task_id = &self.started.task_id;
         if self.started.session.is_none() {
             let answers = answers.iter().map(|(key, answer)| (key.clone(), answer.clone())).collect();
-            return self.client(None).answer_all(task_id, answers).await.map_err(unanswered);
+            let answered = self.client(None).answer_all(task_id, answers).await;
+            return answered.map(|()| Delivery::Done).map_err(unanswered);
         }
         for (key, answer) in answers {
             let (key, asked_in) = of_session(key);
@@ -160,11 +161,12 @@ impl<'s> RemoteTask<'s> {
                 client.close().await;
             }
             match answered {
-                Ok(()) | Err(Error::SessionGone) => {}
+                Ok(()) => {}
+                Err(Error::SessionGone) => return Ok(Delivery::Forgotten),
                 Err(error) => return Err(unanswered(error)),
             }
         }
-        Ok(())
+        Ok(Delivery::Done)
     }
 
     /// Asks the server to cancel the task, whose session ends with it.

@@ -34,6 +34,15 @@ impl Started {
     }
 }
 
+/// What became of answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// The server has them.
+    Done,
+    /// The server has forgotten the session in which it asked: it asks again in another one.
+    Forgotten,
+}
+
 /// What a poll of a server's task saw.
 pub(crate) enum Seen {
     Working {
@@ -122,7 +131,7 @@ impl Upstream {
         declared: &ClientCapabilities,
     ) -> Result<Seen, RequestError> {
         if let Some(server) = self.reached()? {
-            let _permit = self.permit(&self.permits).await.map_err(|error| RequestError::Lost(error.to_string()))?;
+            let _permit = self.permit(&self.quick).await.map_err(|error| RequestError::Lost(error.to_string()))?;
             self.ended_sessions.end_next(server).await;
             let seen = RemoteTask::new(server, started, declared).see(&self.name).await;
             if let Ok(Seen::Ended(_)) = &seen {
@@ -144,29 +153,23 @@ impl Upstream {
         started: &Started,
         declared: &ClientCapabilities,
         answers: &InputResponses,
-    ) -> Result<(), RequestError> {
+    ) -> Result<Delivery, RequestError> {
         if let Some(server) = self.reached()? {
-            let _permit = self.permit(&self.permits).await.map_err(|error| RequestError::Lost(error.to_string()))?;
+            let _permit = self.permit(&self.quick).await.map_err(|error| RequestError::Lost(error.to_string()))?;
             let answered = RemoteTask::new(server, started, declared).answer(answers).await;
             return answered.map_err(|unseen| self.lasting(unseen));
         }
         let connection = self.connect_once(Client::unheard(&self.name, None, declared).with_tasks()).await?;
         let params = UpdateTaskParams::new(&started.task_id, answers.clone());
-        connection.request(async |peer| peer.update_task(params).await).await.map_err(|unseen| self.lasting(unseen))
+        let sent = connection.request(async |peer| peer.update_task(params).await).await;
+        sent.map(|()| Delivery::Done).map_err(|unseen| self.lasting(unseen))
     }
 
-    /// Asks the server to cancel a task. One that has ended, or is not known, needs no cancelling.
-    pub(crate) async fn cancel_task(&self, started: &Started) -> Result<(), String> {
-        let cancelled = async {
-            let declared = ClientCapabilities::default();
-            match self.reached()? {
-                Some(server) => RemoteTask::new(server, started, &declared).cancel().await,
-                None => self.cancel_of_the_extension(&started.task_id).await,
-            }
-        };
-        match cancelled.await {
-            Err(RequestError::Lost(why)) => Err(why),
-            Ok(()) | Err(RequestError::Refused(_)) => Ok(()),
+    /// Asks the server to cancel a task.
+    pub(crate) async fn cancel_task(&self, started: &Started) -> Result<(), RequestError> {
+        match self.reached()? {
+            Some(server) => RemoteTask::new(server, started, &ClientCapabilities::default()).cancel().await,
+            None => self.cancel_of_the_extension(&started.task_id).await,
         }
     }
 

@@ -1,17 +1,47 @@
 //! Why AWS did not do what it was asked to.
 
+use aws_runtime::retries::classifiers::{THROTTLING_ERRORS, TRANSIENT_ERRORS};
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
 use crate::job::JobError;
 use crate::output::cut;
 
-/// Codes of AWS for "not now" that their names do not all say.
-const NOT_NOW: [&str; 4] =
-    ["RequestLimitExceeded", "TooManyRequestsException", "SlowDown", "ServiceUnavailableException"];
+/// Codes for "not now" that are not in the lists of AWS's own clients.
+const NOT_NOW: [&str; 2] = ["ServiceUnavailable", "ServiceUnavailableException"];
 
-/// Codes for keys that were good until now.
-const OLD_KEYS: [&str; 3] = ["ExpiredToken", "ExpiredTokenException", "RequestExpired"];
+/// Codes for "nobody knows", whatever the status: the request may have been carried out.
+const NOBODY_KNOWS: [&str; 7] = [
+    "OperationTimeoutException",
+    "InternalError",
+    "InternalFailure",
+    "InternalServerError",
+    "InternalServerException",
+    "InternalServiceException",
+    "ServerException",
+];
+
+/// Codes for credentials that AWS does not take at the moment: they have expired or were replaced, or are too new to be
+/// known everywhere.
+const CREDENTIALS: [&str; 7] = [
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "MissingAuthenticationToken",
+    "MissingAuthenticationTokenException",
+    "UnrecognizedClientException",
+];
+
+/// Codes for a clock that is wrong; those of signatures may mean credentials that were replaced, too.
+const CLOCK: [&str; 6] = [
+    "AuthFailure",
+    "InvalidSignatureException",
+    "RequestExpired",
+    "RequestInTheFuture",
+    "RequestTimeTooSkewed",
+    "SignatureDoesNotMatch",
+];
 
 /// Codes for what this identity may not do.
 const NOT_ALLOWED: [&str; 3] = ["AccessDenied", "AccessDeniedException", "UnauthorizedOperation"];
@@ -61,12 +91,13 @@ impl AwsError {
 
     /// Nothing could be sent.
     pub(super) fn unsigned(operation: &str, error: &SigningError) -> Self {
-        let code = match error {
-            SigningError::NoCredentials(_) => "no credentials",
-            SigningError::NoRegion => "no region",
-            SigningError::Request(_) => "no request",
+        let (code, kind) = match error {
+            // Whoever has them may not answer at the moment.
+            SigningError::NoCredentials(_) => ("no credentials", Kind::NotNow),
+            SigningError::NoRegion => ("no region", Kind::Refused),
+            SigningError::Request(_) => ("no request", Kind::Refused),
         };
-        Self::new(operation, code, error.to_string(), Kind::Refused)
+        Self::new(operation, code, error.to_string(), kind)
     }
 
     /// There was no answer.
@@ -74,7 +105,7 @@ impl AwsError {
         let kind = match error {
             JobError::NotNow(_) => Kind::NotNow,
             JobError::Unanswered(_) => Kind::Unanswered,
-            JobError::Refused(_) => Kind::Refused,
+            JobError::NotFound(_) | JobError::Refused(_) => Kind::Refused,
         };
         Self::new(operation, "no answer", error.to_string(), kind)
     }
@@ -88,18 +119,12 @@ impl AwsError {
         let code = code.rsplit('#').next().unwrap_or(code);
         let code = code.split(':').next().unwrap_or(code);
         let message = text("message").or_else(|| text("Message")).unwrap_or_default();
-        let kind = match status.as_u16() {
-            429 => Kind::NotNow,
-            _ if NOT_NOW.contains(&code) || OLD_KEYS.contains(&code) || code.contains("Throttl") => Kind::NotNow,
-            500.. => Kind::Unanswered,
-            _ => Kind::Refused,
-        };
-        Self::new(operation, code, message.to_owned(), kind)
+        Self::new(operation, code, message.to_owned(), kind_of(status, code))
     }
 
-    /// Whether the keys were good until now.
-    pub(super) fn is_of_old_keys(&self) -> bool {
-        OLD_KEYS.contains(&self.code.as_str())
+    /// Whether other credentials may help.
+    pub(super) fn is_about_credentials(&self) -> bool {
+        is_about_credentials(&self.code)
     }
 
     /// Whether this is AWS's word for it.
@@ -122,11 +147,26 @@ impl AwsError {
         }
     }
 
-    /// For everything after the start: what is refused now, such as for want of a right, may be allowed later, and the
-    /// job goes on meanwhile.
+    /// For everything after the start. A refusal now, such as a missing permission, may be lifted later, and the job
+    /// goes on meanwhile.
     pub(crate) fn later(self) -> JobError {
         JobError::Unanswered(self.to_string())
     }
+}
+
+fn kind_of(status: StatusCode, code: &str) -> Kind {
+    let is_throttled = THROTTLING_ERRORS.contains(&code) || code.contains("Throttl");
+    match status.as_u16() {
+        429 => Kind::NotNow,
+        _ if is_throttled || NOT_NOW.contains(&code) || is_about_credentials(code) => Kind::NotNow,
+        _ if TRANSIENT_ERRORS.contains(&code) || NOBODY_KNOWS.contains(&code) => Kind::Unanswered,
+        408 | 500.. => Kind::Unanswered,
+        _ => Kind::Refused,
+    }
+}
+
+fn is_about_credentials(code: &str) -> bool {
+    CREDENTIALS.contains(&code) || CLOCK.contains(&code)
 }
 
 impl std::fmt::Display for AwsError {
@@ -171,11 +211,35 @@ mod tests {
     #[test]
     fn what_was_not_carried_out_is_told_from_what_may_have_been() {
         let kind = |status, code: &str| answered(status, None, &json!({"__type": code})).kind;
-        assert_eq!(kind(400, "ThrottlingException"), Kind::NotNow);
-        assert_eq!(kind(400, "ExpiredTokenException"), Kind::NotNow);
+        for not_now in [
+            "ThrottlingException",
+            "LimitExceededException",
+            "BandwidthLimitExceeded",
+            "PriorRequestNotComplete",
+            "ServiceUnavailableException",
+            "ExpiredTokenException",
+            "UnrecognizedClientException",
+            "InvalidClientTokenId",
+            "InvalidSignatureException",
+            "SignatureDoesNotMatch",
+            "RequestTimeTooSkewed",
+        ] {
+            assert_eq!(kind(400, not_now), Kind::NotNow, "{not_now}");
+        }
         assert_eq!(kind(429, "Anything"), Kind::NotNow);
-        assert_eq!(kind(500, "InternalFailure"), Kind::Unanswered);
-        assert_eq!(kind(400, "ValidationException"), Kind::Refused);
+        for (status, nobody_knows) in [
+            (500, "InternalFailure"),
+            (400, "OperationTimeoutException"),
+            (400, "RequestTimeout"),
+            (400, "RequestTimeoutException"),
+            (408, "Anything"),
+            (400, "InternalServiceException"),
+        ] {
+            assert_eq!(kind(status, nobody_knows), Kind::Unanswered, "{nobody_knows}");
+        }
+        for refused in ["ValidationException", "AccessDeniedException", "InvalidParameterException"] {
+            assert_eq!(kind(400, refused), Kind::Refused, "{refused}");
+        }
         let denied = answered(400, None, &json!({"__type": "AccessDeniedException"}));
         assert!(denied.to_string().contains("longhaul gateway iam-policy"), "{denied}");
     }

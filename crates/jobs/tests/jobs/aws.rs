@@ -3,9 +3,9 @@
 use longhaul::ports::Status;
 use serde_json::{Value, json};
 
-use crate::kinds::{Any, POLLS, each, key_in};
+use crate::kinds::{POLLS, each, key_in};
 use crate::stand_in::{Asked, Reply, StandIn, ok, refusal};
-use crate::tool::{HOUR, call, call_within};
+use crate::tool::{HOUR, MINUTE, call_within};
 
 fn arguments() -> Value {
     json!({"month": "2026-06", "rows": 7})
@@ -22,7 +22,7 @@ async fn a_job_runs_to_its_end_and_its_arguments_arrive_as_texts() {
                 _ => ok((kind.done)()),
             })
             .await;
-        let run = call(Any((kind.job)(&service)), arguments()).to_end().await.unwrap();
+        let run = call_within(24 * HOUR, (kind.job)(&service), arguments()).to_end().await.unwrap();
         assert_eq!(run.result().unwrap().unwrap().is_error, Some(false), "{}: {}", kind.name, run.text());
         assert_eq!(service.times(kind.start), 1, "{}", kind.name);
         let start = service.asked()[0].clone();
@@ -37,7 +37,7 @@ async fn a_job_runs_to_its_end_and_its_arguments_arrive_as_texts() {
 async fn a_job_that_fails_says_why() {
     for kind in each() {
         let service = kind.service(|kind, _| ok((kind.failed)())).await;
-        let run = call(Any((kind.job)(&service)), arguments()).to_end().await.unwrap();
+        let run = call_within(24 * HOUR, (kind.job)(&service), arguments()).to_end().await.unwrap();
         assert_eq!((run.text().as_str(), run.status()), (kind.why, Status::Completed), "{}", kind.name);
     }
 }
@@ -56,8 +56,11 @@ async fn a_worker_that_dies_before_the_record_starts_no_second_job() {
             }
         })
         .await;
-        let run =
-            call(Any((kind.job)(&service)), arguments()).crash_before_record("outside job").to_end().await.unwrap();
+        let run = call_within(24 * HOUR, (kind.job)(&service), arguments())
+            .crash_before_record("outside job")
+            .to_end()
+            .await
+            .unwrap();
         assert_eq!(run.status(), Status::Completed, "{}: {:?}", kind.name, run.error());
         assert_eq!(service.times(kind.start), if kind.name == "ecs" { 2 } else { 1 }, "{}", kind.name);
     }
@@ -67,8 +70,11 @@ async fn a_worker_that_dies_before_the_record_starts_no_second_job() {
 async fn a_start_that_left_nothing_to_find_is_not_made_again() {
     for kind in each().filter(|kind| kind.name != "ecs") {
         let service = kind.service(|kind, _| ok((kind.done)())).await;
-        let run =
-            call(Any((kind.job)(&service)), arguments()).crash_before_record("outside job").to_end().await.unwrap();
+        let run = call_within(24 * HOUR, (kind.job)(&service), arguments())
+            .crash_before_record("outside job")
+            .to_end()
+            .await
+            .unwrap();
         let error = run.error().unwrap().message;
         assert!(error.starts_with("the job may have been started; it was not started again"), "{}: {error}", kind.name);
         assert_eq!(service.times(kind.start), 1, "{}", kind.name);
@@ -85,7 +91,7 @@ async fn a_start_is_made_later_if_there_is_no_room_now_and_never_if_it_is_refuse
             _ => ok((kind.done)()),
         })
         .await;
-        let run = call(Any((kind.job)(&service)), arguments()).to_end().await.unwrap();
+        let run = call_within(24 * HOUR, (kind.job)(&service), arguments()).to_end().await.unwrap();
         assert_eq!(
             (run.status(), service.times(kind.start)),
             (Status::Completed, 5),
@@ -94,7 +100,7 @@ async fn a_start_is_made_later_if_there_is_no_room_now_and_never_if_it_is_refuse
             run.error()
         );
         let service = StandIn::new(move |_: &Asked, _| refusal("AccessDeniedException", "you may not")).await;
-        let run = call(Any((kind.job)(&service)), arguments()).to_end().await.unwrap();
+        let run = call_within(24 * HOUR, (kind.job)(&service), arguments()).to_end().await.unwrap();
         let error = run.error().unwrap().message;
         assert!(
             error.contains("you may not (`longhaul gateway iam-policy` prints the permissions"),
@@ -109,15 +115,19 @@ async fn a_start_is_made_later_if_there_is_no_room_now_and_never_if_it_is_refuse
 async fn what_nobody_waits_for_any_more_is_stopped() {
     for kind in each() {
         let service = kind.service(|kind, _| ok((kind.going)())).await;
-        let run = call(Any((kind.job)(&service)), arguments()).cancel_after("outside job").to_end().await.unwrap();
+        let run = call_within(24 * HOUR, (kind.job)(&service), arguments())
+            .cancel_after("outside job")
+            .to_end()
+            .await
+            .unwrap();
         assert_eq!((run.status(), service.times(kind.stop)), (Status::Cancelled, 1), "{}", kind.name);
-        let late = call_within(HOUR, Any((kind.job)(&service)), arguments()).to_end().await.unwrap();
+        let late = call_within(HOUR, (kind.job)(&service), arguments()).to_end().await.unwrap();
         assert_eq!((late.status(), service.times(kind.stop)), (Status::Failed, 2), "{}", kind.name);
     }
 }
 
 #[tokio::test]
-async fn a_job_that_its_system_has_forgotten_is_an_error_and_not_waited_for() {
+async fn a_job_that_its_system_does_not_know_for_five_minutes_is_an_error_and_stopped() {
     for kind in each() {
         let service = kind
             .service(|kind, _| match kind.name {
@@ -125,8 +135,10 @@ async fn a_job_that_its_system_has_forgotten_is_an_error_and_not_waited_for() {
                 _ => ok(json!({"jobs": [], "builds": [], "tasks": []})),
             })
             .await;
-        let run = call(Any((kind.job)(&service)), arguments()).to_end().await.unwrap();
+        let run = call_within(24 * HOUR, (kind.job)(&service), arguments()).to_end().await.unwrap();
         let error = run.error().unwrap().message;
         assert!(error.contains("does not know the") && error.contains("any more"), "{}: {error}", kind.name);
+        assert!(run.elapsed() >= 5 * MINUTE && run.elapsed() < 10 * MINUTE, "{}: {:?}", kind.name, run.elapsed());
+        assert_eq!(service.times(kind.stop), 1, "{}", kind.name);
     }
 }

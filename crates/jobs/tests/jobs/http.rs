@@ -1,5 +1,7 @@
 //! Jobs over HTTP, at a service that does not always do what it should.
 
+use std::sync::Arc;
+
 use longhaul::ports::Status;
 use longhaul_jobs::{Again, HttpJob, HttpJobSpec, HttpRequest, HttpResult, RequestKind};
 use reqwest::Method;
@@ -154,7 +156,7 @@ async fn an_end_says_what_it_is() {
     for (answer, said) in [
         (ok(json!({"state": "failed", "why": "rock"})), "the job failed (failed): rock"),
         (ok(json!({"state": "done"})), "the job is done, but the answer has no result at /output"),
-        (Reply::Text(404, "who?".to_owned()), "the system does not know the job 17 any more: HTTP status 404: who?"),
+        (Reply::Text(410, "gone".to_owned()), "the system does not know the job 17 any more: HTTP status 410: gone"),
         (ok(json!({"status": "done"})), "the answer about the job has no state at /state"),
         (ok(json!({"state": "done", "output": "x".repeat((2 << 20) + 1)})), "a result has 2097152 bytes at most"),
         (Reply::Text(200, "x".repeat((4 << 20) + 1)), "too large to be read"),
@@ -176,15 +178,56 @@ async fn what_nobody_waits_for_any_more_is_stopped_until_the_service_has_done_it
     let service = StandIn::new(|asked: &Asked, before| match (asked.method.as_str(), before) {
         ("GET", _) => ok(json!({"state": "busy"})),
         ("DELETE", 0) => Reply::Text(500, String::new()),
-        ("DELETE", _) => Reply::Text(404, String::new()),
+        ("DELETE", _) => Reply::Text(409, String::new()),
         _ => usual(asked, before),
     })
     .await;
     let cancelled =
         call(job(&service, Again::AnotherJob), arguments()).cancel_after("outside job").to_end().await.unwrap();
     assert_eq!((cancelled.status(), service.times("DELETE /jobs/17")), (Status::Cancelled, 2));
-    let late = call_within(HOUR, job(&service, Again::AnotherJob), arguments()).to_end().await.unwrap();
+    let late = call_within(HOUR, Arc::new(job(&service, Again::AnotherJob)), arguments()).to_end().await.unwrap();
     assert_eq!((late.status(), service.times("DELETE /jobs/17")), (Status::Failed, 3));
+}
+
+/// A deployment of the system takes its API away for an hour, at the moment of a cancel.
+#[tokio::test]
+async fn a_stop_is_tried_again_for_hours_while_the_service_is_away() {
+    let service = StandIn::new(|asked: &Asked, before| match (asked.method.as_str(), before) {
+        ("GET", _) => ok(json!({"state": "busy"})),
+        ("DELETE", 0..20) => Reply::Text(503, String::new()),
+        _ => usual(asked, before),
+    })
+    .await;
+    let run = call(job(&service, Again::AnotherJob), arguments()).cancel_after("outside job").to_end().await.unwrap();
+    assert_eq!((run.status(), service.times("DELETE /jobs/17")), (Status::Cancelled, 21));
+    assert_eq!(run.cleanups().last(), Some(&Ok(())));
+}
+
+#[tokio::test]
+async fn a_start_whose_answer_has_no_id_is_looked_for_where_that_is_possible() {
+    let service = StandIn::new(|asked: &Asked, before| match asked.path.as_str() {
+        "/jobs" => Reply::Json(202, json!({"queued": true})),
+        path if path.starts_with("/find/") => ok(json!({"job": {"id": 17}})),
+        _ => usual(asked, before),
+    })
+    .await;
+    let find = HttpRequest::new(RequestKind::Find, Method::GET, &format!("{}/find/{{key}}", service.url)).unwrap();
+    let found = HttpJobSpec { find: Some(find), ..spec(&service.url, Again::AnotherJob) };
+    let run = call(HttpJob::new(found), arguments()).to_end().await.unwrap();
+    assert_eq!((run.structured(), service.times("POST /jobs")), (Some(&json!({"tons": 3})), 1), "{:?}", run.error());
+    let run = call(job(&service, Again::AnotherJob), arguments()).to_end().await.unwrap();
+    assert_eq!(run.error().unwrap().message, "the job was started, but the answer has no id at /job/id");
+}
+
+#[tokio::test]
+async fn arguments_cannot_make_a_way_up_of_two_of_them() {
+    let service = StandIn::new(usual).await;
+    let start = format!("{}/jobs/{{input/a}}{{input/b}}/new", service.url);
+    let start = HttpRequest::new(RequestKind::Start, Method::POST, &start).unwrap();
+    let job = HttpJob::new(HttpJobSpec { start, ..spec(&service.url, Again::AnotherJob) });
+    let run = call(job, json!({"a": ".", "b": "."})).to_end().await.unwrap();
+    assert_eq!(run.status(), Status::Failed);
+    assert!(service.asked().is_empty());
 }
 
 /// The start is cut off by the cancellation, and arrives after the first questions for its job.

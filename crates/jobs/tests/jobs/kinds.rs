@@ -2,20 +2,23 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
-use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use longhaul_jobs::{
-    Again, Aws, BatchJob, BatchJobSpec, CodeBuild, CodeBuildSpec, EcsTask, EcsTaskSpec, GlueJob, GlueJobSpec, JobError,
-    JobKey, JobRef, OutsideJob, Poll,
+    Aws, BatchJob, BatchJobSpec, CodeBuild, CodeBuildSpec, EcsTask, EcsTaskSpec, ExternalJob, GlueJob, GlueJobSpec,
+    Rights, StateMachine, StepFunctions,
 };
 use serde_json::{Value, json};
 
 use crate::stand_in::{Asked, Reply, StandIn, ok};
 
-fn aws(service: &StandIn) -> Arc<Aws> {
-    let credentials = Credentials::new("test", "test", None, None, "tests");
+pub(crate) fn aws(service: &StandIn) -> Arc<Aws> {
+    aws_with(service, Credentials::new("test", "test", None, None, "tests"))
+}
+
+/// The same with other credentials.
+pub(crate) fn aws_with(service: &StandIn, credentials: impl ProvideCredentials + 'static) -> Arc<Aws> {
     let config = SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("eu-west-1"))
@@ -27,7 +30,8 @@ fn aws(service: &StandIn) -> Arc<Aws> {
 /// One of the four kinds: its operations, and what its service answers.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
-    pub(crate) job: fn(&StandIn) -> Box<dyn OutsideJob>,
+    pub(crate) job: fn(&StandIn) -> Arc<dyn ExternalJob>,
+    pub(crate) rights: fn() -> Vec<Rights>,
     pub(crate) start: &'static str,
     pub(crate) stop: &'static str,
     pub(crate) started: fn() -> Value,
@@ -42,13 +46,46 @@ pub(crate) struct Kind {
     pub(crate) not_now: &'static str,
 }
 
+/// The arguments that the tests pass.
+pub(crate) fn named() -> Vec<String> {
+    ["month", "rows"].map(str::to_owned).to_vec()
+}
+
+fn batch_spec() -> BatchJobSpec {
+    BatchJobSpec { job_queue: "nightly".to_owned(), job_definition: "load:3".to_owned() }
+}
+
+fn codebuild_spec() -> CodeBuildSpec {
+    CodeBuildSpec { project: "site".to_owned(), arguments: named() }
+}
+
+pub(crate) fn ecs_spec() -> EcsTaskSpec {
+    EcsTaskSpec {
+        cluster: "jobs".to_owned(),
+        task_definition: "load".to_owned(),
+        container: "main".to_owned(),
+        subnets: vec!["subnet-1".to_owned()],
+        arguments: named(),
+        ..EcsTaskSpec::default()
+    }
+}
+
+pub(crate) fn glue_spec() -> GlueJobSpec {
+    GlueJobSpec { job_name: "sales".to_owned(), arguments: named() }
+}
+
+/// The ARN of the state machine of the tests.
+pub(crate) const MACHINE: &str = "arn:aws:states:eu-west-1:123456789012:stateMachine:etl";
+
+pub(crate) fn executions(service: &StandIn) -> Arc<dyn ExternalJob> {
+    Arc::new(StepFunctions::new(aws(service), StateMachine::of_arn(MACHINE).unwrap()))
+}
+
 fn batch() -> Kind {
     Kind {
         name: "batch",
-        job: |service| {
-            let spec = BatchJobSpec { job_queue: "nightly".to_owned(), job_definition: "load:3".to_owned() };
-            Box::new(BatchJob::new(aws(service), spec))
-        },
+        job: |service| Arc::new(BatchJob::new(aws(service), batch_spec())),
+        rights: || batch_spec().rights(),
         start: "POST /v1/submitjob",
         stop: "POST /v1/terminatejob",
         started: || json!({"jobId": "b-1"}),
@@ -70,7 +107,8 @@ fn batch() -> Kind {
 fn codebuild() -> Kind {
     Kind {
         name: "codebuild",
-        job: |service| Box::new(CodeBuild::new(aws(service), CodeBuildSpec { project: "site".to_owned() })),
+        job: |service| Arc::new(CodeBuild::new(aws(service), codebuild_spec())),
+        rights: || codebuild_spec().rights(),
         start: "StartBuild",
         stop: "StopBuild",
         started: || json!({"build": {"id": "site:1"}}),
@@ -98,17 +136,8 @@ fn codebuild() -> Kind {
 fn ecs() -> Kind {
     Kind {
         name: "ecs",
-        job: |service| {
-            let spec = EcsTaskSpec {
-                cluster: "jobs".to_owned(),
-                task_definition: "load".to_owned(),
-                container: "main".to_owned(),
-                subnets: vec!["subnet-1".to_owned()],
-                security_groups: Vec::new(),
-                roles: Vec::new(),
-            };
-            Box::new(EcsTask::new(aws(service), spec))
-        },
+        job: |service| Arc::new(EcsTask::new(aws(service), ecs_spec())),
+        rights: || ecs_spec().rights(),
         start: "RunTask",
         stop: "StopTask",
         started: || json!({"tasks": [{"taskArn": "arn:task/1"}]}),
@@ -127,7 +156,8 @@ fn ecs() -> Kind {
 fn glue() -> Kind {
     Kind {
         name: "glue",
-        job: |service| Box::new(GlueJob::new(aws(service), GlueJobSpec { job_name: "sales".to_owned() })),
+        job: |service| Arc::new(GlueJob::new(aws(service), glue_spec())),
+        rights: || glue_spec().rights(),
         start: "StartJobRun",
         stop: "BatchStopJobRun",
         started: || json!({"JobRunId": "jr_1"}),
@@ -171,36 +201,6 @@ impl Kind {
 
 pub(crate) fn each() -> impl Iterator<Item = &'static Kind> {
     Vec::leak(vec![batch(), codebuild(), ecs(), glue()]).iter()
-}
-
-/// A job behind a pointer.
-pub(crate) struct Any(pub(crate) Box<dyn OutsideJob>);
-
-#[async_trait]
-impl OutsideJob for Any {
-    async fn start(&self, key: &JobKey, input: &Value) -> Result<JobRef, JobError> {
-        self.0.start(key, input).await
-    }
-
-    fn again(&self) -> Again {
-        self.0.again()
-    }
-
-    async fn find(&self, key: &JobKey, input: &Value) -> Result<Option<JobRef>, JobError> {
-        self.0.find(key, input).await
-    }
-
-    fn can_find(&self) -> bool {
-        self.0.can_find()
-    }
-
-    async fn poll(&self, job: &JobRef) -> Result<Poll, JobError> {
-        self.0.poll(job).await
-    }
-
-    async fn stop(&self, job: &JobRef, why: &str) -> Result<(), JobError> {
-        self.0.stop(job, why).await
-    }
 }
 
 /// The key in a request to start.

@@ -1,4 +1,4 @@
-//! Outside jobs against stand-ins for their systems: servers that speak their APIs, and fail, hang and lie as they are
+//! External jobs against stand-ins for their systems: servers that speak their APIs, and fail, hang and lie as they are
 //! told.
 
 #![expect(
@@ -8,8 +8,13 @@
     reason = "a test may end by a panic, and its server runs beside it"
 )]
 
+mod arguments;
 mod aws;
+mod credentials;
+mod eventual;
+mod external;
 mod http;
 mod kinds;
+mod permissions;
 mod stand_in;
 mod tool;

@@ -1,5 +1,6 @@
-//! A server with one tool, which is an outside job.
+//! A server with one tool, which is an external job.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::rmcp::handler::server::wrapper::Parameters;
@@ -7,9 +8,10 @@ use longhaul::rmcp::model::{CallToolResult, JsonObject};
 use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::testing::{self, Call};
 use longhaul::{EndedTask, Server, TaskContext, TaskPolicy};
-use longhaul_jobs::{DurableJob, OutsideJob};
+use longhaul_jobs::{DurableJob, ExternalJob};
 use serde_json::Value;
 
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
 
 #[derive(Clone)]
@@ -27,17 +29,17 @@ impl Tools {
 impl ServerHandler for Tools {}
 
 /// A call of a tool that is such a job, and may take a day.
-pub(crate) fn call(job: impl OutsideJob, arguments: Value) -> Call {
-    call_within(24 * HOUR, job, arguments)
+pub(crate) fn call(job: impl ExternalJob + 'static, arguments: Value) -> Call {
+    call_within(24 * HOUR, Arc::new(job), arguments)
 }
 
-/// The same with less time.
-pub(crate) fn call_within(time: Duration, job: impl OutsideJob, arguments: Value) -> Call {
-    let job = DurableJob::new(job);
+/// The same with another time.
+pub(crate) fn call_within(time: Duration, job: Arc<dyn ExternalJob>, arguments: Value) -> Call {
+    let job = DurableJob::shared(job);
     let cleanup = job.clone();
-    let server = Server::new(move || Tools(job.clone()))
-        .task("work", TaskPolicy::required().run_at_most(time).ttl_at_most(2 * 24 * HOUR))
-        .clean_up("work", move |ended: EndedTask| {
+    let policy = TaskPolicy::required().run_at_most(time).retention(24 * HOUR).ttl_at_most(3 * 24 * HOUR);
+    let server =
+        Server::new(move || Tools(job.clone())).task("work", policy).clean_up("work", move |ended: EndedTask| {
             let job = cleanup.clone();
             async move { job.clean_up(&ended).await }
         });

@@ -199,7 +199,7 @@ impl ToolRunner for Cleanups {
         let cleaned = self.runner.clean(ended).await;
         match &cleaned {
             Cleaned::Done => self.lock().push(Ok(())),
-            Cleaned::Failed { reason } => self.lock().push(Err(reason.clone())),
+            Cleaned::Failed { reason } | Cleaned::Unfinished { reason } => self.lock().push(Err(reason.clone())),
             Cleaned::NoSuchTool | Cleaned::NoMemory => {}
         }
         cleaned

@@ -145,6 +145,10 @@ impl PlainCall {
         std::future::pending().await
     }
 
+    pub(crate) fn now(&self) -> Timestamp {
+        self.0.start.clock.now()
+    }
+
     pub(crate) async fn sleep_ms(&self, ms: u64) {
         self.sleep_until(self.0.start.clock.now().plus_ms(ms)).await;
     }

@@ -1,0 +1,181 @@
+//! Starting a job once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use longhaul::{Every, TaskContext};
+use rmcp::ErrorData;
+use serde_json::Value;
+
+use super::{Driver, failed, now_ms, pause, recorded};
+use crate::job::{Again, JobError, JobKey, JobRef, Started};
+use crate::limits;
+
+/// One try to start a job.
+pub struct Start<'s> {
+    task: &'s TaskContext,
+    key: &'s JobKey,
+    input: &'s Value,
+    /// The step that says that the start was sent. `None` for jobs that may be started twice.
+    mark: Option<String>,
+    is_marked: AtomicBool,
+}
+
+impl Start<'_> {
+    /// The name of the start: the same in every attempt, and for no other task.
+    #[must_use]
+    pub const fn key(&self) -> &JobKey {
+        self.key
+    }
+
+    /// The arguments.
+    #[must_use]
+    pub const fn input(&self) -> &Value {
+        self.input
+    }
+
+    /// Records that the start is sent now. No later attempt sends it again, unless the system says that it was not
+    /// carried out.
+    ///
+    /// # Errors
+    /// [`JobError::Unanswered`] if another attempt has sent it: then it must not be sent.
+    pub async fn mark(&self) -> Result<(), JobError> {
+        let Some(mark) = self.mark.as_ref().filter(|_| !self.is_marked()) else { return Ok(()) };
+        let attempt = self.task.attempt();
+        let sent_by = self.task.step(mark, async || attempt).await;
+        self.is_marked.store(true, Ordering::Relaxed);
+        if sent_by == attempt { Ok(()) } else { Err(JobError::Unanswered(INTERRUPTED.to_owned())) }
+    }
+
+    fn is_marked(&self) -> bool {
+        self.is_marked.load(Ordering::Relaxed)
+    }
+}
+
+impl std::fmt::Debug for Start<'_> {
+    /// Without the arguments.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Start").field("key", self.key).field("is_marked", &self.is_marked()).finish_non_exhaustive()
+    }
+}
+
+const INTERRUPTED: &str = "the worker stopped while it started it";
+
+/// The pauses between two tries.
+fn pauses() -> Every {
+    Every::growing(limits::START_AGAIN, limits::START_AGAIN_LONGEST)
+}
+
+fn refusal_of(mark: &str) -> String {
+    format!("{mark} was refused")
+}
+
+impl Driver<'_> {
+    /// The job that the task has started, now or in an earlier attempt.
+    pub(super) async fn started(&self, task: &TaskContext, key: &JobKey, input: &Value) -> Result<Started, ErrorData> {
+        let steps = self.job.steps();
+        if let Some(job) = recorded(task, steps.job).await {
+            return Ok(Started::Job(job));
+        }
+        let mut why = String::new();
+        for number in 0..limits::STARTS_MAX {
+            let mark = (self.job.again() == Again::AnotherJob).then(|| self.job.mark_of(number));
+            if let Some(mark) = &mark
+                && recorded::<u32>(task, mark).await.is_some()
+            {
+                match recorded::<String>(task, &refusal_of(mark)).await {
+                    Some(reason) => why = reason,
+                    None => return self.started_after_all(task, key, input, INTERRUPTED).await,
+                }
+                continue;
+            }
+            let start = Start { task, key, input, mark, is_marked: AtomicBool::new(false) };
+            match self.start(&start).await? {
+                Ok(started) => return Ok(started),
+                Err(reason) => why = reason,
+            }
+        }
+        Err(failed(&format!("the job was not started in {} tries: {why}", limits::STARTS_MAX)))
+    }
+
+    /// Starts the job, until the system answers, or has refused for the moment what was marked as sent: then why.
+    async fn start(&self, start: &Start<'_>) -> Result<Result<Started, String>, ErrorData> {
+        let Start { task, key, input, .. } = *start;
+        // An earlier attempt may have sent what need not be marked.
+        let mut may_be_started = start.mark.is_none() && task.attempt() > 1;
+        loop {
+            let why = match (self.job.start(start).await, &start.mark) {
+                (Ok(Started::Job(job)), _) => {
+                    let job = task.step(self.job.steps().job, async || job).await;
+                    return Ok(Ok(Started::Job(job)));
+                }
+                (Ok(ended), _) => return Ok(Ok(ended)),
+                (Err(JobError::Refused(why)), _) if may_be_started && self.job.can_find() => {
+                    return self.found_or(task, key, input, &why).await.map(Ok);
+                }
+                (Err(JobError::Refused(why)), _) => return Err(failed(&why)),
+                (Err(JobError::NotNow(why)), Some(mark)) if start.is_marked() => {
+                    let why = task.step(&refusal_of(mark), async || why).await;
+                    self.wait(task, &why).await;
+                    return Ok(Err(why));
+                }
+                (Err(JobError::Unanswered(why) | JobError::NotFound(why)), Some(_)) if start.is_marked() => {
+                    return self.started_after_all(task, key, input, &why).await.map(Ok);
+                }
+                (Err(JobError::NotNow(why)), _) => why,
+                (Err(JobError::Unanswered(why) | JobError::NotFound(why)), _) => {
+                    may_be_started = true;
+                    why
+                }
+            };
+            self.wait(task, &why).await;
+        }
+    }
+
+    async fn wait(&self, task: &TaskContext, why: &str) {
+        tracing::warn!(why, "external work was not started; it is tried again");
+        task.progress(0).message(format!("not started yet: {why}")).await;
+        pause(task, &format!("{} again", self.job.steps().job), pauses()).await;
+    }
+
+    /// The job of an earlier start, although the last one was refused.
+    async fn found_or(&self, task: &TaskContext, key: &JobKey, input: &Value, why: &str) -> Result<Started, ErrorData> {
+        match self.job.find(key, input).await {
+            Ok(Some(job)) => Ok(Started::Job(task.step(self.job.steps().job, async || job).await)),
+            Ok(None) | Err(_) => Err(failed(why)),
+        }
+    }
+
+    /// The job of a start whose answer was lost, if the system can tell.
+    async fn started_after_all(
+        &self,
+        task: &TaskContext,
+        key: &JobKey,
+        input: &Value,
+        why: &str,
+    ) -> Result<Started, ErrorData> {
+        let unknown = self.job.may_have_started(why);
+        if !self.job.can_find() {
+            return Err(failed(&unknown));
+        }
+        let step = self.job.steps().job;
+        let since: u64 = task.step(&format!("{step} looked for"), async || now_ms(task)).await;
+        let find = || async {
+            let is_late = now_ms(task).saturating_sub(since) >= limits::SEEN_WITHIN_MS;
+            match self.job.find(key, input).await {
+                Ok(Some(job)) => Ok(Some(job)),
+                Ok(None) | Err(JobError::NotFound(_)) if is_late => Err(failed(&unknown)),
+                Ok(None) | Err(JobError::NotFound(_)) => Ok(None),
+                Err(JobError::Refused(other)) => {
+                    Err(failed(&format!("{unknown}; and it could not be looked for: {other}")))
+                }
+                Err(JobError::NotNow(why) | JobError::Unanswered(why)) => {
+                    tracing::warn!(why, "external work could not be looked for; it is tried again");
+                    Ok(None)
+                }
+            }
+        };
+        let every = Every::growing(limits::POLL_FIRST, limits::FIND_LONGEST);
+        let job: JobRef = task.poll_until(step, every, find).await?;
+        Ok(Started::Job(job))
+    }
+}
