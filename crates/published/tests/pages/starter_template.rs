@@ -16,7 +16,7 @@ const REPLACED: [(&str, &str); 8] = [
          one queue.\n",
     ),
     // The application's own setting, which serves tools for checking a deployment.
-    ("[Architecture, Diagnostics, ", "[Architecture, "),
+    ("Architecture, Diagnostics, ", "Architecture, "),
     (
         "  Diagnostics:\n    Description: \"Also serve the tools for checking a deployment: echo, fail, ask, \
          gather, large_result, tool_env.\"\n    Type: String\n    AllowedValues: [\"true\", \"false\"]\n    Default: \
@@ -25,7 +25,7 @@ const REPLACED: [(&str, &str); 8] = [
     ),
     ("          LONGHAUL_DIAGNOSTICS: !Ref Diagnostics\n", ""),
     // What only the gateway reads.
-    ("          - GatewayConfig\n", ""),
+    ("WorkerRuntime, GatewayConfig, ", "WorkerRuntime, "),
     (
         "  GatewayConfig:\n    Description: >-\n      Servers behind the gateway: the text of a file as `config` \
          names, in place of \
