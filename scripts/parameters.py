@@ -82,7 +82,7 @@ OTHERS = {
     "ResendUnclaimed": "leave it out: it is always on",
     "EventBus": "use Push=NAME of the bus",
     "Tracing": "use Extras=traces",
-    "AlarmTopicArn": "use AlarmEmail=ADDRESS, and subscribe others to the topic in the output AlarmTopicArn",
+    "AlarmTopicArn": "use AlarmEmail=ADDRESS, and subscribe others to the topic in the output AlarmTopic",
     "SlowAnswersMs": "leave it out: the alarm rings above 25 seconds",
     "DeniedLogInsInFiveMinutes": "leave it out: the alarm rings above 100",
     "TableReadUnitsMax": "leave it out: `aws dynamodb update-table --on-demand-throughput` limits the table",

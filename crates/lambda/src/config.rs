@@ -179,8 +179,11 @@ fn secret_arns(values: &Values) -> Result<BTreeMap<String, String>, SettingsErro
     if let Some(name) = names.iter().find(|name| plain.contains_key(*name)) {
         return refuse(&format!("`{name}` is in LONGHAUL_TOOL_ENV too: leave one of them out"));
     }
+    if arns.is_empty() {
+        return Ok(BTreeMap::new());
+    }
     let by_name: BTreeMap<_, _> = names.iter().cloned().zip(arns).collect();
-    if !arns.is_empty() && by_name.len() < names.len() {
+    if by_name.len() < names.len() {
         return refuse("each name must be there once");
     }
     Ok(by_name)

@@ -36,8 +36,12 @@ pub(crate) fn carried(place: Place, declared: &[&'static dyn Declared], env: &dy
     (carried, faults)
 }
 
+/// The longest name that is repeated.
+const NAME_CHARS_MAX: usize = 64;
+
 /// How a fault names a setting that a bundle carries.
 pub(crate) fn entry(name: &str, variable: &str) -> String {
+    let name: String = name.chars().take(NAME_CHARS_MAX).collect();
     if name.is_empty() { variable.to_owned() } else { format!("`{name}` in {variable}") }
 }
 

@@ -67,10 +67,6 @@ impl<'a> Stack<'a> {
                 let side = |index: usize| self.resolve(&argument[index]).map(|value| text(&value));
                 side(0) == side(1)
             }
-            "Fn::Contains" => {
-                let of = self.resolve(&argument[1]).map(|value| text(&value));
-                argument[0].as_array().unwrap().iter().any(|each| Some(text(each)) == of)
-            }
             other => panic!("{other} in a condition"),
         }
     }

@@ -71,15 +71,28 @@ fn parameters_are_checked_before_anything_is_created() {
     assert_eq!(said.lines().count(), 4, "{said}");
 }
 
+/// No page but that one names them as if they were there.
 #[test]
 fn the_page_on_upgrading_says_what_became_of_every_parameter_that_is_gone() {
     let page = file("docs/upgrading.md");
     let script = file("scripts/parameters.py");
+    let folder = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let others: Vec<_> = folder
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md") && !path.ends_with("upgrading.md"))
+        .chain(
+            ["README.md", "SECURITY.md", "CONTRIBUTING.md", "templates/server/README.md"].map(|path| root().join(path)),
+        )
+        .map(|path| (std::fs::read_to_string(&path).unwrap(), path))
+        .collect();
     let gone =
         script.lines().filter_map(|line| line.strip_prefix("    \"")?.split_once("\": \"").map(|(name, _)| name));
     let gone: Vec<_> = gone.collect();
     assert!(gone.len() > 50, "{gone:?}");
     for name in gone {
         assert!(page.contains(&format!("| `{name}` | ")), "docs/upgrading.md does not say what became of {name}");
+        for (text, path) in &others {
+            let named = [format!("`{name}`"), format!("`{name}="), format!(" {name}="), format!("\"{name}=")];
+            assert!(!named.iter().any(|named| text.contains(named)), "{} names {name}", path.display());
+        }
     }
 }
