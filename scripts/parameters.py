@@ -18,7 +18,7 @@ PAGE = next(path for path in (HERE / "settings.txt", HERE.parent / "docs/setting
 TEMPLATE = next(path for path in (HERE / "template.yaml", HERE.parent / "template.yaml") if path.exists())
 VALUE_BYTES_MAX = 4096
 # Lambda takes 4 KiB for all variables of a function; the names and what the stack sets itself take the rest.
-VARIABLES_BYTES_MAX = 3000
+VARIABLES_BYTES_MAX = 2000
 IN_VARIABLES = ("Settings", "Authentication", "OAuthIssuers", "OAuthAudiences", "AllowOrigins", "SecretArns", "Webhooks")
 
 # What became of parameters of earlier versions.

@@ -7,6 +7,7 @@ mod permissions;
 mod publisher;
 mod rules;
 mod tools;
+mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
