@@ -127,7 +127,7 @@ def entries(bundle, text):
     except ValueError as error:
         return [], f"{bundle} is not readable as JSON: {error}"
     is_object = text.strip().startswith("{") or not text.strip()
-    return (pairs, None) if is_object else ([], f"{bundle} is no JSON object, such as {{\"scope-call\": \"tools\"}}")
+    return (pairs, None) if is_object else ([], f"{bundle} is not a JSON object, such as {{\"scope-call\": \"tools\"}}")
 
 
 def faults_of(bundle, text):
@@ -141,7 +141,7 @@ def faults_of(bundle, text):
         allowed, parameter = table.get(name, ("", None))
         texts = value if isinstance(value, list) else [value]
         if parameter is None:
-            yield f"`{name}` in {bundle} is no setting that can be set there: docs/settings.md has the names"
+            yield f"`{name}` in {bundle} cannot be set there: docs/settings.md lists the names"
         elif parameter != bundle or name == bundle.lower():
             yield f"`{name}` in {bundle} belongs to the parameter {parameter}"
         elif name in seen:
@@ -162,14 +162,14 @@ def faults(parameters):
     known = {name for names in known for name in names.split(", ")}
     for name, value in parameters.items():
         if name in SETTINGS:
-            yield f"{name} is no parameter any more: use Settings=\"{SETTINGS[name]}={value}\", with all others in it"
+            yield f"{name} is not a parameter any more: use Settings=\"{SETTINGS[name]}={value}\", with all others in it"
         elif name in AUTHENTICATION:
             member = json.dumps({AUTHENTICATION[name]: value}, ensure_ascii=False)
-            yield f"{name} is no parameter any more: use Authentication='{member}', with all others in it"
+            yield f"{name} is not a parameter any more: use Authentication='{member}', with all others in it"
         elif name in OTHERS:
-            yield f"{name} is no parameter any more: {OTHERS[name]}"
+            yield f"{name} is not a parameter any more: {OTHERS[name]}"
         elif name not in known:
-            yield f"{name} is no parameter of template.yaml"
+            yield f"{name} is not a parameter of template.yaml"
         elif name in ("Settings", "Authentication"):
             yield from faults_of(name, value)
         if len(value.encode()) > VALUE_BYTES_MAX:

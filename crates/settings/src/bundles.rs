@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::table::{ALL, AUTHENTICATION, SETTINGS};
 use crate::{Declared, EnvSource, Fault, Place, Preset, REMOVED};
 
-/// What a bundle carries: the value of each setting by its name, with the bundle's variable.
+/// The contents of a bundle: the value of each setting by its name, with the bundle's variable.
 pub(crate) type Carried = BTreeMap<&'static str, (OsString, &'static str)>;
 
 /// The settings among `declared` that the bundles of `place` carry, and a fault for each entry that is none.
@@ -63,9 +63,9 @@ fn members(text: &OsStr) -> Vec<(String, Result<String, String>)> {
     object.map_or_else(wrong, |object| object.into_iter().map(|(name, value)| (name, plain(value))).collect())
 }
 
-/// A text, or texts in a list, as a variable of its own would have them.
+/// A string, or the strings of a list, as a variable of its own would have them.
 fn plain(value: Value) -> Result<String, String> {
-    let problem = || "must be a text or a list of texts".to_owned();
+    let problem = || "must be a string or a list of strings".to_owned();
     let text = |value| match value {
         Value::String(text) => Ok(text),
         _ => Err(problem()),
@@ -82,7 +82,7 @@ fn setting(bundle: &dyn Declared, declared: &[&'static dyn Declared], name: &str
         let removed = REMOVED.iter().find(|(removed, _)| *removed == name);
         return Err(match removed {
             Some((_, holds)) => format!("is no setting any more, {holds}"),
-            None => "is no setting: docs/settings.md has the names".to_owned(),
+            None => "is not a setting: docs/settings.md lists the names".to_owned(),
         });
     };
     let is_own = ALL.iter().all(|of_longhaul| of_longhaul.name() != name);
@@ -90,7 +90,7 @@ fn setting(bundle: &dyn Declared, declared: &[&'static dyn Declared], name: &str
     match setting.parameter() {
         Some(parameter) if Some(parameter) == bundle.parameter() && name != bundle.name() => Ok(setting.name()),
         Some(parameter) => Err(format!("belongs to the parameter {parameter}")),
-        // What an application declares itself has no parameter of the template.
+        // A setting that an application declares itself has no parameter of the template.
         None if is_own && is_read && bundle.name() == SETTINGS.name() => Ok(setting.name()),
         None if is_own && is_read => Err("belongs to the parameter Settings".to_owned()),
         None if is_read => Err("is set by the stack: leave it out".to_owned()),
@@ -158,7 +158,7 @@ mod tests {
             (
                 "LONGHAUL_SETTINGS",
                 "leas-ms=5",
-                "`leas-ms` in LONGHAUL_SETTINGS is no setting: docs/settings.md has the names",
+                "`leas-ms` in LONGHAUL_SETTINGS is not a setting: docs/settings.md lists the names",
             ),
             ("LONGHAUL_SETTINGS", "lease-ms=5", "`lease-ms` in LONGHAUL_SETTINGS is `5`; it must be a number"),
             ("LONGHAUL_SETTINGS", "lease-ms=6000 lease-ms=7000", "is there twice"),
@@ -173,7 +173,7 @@ mod tests {
             ("LONGHAUL_SETTINGS", "lease-ms=6000 heartbeat-ms=3000", "it must be at most a third of `lease-ms`"),
             ("LONGHAUL_AUTHENTICATION", "[]", "is not readable as a JSON object"),
             ("LONGHAUL_AUTHENTICATION", "{\"iam-owner\": \"session\"} x", "is not readable as a JSON object"),
-            ("LONGHAUL_AUTHENTICATION", "{\"iam-owner\": 5}", "must be a text or a list of texts"),
+            ("LONGHAUL_AUTHENTICATION", "{\"iam-owner\": 5}", "must be a string or a list of strings"),
             ("LONGHAUL_AUTHENTICATION", "{\"iam-owner\": \"session\", \"iam-owner\": \"account\"}", "is there twice"),
             ("LONGHAUL_AUTHENTICATION", "{\"lease-ms\": \"6000\"}", "belongs to the parameter Settings"),
             ("LONGHAUL_AUTHENTICATION", "{\"drafts\": \"true\"}", "belongs to the parameter Settings"),

@@ -84,7 +84,8 @@ fn an_idle_stack_costs_less_than_two_dollars_a_month() {
 #[test]
 fn what_the_text_says_is_computed() {
     const MILLION: f64 = 1e6;
-    let (write, read, call, request, gb_s) = (0.625, 0.125, 0.50, 0.20, 13.333_4);
+    // Half a cent is rounded up.
+    let (write, read, call, request, gb_s) = (0.625 + 1e-9, 0.125 + 1e-9, 0.50, 0.20, 13.333_4);
     let page = file(PAGE).replace('\n', " ");
     let look = sum_of("claim, suspend; each of two write units");
     let in_cents = 100.0;

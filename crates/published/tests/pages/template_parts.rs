@@ -38,7 +38,7 @@ fn parameters(given: &[&str]) -> (bool, String) {
 fn parameters_are_checked_before_anything_is_created() {
     for (given, said) in [
         (&["Settings=lease-ms=5"][..], "`lease-ms` in Settings is `5`: it must be 1000 to 50000 ms"),
-        (&["Settings=leas-ms=6000"], "`leas-ms` in Settings is no setting that can be set there"),
+        (&["Settings=leas-ms=6000"], "`leas-ms` in Settings cannot be set there"),
         (&["Settings=poll-limit=slowly"], "must be `off`, `slow` or `refuse`"),
         (&["Settings=auth=anonymous"], "`auth` in Settings belongs to the parameter AuthMode"),
         (&["Settings=audit=off audit=on"], "`audit` in Settings is there twice"),
@@ -50,11 +50,11 @@ fn parameters_are_checked_before_anything_is_created() {
         ),
         (&["Authentication={\"iam-owner\": \"me\"}"], "must be `principal`, `session` or `account`"),
         (&["Authentication={\"iam-owner\": "], "Authentication is not readable as JSON"),
-        (&["Authentication=[]"], "Authentication is no JSON object"),
-        (&["LeaseMs=6000"], "LeaseMs is no parameter any more: use Settings=\"lease-ms=6000\""),
-        (&["ScopeCall=a"], "ScopeCall is no parameter any more: use Authentication='{\"scope-call\": \"a\"}'"),
-        (&["Responses=buffered"], "Responses is no parameter any more: use Endpoint=function-url-buffered"),
-        (&["LeaseMS=6000"], "LeaseMS is no parameter of template.yaml"),
+        (&["Authentication=[]"], "Authentication is not a JSON object"),
+        (&["LeaseMs=6000"], "LeaseMs is not a parameter any more: use Settings=\"lease-ms=6000\""),
+        (&["ScopeCall=a"], "ScopeCall is not a parameter any more: use Authentication='{\"scope-call\": \"a\"}'"),
+        (&["Responses=buffered"], "Responses is not a parameter any more: use Endpoint=function-url-buffered"),
+        (&["LeaseMS=6000"], "LeaseMS is not a parameter of template.yaml"),
         (&["lease-ms=6000"], "lease-ms=6000 is not NAME=VALUE"),
         (&["AuthMode=iam", "AuthMode=oauth"], "AuthMode is there twice"),
     ] {

@@ -50,17 +50,20 @@ fn the_queues_refuse_what_comes_without_tls() {
     let denies = |queue: &str| {
         let condition = json!({"Bool": {"aws:SecureTransport": "false"}});
         let resource = json!({"Fn::GetAtt": format!("{queue}.Arn")});
-        let statement = json!({"Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Resource": resource});
-        let queue = format!("https://sqs.us-east-1.amazonaws.com/111122223333/{queue}");
-        let mut statements = json!([statement]);
-        statements[0]["Condition"] = condition;
-        json!({"Queues": [queue], "PolicyDocument": {"Statement": statements}})
+        let mut statement = json!({"Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Resource": resource});
+        statement["Condition"] = condition;
+        statement
     };
     hold(&[
-        ("work", &[], "WorkNeedsTls", denies("Work")),
-        ("dead letters", &[], "DeadLettersNeedTls", denies("DeadLetters")),
-        ("what was not published", &[PUSH], "NotPublishedNeedsTls", denies("NotPublished")),
-        ("work of a class", &[("WorkerClass", "heavy")], "ClassWorkNeedsTls", denies("ClassWork")),
+        ("work", &[], "WorkNeedsTls/PolicyDocument/Statement/0", denies("Work")),
+        ("dead letters", &[], "DeadLettersNeedTls/PolicyDocument/Statement/0", denies("DeadLetters")),
+        ("unpublished changes", &[PUSH], "NotPublishedNeedsTls/PolicyDocument/Statement/0", denies("NotPublished")),
+        (
+            "work of a class",
+            &[("WorkerClass", "heavy")],
+            "ClassWorkNeedsTls/PolicyDocument/Statement/0",
+            denies("ClassWork"),
+        ),
     ]);
 }
 
