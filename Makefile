@@ -72,7 +72,7 @@ lint: ## Formatting, lints, docs, dependencies, templates, Dockerfile, workflow
 	$(CARGO) clippy $(WORKSPACE) --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --no-deps --locked --quiet
 	$(TOOLS)/cargo-deny --locked check bans licenses sources
-	$(TOOLS)/cfn-lint template.yaml templates/server/template.yaml infra/container/resources.yaml infra/cargo-lambda.yaml infra/nested/template.yaml
+	$(TOOLS)/cfn-lint template.yaml infra/container/resources.yaml infra/cargo-lambda.yaml infra/nested/template.yaml
 	$(TOOLS)/sam validate --lint --template template.yaml --region us-east-1
 	$(TOOLS)/hadolint infra/container/Dockerfile infra/container/gateway-worker.Dockerfile
 	$(TOOLS)/actionlint '.github/workflows/*.yml'
@@ -122,11 +122,11 @@ package: ## Package the crates that are published, and build each from its packa
 	CARGO_BUILD_BUILD_DIR=$(abspath $(TARGET_DIR))/package/build CARGO_PROFILE_DEV_DEBUG=0 \
 	    $(CARGO) package $(PACKAGES) --locked $(PACKAGE_ARGS)
 
-deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="--guided" PARAMETERS="AuthMode=anonymous" TAGS="team=etl")
-	PARAMETERS="$(PARAMETERS)" TAGS="$(TAGS)" scripts/deploy.sh $(DEPLOY_ARGS)
+deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="--guided" PARAMETERS="AuthMode=anonymous" SETTINGS="lease-ms=30000" TAGS="team=etl")
+	PARAMETERS="$(PARAMETERS)" SETTINGS='$(SETTINGS)' AUTHENTICATION='$(AUTHENTICATION)' TAGS="$(TAGS)" scripts/deploy.sh $(DEPLOY_ARGS)
 
 deploy-gateway: build-gateway ## Build the gateway, and deploy it with template.yaml (as deploy; PARAMETERS="WorkerRuntime=nodejs24.x", GATEWAY_CONFIG=FILE)
-	PARAMETERS="$(PARAMETERS)" TAGS="$(TAGS)" GATEWAY_CONFIG="$(GATEWAY_CONFIG)" scripts/deploy.sh $(DEPLOY_ARGS)
+	PARAMETERS="$(PARAMETERS)" SETTINGS='$(SETTINGS)' AUTHENTICATION='$(AUTHENTICATION)' TAGS="$(TAGS)" GATEWAY_CONFIG="$(GATEWAY_CONFIG)" scripts/deploy.sh $(DEPLOY_ARGS)
 
 simulate: ## 100,000 simulated worlds and every planted fault (SEEDS=n for more, SEED=n for one story)
 ifdef SEED

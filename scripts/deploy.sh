@@ -1,17 +1,24 @@
 #!/usr/bin/env bash
 # Deploys template.yaml with what scripts/build-lambda.sh has built, for the processor that it was built for.
 #
-#   [PARAMETERS="NAME=VALUE …"] [TAGS="NAME=VALUE …"] [GATEWAY_CONFIG=FILE] scripts/deploy.sh [ARGUMENTS FOR sam deploy]
+#   [PARAMETERS="NAME=VALUE …"] [SETTINGS="NAME=VALUE …"] [AUTHENTICATION=JSON] [TAGS="NAME=VALUE …"] \
+#       [GATEWAY_CONFIG=FILE] scripts/deploy.sh [ARGUMENTS FOR sam deploy]
 #
-# PARAMETERS are those of template.yaml; values have no spaces. Architecture comes from the build. Parameters that are
-# not named keep the value that the stack has, or their default. TAGS, whose values have no spaces
-# either, are put on the stack and on everything in it that takes tags.
-# GATEWAY_CONFIG is a file of JSON that becomes the parameter GatewayConfig, in place of the one in the package.
+# PARAMETERS are those of template.yaml; values have no spaces. SETTINGS and AUTHENTICATION become the parameters Settings
+# and Authentication, each as a whole. All of them are checked before anything is created. Architecture comes from the
+# build. Parameters that are not named keep the value that the stack has, or their default. TAGS, whose values have no
+# spaces either, are put on the stack and on everything in it that takes tags.
+# GATEWAY_CONFIG is a file of JSON that becomes the setting config-json, in place of the one in the package.
+# TEMPLATE is another template to deploy, such as one that scripts/make_template.py wrote with layers.
 # SAM is the SAM CLI to use (default: the one that scripts/setup-tools.sh installs).
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-readonly root
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# A checkout of Longhaul. In the package of the crate, the template is beside this script, and the project is where it is
+# called.
+root=$here/..
+if [[ -f $here/template.yaml ]]; then root=$PWD; fi
+readonly here root
 readonly built=${LAMBDA_DIR:-$root/target/lambda}
 
 say() { printf 'deploy: %s\n' "$*" >&2; }
@@ -37,31 +44,28 @@ for parameter in ${parameters[@]+"${parameters[@]}"}; do
             say "$parameter, but the functions were built for $architecture: run \`ARCH=${parameter#*=} make build\`"
             exit 2
             ;;
-        [A-Z]*=*) ;;
-        *)
-            say "$parameter is not NAME=VALUE"
-            exit 2
-            ;;
     esac
 done
 
-# The SAM CLI takes a value with spaces in quotation marks, and knows no escaped backslash.
-gateway_config() {
-    python3 - "$1" <<'PYTHON'
+settings=${SETTINGS:-}
+if [[ -n ${GATEWAY_CONFIG:-} ]]; then
+    # Values of settings have no spaces.
+    config=$(python3 - "$GATEWAY_CONFIG" <<'PYTHON'
 import json, sys
 try:
     with open(sys.argv[1], encoding="utf-8") as file:
-        text = json.dumps(json.load(file), separators=(",", ":"))
+        print(json.dumps(json.load(file), separators=(",", ":")).replace(" ", "\\u0020"))
 except (OSError, ValueError) as error:
     sys.exit(f"deploy: GATEWAY_CONFIG: {sys.argv[1]}: {error}")
-text = text.replace("\\\\", "\\u005c").replace('\\"', "\\u0022").replace('"', '\\"')
-print(f'GatewayConfig="{text}"', end="")
 PYTHON
-}
-if [[ -n ${GATEWAY_CONFIG:-} ]]; then
-    config=$(gateway_config "$GATEWAY_CONFIG")
-    parameters+=("$config")
+    )
+    settings="${settings:+$settings }config-json=$config"
 fi
+[[ -z $settings ]] || parameters+=("Settings=$settings")
+[[ -z ${AUTHENTICATION:-} ]] || parameters+=("Authentication=$AUTHENTICATION")
+checked=$(python3 "$here/parameters.py" ${parameters[@]+"${parameters[@]}"}) || exit 2
+parameters=()
+if [[ -n $checked ]]; then mapfile -t parameters <<<"$checked"; fi
 
 # Lambda takes 4 KiB for all variables of a function, and CloudFormation finds out when the stack is half made.
 readonly shared_bytes_max=2000
@@ -95,5 +99,5 @@ if ((${#tags[@]} > 0)); then tags=(--tags "${tags[@]}"); fi
 
 [[ -n ${SAM:-} ]] || "$root/scripts/setup-tools.sh" aws-lint
 cd "$root"
-exec "${SAM:-$root/.cache/tools/bin/sam}" deploy --template-file template.yaml \
+exec "${SAM:-$root/.cache/tools/bin/sam}" deploy --template-file "${TEMPLATE:-template.yaml}" \
     --parameter-overrides "Architecture=$architecture" ${parameters[@]+"${parameters[@]}"} ${tags[@]+"${tags[@]}"} "$@"

@@ -9,16 +9,17 @@
 #                                                      the endpoint. Each user holds a shared lock on
 #                                                      .cache/local-aws/users.lock; the emulator stops soon after the last
 #                                                      lock is released
-#   scripts/local-aws.sh deploy STACK [--demand-tls] [PARAMETER=VALUE…]
+#   scripts/local-aws.sh deploy STACK [--demand-tls] [--resend-unclaimed] [PARAMETER=VALUE…]
 #                                                      deploys template.yaml there once more; prints the stack's outputs as
 #                                                      JSON. With --demand-tls also the queue policies that refuse requests
-#                                                      without TLS, which the emulator does not speak: no work is done then
+#                                                      without TLS, which the emulator does not speak: no work is done then;
+#                                                      with --resend-unclaimed also what finds tasks whose message was lost
 #   scripts/local-aws.sh delete STACK                  deletes that stack
 #   scripts/local-aws.sh outputs STACK                 prints the outputs of a stack that another tool has deployed, such as
 #                                                      the SAM CLI; McpUrl is one that this machine reaches
 #
-# PARAMETERs are those of template.yaml. By default everyone may call (AuthMode=anonymous), the diagnostic tools are
-# served, and answers are buffered, because the emulator cannot stream.
+# PARAMETERs are those of template.yaml; of several with the name Settings all values hold. By default everyone may call
+# (AuthMode=anonymous), the diagnostic tools are served, and answers are buffered, because the emulator cannot stream.
 # COMMAND sees, and `deploy` and `outputs` need, AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 # LOCAL_AWS_BIN_DIR     a folder with the programs `api` and `worker`, built for this machine. Without it they are built
 #                       here, quickly and without optimisation: scripts/build-lambda.sh builds what is deployed to AWS

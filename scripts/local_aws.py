@@ -11,6 +11,7 @@ import boto3
 from botocore.config import Config
 
 from pack_lambda import zipped
+from parameters import checked
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = ROOT / "template.yaml"
@@ -19,10 +20,10 @@ FUNCTIONS = ("api", "worker")
 PARAMETERS = {
     "Architecture": "arm64" if os.uname().machine in ("aarch64", "arm64") else "x86_64",
     "AuthMode": "anonymous",
-    "Diagnostics": "true",
-    "Responses": "buffered",
-    "TableDeletionProtection": "false",
+    "Endpoint": "function-url-buffered",
 }
+# With every stack.
+SETTINGS = "diagnostics=true"
 DEPLOYED_S_MAX = 120
 
 
@@ -43,21 +44,15 @@ def upload(programs):
 QUEUE_POLICY = re.compile(r"^  \w+:\n    Type: AWS::SQS::QueuePolicy\n(?:(?:    .*)?\n)+?(?=  \S)", re.MULTILINE)
 
 
-# Sizes of template.yaml that are parameters: AWS has numbers there, and the emulator would keep texts.
-SIZE = re.compile(r"EphemeralStorage: \{ Size: !Ref (\w+) \}")
+# What invokes the dead-letter function with each change: the emulator would read a stream for each of many stacks.
+STREAM_MAPPING = re.compile(r"^  UnclaimedTasks:\n(?:(?:    .*)?\n)+?(?=  \S)", re.MULTILINE)
 
 
-def with_sizes(template, parameters):
-    def number(size):
-        (default,) = re.findall(rf"^  {size[1]}:\n(?:    .*\n)*?    Default: (\d+)$", template, re.MULTILINE)
-        return f"EphemeralStorage: {{ Size: {parameters.get(size[1], default)} }}"
-
-    return SIZE.sub(number, template)
-
-
-def packaged_template(demands_tls):
+def packaged_template(demands_tls, resends_unclaimed):
     """Does what `sam package` does: replaces the paths of the functions' code by its location in S3."""
     template = TEMPLATE.read_text()
+    if not resends_unclaimed:
+        template = STREAM_MAPPING.sub("", template)
     if not demands_tls:
         template, removed = QUEUE_POLICY.subn("", template)
         if not removed:
@@ -70,10 +65,16 @@ def packaged_template(demands_tls):
     return packaged
 
 
-def deploy(stack, settings, demands_tls):
-    template = packaged_template(demands_tls)
-    parameters = PARAMETERS | dict(setting.split("=", 1) for setting in settings)
-    template = with_sizes(template, parameters)
+def joined(settings):
+    """The same with one parameter Settings that has what all of that name have."""
+    carried = [setting.removeprefix("Settings=") for setting in settings if setting.startswith("Settings=")]
+    others = [setting for setting in settings if not setting.startswith("Settings=")]
+    return [*others, f"Settings={' '.join([SETTINGS, *carried])}"]
+
+
+def deploy(stack, settings, demands_tls, resends_unclaimed):
+    template = packaged_template(demands_tls, resends_unclaimed)
+    parameters = PARAMETERS | checked(joined(settings))
     cloudformation = client("cloudformation")
     # As `sam deploy` does it: a template in the request itself may have 51,200 bytes only.
     client("s3").put_object(Bucket=BUCKET, Key=f"{stack}.yaml", Body=template.encode())
@@ -152,7 +153,7 @@ def main(verb, *arguments):
     elif verb == "deploy":
         stack, *settings = arguments
         parameters = [setting for setting in settings if not setting.startswith("--")]
-        outputs = deploy(stack, parameters, "--demand-tls" in settings)
+        outputs = deploy(stack, parameters, "--demand-tls" in settings, "--resend-unclaimed" in settings)
         if "--explain" in settings:
             explain(outputs)
         else:

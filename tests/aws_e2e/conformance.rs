@@ -62,7 +62,8 @@ async fn streaming_functions_conform_to_2025_06_18() {
 /// The template, deployed in the emulator, which sends an answer only when it is complete.
 fn in_the_emulator(revision: &str) {
     // A question in an open call is never answered here, so the shortest wait is the best one.
-    let setup = Setup::of(&CONFORMANCE, &["ListenMsMax=1000", &format!("AllowOrigins={}", CONFORMANCE.endpoint())]);
+    let setup =
+        Setup::of(&CONFORMANCE, &["Settings=listen-ms-max=1000", &format!("AllowOrigins={}", CONFORMANCE.endpoint())]);
     run_suite(revision, setup.start().url(), "expected-failures-buffered.txt");
 }
 

@@ -90,7 +90,7 @@ async fn api_without_a_queue(setup: &Setup) -> HttpFrontend {
 
 #[tokio::test]
 async fn a_task_whose_message_was_never_sent_is_run_although_nobody_polls() {
-    let setup = Setup::with(&["ResendUnclaimed=on"]);
+    let setup = Setup::with(&["--resend-unclaimed"]);
     // What else could send its message: the function that accepts it cannot.
     let frontend = api_without_a_queue(&setup).await;
     let id = Caller::new(frontend.url()).call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await;

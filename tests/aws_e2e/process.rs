@@ -18,14 +18,7 @@ use serde_json::Value;
 use super::programs::{Programs, SHIPPED};
 
 /// What suits a test: a dead worker costs two seconds, and a lost message too.
-const PARAMETERS: [&str; 5] = [
-    "WorkerTimeoutSeconds=30",
-    "LeaseMs=2000",
-    "HeartbeatMs=500",
-    "ResendMs=2000",
-    // Where a test is about it, it is on. Elsewhere the emulator would read a stream for each of many stacks.
-    "ResendUnclaimed=off",
-];
+const PARAMETERS: [&str; 2] = ["WorkerTimeoutSeconds=30", "Settings=lease-ms=2000 heartbeat-ms=500 resend-ms=2000"];
 
 /// The endpoint of the emulator with the shipped programs.
 pub(crate) fn endpoint() -> &'static str {
@@ -60,7 +53,7 @@ impl Setup {
 
     /// Deploys a server that lets clients without tasks wait for a second only.
     pub(crate) fn waiting_a_second() -> Self {
-        Self::with(&["InlineWaitSeconds=1"])
+        Self::with(&["Settings=inline-wait-s=1"])
     }
 
     /// Deploys the template with these additional parameters.

@@ -40,7 +40,7 @@ impl Bus {
     }
 
     fn parameter(&self) -> String {
-        format!("EventBus={}", self.name)
+        format!("Push={}", self.name)
     }
 
     /// What is in the queue, by the id of the notification; it is gone then.
@@ -74,7 +74,7 @@ impl Bus {
 #[tokio::test]
 async fn ends_and_questions_reach_the_event_bus_and_nothing_else_invokes_the_publisher() {
     let bus = Bus::new();
-    let setup = Setup::with(&["Push=on", &bus.parameter(), "ProgressMs=100", "AttemptsPerWorker=10"]);
+    let setup = Setup::with(&[&bus.parameter(), "Settings=progress-ms=100", "AttemptsPerWorker=10"]);
     let caller = setup.start().caller();
     // With heartbeats, progress and steps.
     let completed = caller.call_task("countdown", json!({"seconds": 3, "steps": 12})).await;
@@ -111,7 +111,7 @@ async fn ends_and_questions_reach_the_event_bus_and_nothing_else_invokes_the_pub
 #[tokio::test]
 async fn each_end_is_told_although_publishers_are_killed_again_and_again() {
     let bus = Bus::new();
-    let setup = Setup::with(&["Push=on", &bus.parameter()]);
+    let setup = Setup::with(&[&bus.parameter()]);
     let caller = setup.start().caller();
     let (mut killed, mut expected, mut told) = (0, BTreeSet::new(), BTreeMap::new());
     for _ in 0..8 {
@@ -148,12 +148,7 @@ async fn webhooks_are_tasks_that_foreign_libraries_verify_with_either_secret() {
     let [old, new]: [String; 2] = serde_json::from_value(with_sdk(program, &[&name, SECRET, NEW_SECRET])).unwrap();
     let secrets = [&old, &new].map(|arn| format!("secretsmanager:{arn}"));
     let webhooks = json!({"endpoints": [{"name": "ops", "url": receiver.url(), "secrets": secrets}]});
-    let setup = Setup::with(&[
-        "Push=on",
-        &bus.parameter(),
-        &format!("Webhooks={webhooks}"),
-        &format!("WebhookSecretArns={old},{new}"),
-    ]);
+    let setup = Setup::with(&[&bus.parameter(), &format!("Webhooks={webhooks}"), &format!("SecretArns={old},{new}")]);
     reach_this_machine(&["PublisherFunction", "WorkerFunction"].map(|output| setup.output(output)));
     let caller = setup.start().caller();
     let completed = caller.call_task("countdown", json!({"seconds": 0.1, "steps": 1})).await;
@@ -188,7 +183,7 @@ fn put_aside(setup: &Setup) {
 #[tokio::test]
 async fn what_could_not_be_published_is_published_again_by_one_command() {
     let bus = Bus::new();
-    let setup = Setup::with(&["Push=on", &bus.parameter()]);
+    let setup = Setup::with(&[&bus.parameter()]);
     let caller = setup.start().caller();
     let id = caller.call_task("countdown", json!({"seconds": 0.1, "steps": 1})).await;
     let expected = BTreeSet::from([format!("evt_{id}_completed")]);

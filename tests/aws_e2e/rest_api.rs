@@ -15,7 +15,7 @@ const PAGE: &str = "https://app.example.com";
 
 #[tokio::test]
 async fn a_rest_api_wants_signatures_on_what_callers_use() {
-    let setup = Setup::with(&["Endpoint=rest-api", "AuthMode=iam", "AllowOrigins=https://app.example.com"]);
+    let setup = Setup::with(&["Endpoint=rest-api-buffered", "AuthMode=iam", "AllowOrigins=https://app.example.com"]);
     let server = setup.start();
     let status = async |method: Method, path: &str| {
         let url = server.url().replace("/mcp", path);
@@ -36,7 +36,9 @@ async fn a_rest_api_wants_signatures_on_what_callers_use() {
 
 #[tokio::test]
 async fn other_endpoints_serve_the_same_as_a_function_url() {
-    for (endpoint, part_of_its_url) in [("Endpoint=http-api", ".execute-api."), ("Endpoint=rest-api", "/prod/mcp")] {
+    for (endpoint, part_of_its_url) in
+        [("Endpoint=http-api", ".execute-api."), ("Endpoint=rest-api-buffered", "/prod/mcp")]
+    {
         let setup = Setup::with(&[endpoint]);
         let server = setup.start();
         let caller = server.caller();

@@ -64,14 +64,11 @@ async fn tools_have_their_settings_and_secrets_and_a_heavy_one_has_workers_of_it
     let name = fresh_name();
     let [secret, parameter, policy] = made(&name, SECRET, PARAMETER);
     let setup = Setup::with(&[
-        "LogFilter=debug",
-        "ToolEnvironment=BUCKET=reports,URL=https://a.example/?b=c",
-        "ToolSecretNames=DB_PASSWORD,API_KEY",
-        &format!("ToolSecretArns={secret},{parameter}"),
+        "Settings=log=debug tool-env=BUCKET=reports,URL=https://a.example/?b=c secret-names=DB_PASSWORD,API_KEY",
+        &format!("SecretArns={secret},{parameter}"),
         &format!("WorkerPolicyArns={policy}"),
         "WorkerClass=heavy",
-        "ClassMemoryMb=2048",
-        "ClassTimeoutSeconds=60",
+        "MemoryMb=512,1024,2048",
     ]);
     let caller = setup.start().caller();
     let url = "https://a.example/?b=c".len();
@@ -113,7 +110,7 @@ async fn tools_have_their_settings_and_secrets_and_a_heavy_one_has_workers_of_it
 #[tokio::test]
 async fn a_secret_that_does_not_exist_is_named_in_the_log() {
     let arn = format!("arn:aws:secretsmanager:us-east-1:000000000000:secret:{}/none-AbCdEf", fresh_name());
-    let setup = Setup::with(&["ToolSecretNames=NONE", &format!("ToolSecretArns={arn}")]);
+    let setup = Setup::with(&["Settings=secret-names=NONE", &format!("SecretArns={arn}")]);
     let caller = setup.start().caller();
     let id = caller.call_task("tool_env", json!({"name": "NONE"})).await;
     let said = format!("the secret `NONE` ({arn}) cannot be read");

@@ -121,7 +121,7 @@ async fn functions_that_cannot_start_say_what_to_do() {
     let other = r#"{"mcpServers": {"git": {"command": "python3"}}}"#;
     for (settings, expected) in [
         ([("LONGHAUL_LOCK", "no/such/file.json")], "write it with `longhaul gateway lock`, and put it into the bundle"),
-        ([("LONGHAUL_CONFIG", "no/such/file.json")], "put it into the bundle, or set the parameter GatewayConfig"),
+        ([("LONGHAUL_CONFIG", "no/such/file.json")], "put it into the bundle, or name `config-json`"),
         ([("LONGHAUL_CONFIG_JSON", "{}")], "LONGHAUL_CONFIG_JSON cannot be used: the configuration: names no server"),
         ([("LONGHAUL_CONFIG_JSON", npx)], "/mcpServers/git/command: `npx` downloads what it starts"),
         ([("LONGHAUL_CONFIG_JSON", other)], "the server `git` is not in the lock file"),

@@ -85,7 +85,8 @@ fn a_configuration_arrives_as_a_parameter() {
     };
     let given: Value = serde_json::from_slice(&deploy(&file).stdout).unwrap();
     assert_eq!(given["AuthMode"], "anonymous");
-    assert_eq!(serde_json::from_str::<Value>(given["GatewayConfig"].as_str().unwrap()).unwrap(), config);
+    let (name, text) = given["Settings"].as_str().unwrap().split_once('=').unwrap();
+    assert_eq!((name, serde_json::from_str::<Value>(text).unwrap()), ("config-json", config));
 
     std::fs::write(&file, "// no JSON").unwrap();
     let refused = deploy(&file);

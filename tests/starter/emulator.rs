@@ -12,8 +12,8 @@ use crate::project::{Project, run};
 const STATE: &str = ".cache/local-aws-starter";
 
 /// Parameters of the stack. An emulator sends answers as a whole, and knows no callers; times suit a test.
-const PARAMETERS: &str = "AuthMode=anonymous Responses=buffered ToolEnvironment=FOLDER=archive WorkerTimeoutSeconds=30 \
-                          LeaseMs=2000 HeartbeatMs=500";
+const PARAMETERS: &str = "AuthMode=anonymous Endpoint=function-url-buffered WorkerTimeoutSeconds=30";
+const SETTINGS: &str = "tool-env=FOLDER=archive lease-ms=2000 heartbeat-ms=500";
 
 /// The stack. The emulator stops soon after it is dropped.
 pub(crate) struct Stack {
@@ -39,6 +39,7 @@ impl Stack {
         let sam = root().join(".cache/tools/bin/sam");
         let mut deploy = project.make(&["-o", "build", "deploy"]);
         deploy.arg(format!("SAM={}", sam.display())).arg(format!("PARAMETERS={PARAMETERS}"));
+        deploy.arg(format!("SETTINGS={SETTINGS}"));
         run(aws(&mut deploy, &endpoint).env("SAM_CLI_TELEMETRY", "0"));
         let outputs = run(aws(script().args(["outputs", Project::NAME]), &endpoint));
         Self { outputs: serde_json::from_str(&outputs).unwrap(), _emulator_is_used: used }

@@ -12,7 +12,7 @@ declare! {
     DATA_DIR: Path = Path("DIR"), local Unset("none") =>
         "Folder below which `profile_dataset` may read files. Without it, the tool reads inline text and https URLs \
          only.";
-    DIAGNOSTICS: Switch = Switch, local Value("false"), lambda Value("false"), parameter "Diagnostics" =>
+    DIAGNOSTICS: Switch = Switch, local Value("false"), lambda Value("false"), parameter "Settings" =>
         "Also serve the tools for checking a deployment: echo, fail, ask, gather, large_result, tool_env.";
 }
 

@@ -16,7 +16,7 @@ use crate::processes::processes;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The times of the deployment: those of a test, so that recovery takes seconds.
-const TIMES: [&str; 4] = ["WorkerTimeoutSeconds=30", "LeaseMs=3000", "HeartbeatMs=600", "ResendMs=4000"];
+const TIMES: [&str; 2] = ["WorkerTimeoutSeconds=30", "Settings=lease-ms=3000 heartbeat-ms=600 resend-ms=4000"];
 
 /// A deployed stack.
 pub(crate) struct Functions {
@@ -25,14 +25,13 @@ pub(crate) struct Functions {
 
 impl Functions {
     /// Deploys the template with the functions of this build, whose tools read `tool_env`, and which are woken by the
-    /// ends of this state machine's executions.
-    pub(crate) fn deploy(folder: &Path, endpoint: &Url, tool_env: &str, machine: &str) -> anyhow::Result<Self> {
+    /// ends of executions.
+    pub(crate) fn deploy(folder: &Path, endpoint: &Url, tool_env: &str) -> anyhow::Result<Self> {
         let api = packed(folder, "chaos-api")?;
         let worker = packed(folder, "chaos-worker")?;
         local_aws(endpoint, &["upload".as_ref(), api.as_os_str(), worker.as_os_str()])?;
-        let tool_env = format!("ToolEnvironment={tool_env}");
-        let waking = format!("WakingStateMachines={machine}");
-        let mut deploy = vec!["deploy", "chaos", tool_env.as_str(), waking.as_str()];
+        let tool_env = format!("Settings=tool-env={tool_env}");
+        let mut deploy = vec!["deploy", "chaos", "--resend-unclaimed", tool_env.as_str()];
         deploy.extend(TIMES);
         let said = local_aws(endpoint, &deploy.iter().map(AsRef::as_ref).collect::<Vec<_>>())?;
         Ok(Self { outputs: serde_json::from_str(&said).with_context(|| said.clone())? })

@@ -37,7 +37,10 @@ fn explained(read: Result<(), &SettingsError>, env: &BTreeMap<&str, &str>) {
     assert!(!error.faults().is_empty());
     let text = error.to_string();
     for fault in error.faults() {
-        assert!(fault.name.starts_with("LONGHAUL_") || fault.name.starts_with("--"), "{text}");
+        // One setting of many is named with their variable.
+        let named = fault.name.starts_with("LONGHAUL_") || fault.name.starts_with("--");
+        assert!(named || fault.name.contains("` in LONGHAUL_"), "{text}");
+        assert!(fault.name.len() < 512, "{text}");
         let given = env.get(fault.name.as_str()).copied().unwrap_or_default();
         assert!(given.len() < 256 || fault.problem.len() < 2 * given.len(), "{text}");
     }

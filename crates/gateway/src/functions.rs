@@ -40,7 +40,7 @@ fn gateway(values: &Values, env: ToolEnv, role: Role) -> anyhow::Result<Gateway>
         Some(text) => (text, settings::CONFIG_JSON.variable().to_owned()),
         None => {
             let file = values.get(&settings::CONFIG)?;
-            (read(&file, "put it into the bundle, or set the parameter GatewayConfig")?, file.display().to_string())
+            (read(&file, "put it into the bundle, or name `config-json` in Settings")?, file.display().to_string())
         }
     };
     let config = in_function::read(&text, &Env(env), role).with_context(|| format!("{shown} cannot be used"))?;

@@ -10,7 +10,7 @@ declare! {
         lambda Value("mcp.json") =>
         "Servers behind the gateway: a file with `mcpServers` as Claude Desktop, Claude Code and Cursor have it, or \
          `servers` as VS Code does; its section `longhaul` has the terms of their tools.";
-    CONFIG_JSON: Text = Text("JSON"), lambda Unset("the file"), parameter "GatewayConfig" =>
+    CONFIG_JSON: Text = Text("JSON"), lambda Unset("the file"), parameter "Settings" =>
         "Servers behind the gateway: the text of a file as `config` names, in place of the one in the function's \
          package.";
     LOCK: Path = Path("FILE"), local Unset("the servers are asked"), lambda Value("mcp.lock.json") =>

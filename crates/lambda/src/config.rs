@@ -166,12 +166,13 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
 }
 
 /// The names of the secrets of tools and their ARNs, which are two lists because a template cannot take one apart.
+/// After them come those of webhooks, which tools do not read. A function that runs no tools is told of no ARNs.
 fn secret_arns(values: &Values) -> Result<BTreeMap<String, String>, SettingsError> {
     let names = values.find(&table::SECRET_NAMES)?.unwrap_or_default();
     let arns = values.find(&table::SECRET_ARNS)?.unwrap_or_default();
     let refuse = |why: &str| Err(values.refuse(&table::SECRET_NAMES, &names, why));
-    if names.len() != arns.len() {
-        let why = format!("it needs as many names as LONGHAUL_SECRET_ARNS has entries: {}", arns.len());
+    if names.len() > arns.len() && !arns.is_empty() {
+        let why = format!("it needs no more names than LONGHAUL_SECRET_ARNS has entries: {}", arns.len());
         return refuse(&why);
     }
     if !names.iter().all(|name| table::is_name(name)) {
@@ -180,6 +181,9 @@ fn secret_arns(values: &Values) -> Result<BTreeMap<String, String>, SettingsErro
     let plain = values.find(&table::TOOL_ENV)?.unwrap_or_default();
     if let Some(name) = names.iter().find(|name| plain.contains_key(*name)) {
         return refuse(&format!("`{name}` is in LONGHAUL_TOOL_ENV too: leave one of them out"));
+    }
+    if arns.is_empty() {
+        return Ok(BTreeMap::new());
     }
     let by_name: BTreeMap<_, _> = names.iter().cloned().zip(arns).collect();
     if by_name.len() < names.len() {

@@ -8,9 +8,9 @@ use rmcp::ErrorData;
 
 /// The settings and secrets of tools: names with values, some of which may be secrets.
 ///
-/// On AWS the values come from `ToolEnvironment`, and the secrets from Secrets Manager or SSM, by `ToolSecretNames` and
-/// `ToolSecretArns`. On a local server they come from `--tool-env NAME=VALUE` and `--secret NAME=file:PATH`. In a test,
-/// make one:
+/// On AWS the values come from the setting `tool-env`, and the secrets from Secrets Manager or SSM, by `secret-names`
+/// and the parameter `SecretArns`. On a local server they come from `--tool-env NAME=VALUE` and
+/// `--secret NAME=file:PATH`. In a test, make one:
 ///
 /// ```
 /// use longhaul::ToolEnv;
@@ -85,8 +85,8 @@ impl fmt::Display for NotInToolEnv {
         let name = &self.name;
         write!(
             f,
-            "`{name}` is not set for tools. On AWS name it in ToolEnvironment, or as a secret in ToolSecretNames and \
-             ToolSecretArns, which workers alone have; on a local server use `--tool-env {name}=VALUE` or \
+            "`{name}` is not set for tools. On AWS name it in the setting tool-env, or as a secret in secret-names and \
+             SecretArns, which workers alone have; on a local server use `--tool-env {name}=VALUE` or \
              `--secret {name}=file:PATH`"
         )
     }
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named_to_the_operator_and_not_to_clients() {
         let missing = ToolEnv::default().get("DB_PASSWORD").unwrap_err();
-        for part in ["`DB_PASSWORD`", "ToolSecretArns", "--secret DB_PASSWORD=file:PATH"] {
+        for part in ["`DB_PASSWORD`", "SecretArns", "--secret DB_PASSWORD=file:PATH"] {
             assert!(missing.to_string().contains(part), "{missing}");
         }
         assert!(!ErrorData::from(missing).message.contains("DB_PASSWORD"));

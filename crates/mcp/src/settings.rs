@@ -4,10 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul_core::limits::PollLimit;
 use longhaul_engine::Settings;
+use longhaul_settings::table::Responses;
 use longhaul_settings::{Number, Setting, SettingsError, Values, table};
 
 /// How much of a request remains after its longest wait, for the last read and the answer.
 const ANSWER_MS: u64 = 5_000;
+
+/// The longest stream that is delivered only when it ends.
+const BUFFERED_MS_MAX: u64 = 20_000;
 
 /// Keys, times and limits of the MCP endpoint. All times in milliseconds.
 #[derive(Clone)]
@@ -183,7 +187,9 @@ fn endpoint(values: &Values) -> Result<McpSettings, SettingsError> {
     let default = McpSettings::new([0; 32]);
     // A wait that is set longer than a request may take still ends before the request.
     let longest_ms = values.find(&table::REQUEST_S_MAX)?.map_or(u64::MAX, |seconds| seconds * 1_000 - ANSWER_MS);
-    let listen_ms_max = values.find(&table::LISTEN_MS_MAX)?.unwrap_or(default.listen_ms_max).min(longest_ms);
+    let is_buffered = values.find(&table::RESPONSES)? == Some(Responses::Buffered);
+    let longest_listen_ms = if is_buffered { longest_ms.min(BUFFERED_MS_MAX) } else { longest_ms };
+    let listen_ms_max = values.find(&table::LISTEN_MS_MAX)?.unwrap_or(default.listen_ms_max).min(longest_listen_ms);
     let inline_wait_ms = values.find(&table::INLINE_WAIT_S)?.map_or(default.inline_wait_ms, |seconds| seconds * 1_000);
     Ok(McpSettings {
         listen_ms_max,

@@ -4,6 +4,7 @@
 //!
 //! An application declares its own settings in the same way, with [`declare!`], or as a `static` [`Setting`] for each.
 
+mod bundles;
 mod declare;
 mod kind;
 mod page;

@@ -118,6 +118,12 @@ declare! {
         local Value("all") =>
         "What this process does: with `http` it answers requests and runs no tasks, with `worker` it runs tasks and \
          answers `/healthz` and `/readyz` only. Both need a `store` that processes share.";
+    SETTINGS: Text = Text("NAME=VALUE…"), lambda Unset("none"), parameter "Settings" =>
+        "All settings of this table whose parameter is `Settings`: NAME=VALUE, separated by spaces, such as \
+         `lease-ms=30000 poll-limit=slow`. Values have no spaces.";
+    AUTHENTICATION: Text = Text("JSON"), api Unset("none"), parameter "Authentication" =>
+        "All settings of this table whose parameter is `Authentication`: JSON, such as `{\"scope-call\": \"tools\"}`; \
+         several texts are a list.";
     TABLE: Text = Text("NAME"), lambda Required => "DynamoDB table for tasks.";
     QUEUE_URL: Url = Url, lambda Required => "SQS queue for work.";
     DEAD_LETTER_QUEUE_URL: Url = Url, worker Required => "SQS queue for messages that were delivered too often.";
@@ -138,45 +144,45 @@ declare! {
         "The URL of the MCP endpoint as its callers know it, which access tokens have to name in `aud`; also further \
          names that an issuer has for it.";
     OAUTH_CLIENT_ID: List = List("ID"), with_variable "LONGHAUL_OAUTH_CLIENT_IDS", local Unset("none"),
-        api Unset("none"), parameter "OAuthClientIds" =>
+        api Unset("none"), parameter "Authentication" =>
         "Clients whose access tokens are accepted without `aud`: Amazon Cognito writes the client into `client_id`, \
          and no audience.";
     OAUTH_OWNER_CLAIM: Text = Text("CLAIM"), local Unset("each subject has its own tasks"),
-        api Unset("each subject has its own tasks"), parameter "OAuthOwnerClaim" =>
+        api Unset("each subject has its own tasks"), parameter "Authentication" =>
         "The claim of an access token whose value shares its tasks, such as a team or a tenant. Tokens without \
          exactly one value are refused; they need no `sub`.";
-    OAUTH_CLAIMS: List = List("CLAIM"), local Unset("none"), api Unset("none"), parameter "OAuthClaims" =>
+    OAUTH_CLAIMS: List = List("CLAIM"), local Unset("none"), api Unset("none"), parameter "Authentication" =>
         "Claims of an access token that tools may see, separated by commas; at most 4 KiB together.";
     TOKEN_FILE: Path = Path("FILE"), local Unset("none") =>
         "File with a line `NAME TOKEN [SCOPE…]` for each caller, for `auth` `bearer`. Only its owner may read it. It \
          is read again every second.";
     IAM_OWNER: Words<IamOwner> = Words(&[("principal", IamOwner::Principal), ("session", IamOwner::Session),
-        ("account", IamOwner::Account)]), api Value("principal"), parameter "IamOwner" =>
+        ("account", IamOwner::Account)]), api Value("principal"), parameter "Authentication" =>
         "Which signed callers share their tasks.";
-    IAM_ON_BEHALF_ROLE: Text = Text("ID"), api Unset("none"), parameter "IamOnBehalfRole" =>
+    IAM_ON_BEHALF_ROLE: Text = Text("ID"), api Unset("none"), parameter "Authentication" =>
         "The unique id (AROA…) of the one role that says in `iam-on-behalf-header` for which user it calls, such as \
          that of an AgentCore gateway. Each of its users has tasks of their own.";
-    IAM_ON_BEHALF_HEADER: Text = Text("NAME"), api Unset("none"), parameter "IamOnBehalfHeader" =>
+    IAM_ON_BEHALF_HEADER: Text = Text("NAME"), api Unset("none"), parameter "Authentication" =>
         "The header in which that role says for which user it calls. Requests of all others that have it are \
          refused.";
     RESPONSES: Words<Responses> = Words(&[("streamed", Responses::Streamed), ("buffered", Responses::Buffered)]),
-        api Value("streamed"), parameter "Responses" =>
-        "Whether answers are streamed or sent as a whole.";
+        api Value("streamed") =>
+        "Whether answers are streamed or sent as a whole. The template sets it, by `Endpoint`.";
     ALLOW_HOST: List = List("HOST"), local Unset("none") =>
         "Further names of this server that are accepted in the Host header. Loopback always is.";
     ALLOW_ORIGIN: List = List("ORIGIN"), local Unset("pages on loopback only"), api Unset("none"),
         parameter "AllowOrigins" =>
         "Origins of web pages that may call, such as https://app.example.com or chrome-extension://ID, separated by \
          commas.";
-    SCOPE_CALL: ScopeList = ScopeList, local Unset("none"), api Unset("none"), parameter "ScopeCall" =>
+    SCOPE_CALL: ScopeList = ScopeList, local Unset("none"), api Unset("none"), parameter "Authentication" =>
         "Scopes that a token needs to call tools and to answer their questions, separated by commas.";
-    SCOPE_READ: ScopeList = ScopeList, local Unset("none"), api Unset("none"), parameter "ScopeRead" =>
+    SCOPE_READ: ScopeList = ScopeList, local Unset("none"), api Unset("none"), parameter "Authentication" =>
         "Scopes that a token needs to poll tasks and jobs, fetch results, list tasks and subscribe to them, \
          separated by commas.";
-    SCOPE_CANCEL: ScopeList = ScopeList, local Unset("none"), api Unset("none"), parameter "ScopeCancel" =>
+    SCOPE_CANCEL: ScopeList = ScopeList, local Unset("none"), api Unset("none"), parameter "Authentication" =>
         "Scopes that a token needs to cancel tasks, jobs and calls, separated by commas.";
     SCOPES_ADVERTISED: ScopeList = ScopeList, local Unset("those of `scope-call`, `scope-read` and `scope-cancel`"),
-        api Unset("those of `ScopeCall`, `ScopeRead` and `ScopeCancel`"), parameter "ScopesAdvertised" =>
+        api Unset("those of `scope-call`, `scope-read` and `scope-cancel`"), parameter "Authentication" =>
         "Scopes that clients are told to ask for when they log in, separated by commas, in place of those that \
          calling, reading and cancelling need: where the authorization server has other names for them than its \
          tokens, such as https://mcp.example.com/mcp/tools for tools; or where clients should ask for those of tools \
@@ -184,11 +190,11 @@ declare! {
     REQUEST_S_MAX: Number = Number::seconds(10, 900), api Value("60"), parameter "ApiTimeoutSeconds" =>
         "Longest request in seconds.";
     LISTEN_MS_MAX: Number = Number::ms(1_000, 3_600_000), local Value("300000"), api Value("50000"),
-        parameter "ListenMsMax" =>
+        parameter "Settings" =>
         "Longest stream, longest wait for a result, and longest wait for the answer to a question in an open call, \
          in milliseconds.";
     INLINE_WAIT_S: Number = Number::seconds(0, 3_600), local Value("20"), api Value("20"),
-        parameter "InlineWaitSeconds" =>
+        parameter "Settings" =>
         "How long a client that does not support tasks waits for a tool that may become a task, in seconds, before \
          it gets a job id instead; 0 gives the id at once. `get_job_status` waits as long.";
     CONNECTIONS_MAX: Number = Number::count("connections", 1, 100_000),
@@ -208,7 +214,7 @@ declare! {
         "How many attempts one worker runs at a time.";
     OWNER_CONCURRENCY: Number = Number::count("attempts", 1, 1_024),
         local Unset("all but an eighth of `concurrency`, and one less at least"), worker Unset("no limit"),
-        parameter "AttemptsPerOwner" =>
+        parameter "Settings" =>
         "How many attempts of one owner run at a time, so that other owners find a free one.";
     ATTEMPT_MS: Number = Number::ms(10, limits::TTL_MS_CEILING), local Unset("no limit but the tool's own"),
         lambda Unset("unknown") =>
@@ -222,53 +228,53 @@ declare! {
     // After a kill the next attempt starts one lease later, and that has to be within a minute. The default on Lambda
     // brings it within 15 seconds: SQS hides a message for whole seconds, rounded up, so it comes back after 14 s, when
     // the lease is over for sure; the rest is for a worker to start.
-    LEASE_MS: Number = Number::ms(1_000, 50_000), local Value("10000"), lambda Value("13500"), parameter "LeaseMs" =>
+    LEASE_MS: Number = Number::ms(1_000, 50_000), local Value("10000"), lambda Value("13500"), parameter "Settings" =>
         "How long a worker holds a task without a heartbeat, in milliseconds. After a crash the next attempt starts \
          this much later.";
     // One late heartbeat should not lose a task.
     HEARTBEAT_MS: Number = Number::ms(100, 16_666).at_most_a_third(&LEASE_MS), local Value("1000"),
-        lambda Value("4500"), parameter "HeartbeatMs" =>
+        lambda Value("4500"), parameter "Settings" =>
         "How often a worker renews its lease and learns of a cancel request, in milliseconds.";
-    PROGRESS_MS: Number = Number::ms(100, 60_000), local Value("500"), lambda Value("2000"), parameter "ProgressMs" =>
+    PROGRESS_MS: Number = Number::ms(100, 60_000), local Value("500"), lambda Value("2000"), parameter "Settings" =>
         "How often a worker writes a task's progress at most, in milliseconds. The first report after a quiet \
          interval of this length is written at once.";
     CLEANUP_MS: Number = Number::ms(1_000, 600_000), local Value("60000"), lambda Value("60000"),
-        parameter "CleanupMs" =>
+        parameter "Settings" =>
         "How long one try to clean up after a task may take, in milliseconds. A worker that dies in it is followed \
          by another one this much later.";
-    RESEND_MS: Number = Number::ms(1_000, 600_000), local Value("30000"), lambda Value("30000"), parameter "ResendMs" =>
+    RESEND_MS: Number = Number::ms(1_000, 600_000), local Value("30000"), lambda Value("30000"), parameter "Settings" =>
         "How long a message may go unanswered before a poll sends it again, in milliseconds.";
     OPEN_TASKS_MAX: Number = Number::count("tasks", 1, 1_000_000), local Value("10000"), lambda Value("10000"),
-        parameter "OpenTasksMax" =>
+        parameter "Settings" =>
         "How many unfinished tasks one owner may have.";
     STORED_MB_MAX: Number = Number::count("MiB", 1, 1_000_000), local Value("1024"), lambda Value("10240"),
-        parameter "StoredMbMax" =>
+        parameter "Settings" =>
         "How many MiB the arguments and results of one owner's tasks may have. Calls above that are refused until \
          tasks expire.";
     NEW_TASKS_PER_MINUTE_MAX: Number = Number::count("tasks", 1, 1_000_000), local Unset("no limit"),
-        lambda Value("10000"), parameter "NewTasksPerMinuteMax" =>
+        lambda Value("10000"), parameter "Settings" =>
         "How many tasks one owner may create in a minute. Calls above that are refused, and told when to come again.";
     POLL_LIMIT: Words<PollLimit> = Words(&[("off", PollLimit::Off), ("slow", PollLimit::Slow),
-        ("refuse", PollLimit::Refuse)]), local Value("off"), api Value("off"), parameter "PollLimit" =>
+        ("refuse", PollLimit::Refuse)]), local Value("off"), api Value("off"), parameter "Settings" =>
         "What happens to polls that come much faster than a task's poll interval: with `slow` they are answered \
          later, with `refuse` not at all.";
     OWNER_STREAMS_MAX: Number = Number::count("streams", 1, 100_000), local Value("1000"), api Unset("no limit"),
-        parameter "OwnerStreamsMax" =>
+        parameter "Settings" =>
         "How many streams, waits for a result and plain calls one owner may have open at a time.";
     TOOL_ENV: Pairs = Pairs::new("NAME=VALUE", NAMES_OF_TOOLS, is_name), local Unset("none"), lambda Unset("none"),
-        parameter "ToolEnvironment" =>
+        parameter "Settings" =>
         "What tools read from their `ToolEnv`: names and values, as in `BUCKET=reports,REGION=eu-west-1`. Values \
          have no commas, and are no secrets: whoever may look at the functions sees them.";
     SECRET: Pairs = Pairs::new("NAME=SOURCE", NAMES_OF_TOOLS, is_name), with_variable "LONGHAUL_SECRETS",
         local Unset("none") =>
         "Secrets that tools read from their `ToolEnv`: each from a file, as in `DB_PASSWORD=file:PATH`, or from an \
          environment variable, as in `DB_PASSWORD=env:VARIABLE`.";
-    SECRET_NAMES: List = List("NAME"), worker Unset("none"), parameter "ToolSecretNames" =>
-        "The names by which tools read the secrets of `secret-arns` from their `ToolEnv`, in the same order, \
+    SECRET_NAMES: List = List("NAME"), worker Unset("none"), parameter "Settings" =>
+        "The names by which tools read the first secrets of `secret-arns` from their `ToolEnv`, in the same order, \
          separated by commas.";
-    SECRET_ARNS: List = List("ARN"), worker Unset("none"), parameter "ToolSecretArns" =>
-        "Secrets of Secrets Manager, and parameters of SSM, that tools read: their ARNs, separated by commas. A \
-         worker reads them once, when it starts.";
+    SECRET_ARNS: List = List("ARN"), worker Unset("none"), parameter "SecretArns" =>
+        "Secrets of Secrets Manager, and parameters of SSM, that workers may read: their ARNs, separated by commas. \
+         First those that tools read, in the order of `secret-names`; then those that webhooks are signed with.";
     WEBHOOKS: Text = Text("FILE_OR_JSON"), local Unset("nobody"), worker Unset("nobody"), parameter "Webhooks" =>
         "Who is told by webhook that tasks have ended or wait for their clients (`docs/push.md`): JSON, or a file \
          that has it.";
@@ -282,15 +288,15 @@ declare! {
         "The URL of the queue for what a function with `event-bus` could not publish. The function publishes nothing \
          that happened before the queue was made.";
     METRICS: Text = Text("NAMESPACE"), lambda Value("Longhaul") => "CloudWatch namespace of the metrics.";
-    LOG: Text = Text("FILTER"), local Value("info,rmcp=warn"), lambda Value("info,rmcp=warn"), parameter "LogFilter" =>
+    LOG: Text = Text("FILTER"), local Value("info,rmcp=warn"), lambda Value("info,rmcp=warn"), parameter "Settings" =>
         "What to log, as filter directives of the Rust crate tracing.";
-    LOG_PAYLOADS: Switch = Switch, local Value("false"), lambda Value("false"), parameter "LogPayloads" =>
+    LOG_PAYLOADS: Switch = Switch, local Value("false"), lambda Value("false"), parameter "Settings" =>
         "Whether arguments and results may be in the log, where its filter asks for the debug output of libraries.";
     LOG_FORMAT: Words<LogFormat> = Words(&[("auto", LogFormat::Auto), ("text", LogFormat::Text),
         ("json", LogFormat::Json)]), local Value("auto") =>
         "How to log: text for people, JSON for machines; `auto` is text on a terminal.";
     AUDIT: Words<Audit> = Words(&[("on", Audit::On), ("off", Audit::Off)]), local Value("on"), lambda Value("on"),
-        parameter "AuditLog" =>
+        parameter "Settings" =>
         "Whether to log who created, answered and cancelled which task, and who was refused. The filter of the log \
          does not change that.";
     CONSOLE: Words<Console> = Words(&[("on", Console::On), ("read-only", Console::ReadOnly), ("off", Console::Off)]),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
+use crate::bundles::{carried, entry};
 use crate::{Declared, Kind, Place, Preset, Setting};
 
 /// Where environment variables come from.
@@ -73,6 +74,8 @@ impl std::error::Error for SettingsError {}
 enum Origin {
     Flag,
     Variable,
+    /// In the bundle with this variable.
+    Bundle(&'static str),
     Program,
 }
 
@@ -107,7 +110,8 @@ impl Values {
     }
 
     /// The values in `flags` and `env`; a flag wins. An empty variable counts as absent, since a template cannot always
-    /// leave one out. A setting that is [gone](crate::REMOVED) is refused.
+    /// leave one out. `LONGHAUL_SETTINGS` and `LONGHAUL_AUTHENTICATION` carry several. A setting that is
+    /// [gone](crate::REMOVED) is refused.
     pub fn read(
         place: Place,
         declared: &[&[&'static dyn Declared]],
@@ -115,17 +119,27 @@ impl Values {
         env: &dyn EnvSource,
     ) -> Result<Self, SettingsError> {
         let mut values = Self::defaults(place, declared);
+        let (mut carried, mut faults) = carried(place, &values.declared, env);
         for setting in values.declared.iter().filter(|setting| setting.preset(place) != Preset::Absent) {
             let flag = flags.get(setting.name()).map(|text| Given { text: text.clone(), origin: Origin::Flag });
             let variable = || {
                 let text = env.get(setting.variable()).filter(|text| !text.is_empty())?;
                 Some(Given { text, origin: Origin::Variable })
             };
-            if let Some(given) = flag.or_else(variable) {
+            let given = flag.or_else(variable);
+            let bundled = carried.remove(setting.name());
+            if let (Some(_), Some((_, bundle))) = (&given, &bundled) {
+                let problem = format!("is in {bundle} too: leave one of them out");
+                faults.push(Fault { name: setting.variable().to_owned(), problem });
+            }
+            let bundled = bundled.map(|(text, bundle)| Given { text, origin: Origin::Bundle(bundle) });
+            if let Some(given) = given.or(bundled) {
                 values.given.insert(setting.name(), given);
             }
         }
-        refused(removed_faults(&values.declared, flags, env).into_iter().chain(values.faults()).collect())?;
+        faults.extend(removed_faults(&values.declared, flags, env));
+        faults.extend(values.faults());
+        refused(faults)?;
         Ok(values)
     }
 
@@ -192,6 +206,7 @@ impl Values {
         match self.given.get(setting.name()).map(|given| given.origin) {
             Some(Origin::Flag) => format!("--{}", setting.name()),
             Some(Origin::Program) => format!("`{}`", setting.name()),
+            Some(Origin::Bundle(variable)) => entry(setting.name(), variable),
             None if self.place == Place::Local => format!("--{}", setting.name()),
             Some(Origin::Variable) | None => setting.variable().to_owned(),
         }

@@ -37,7 +37,7 @@ impl Tools {
         Parameters(Import { files }): Parameters<Import>,
         task: TaskContext,
     ) -> Result<String, ErrorData> {
-        // On AWS a value of `ToolEnvironment` or a secret, here a `--tool-env FOLDER=…` or a `--secret`.
+        // On AWS a value of `tool-env` or a secret, here a `--tool-env FOLDER=…` or a `--secret`.
         let folder = self.env.find("FOLDER").unwrap_or("incoming");
         let mut rows = 0;
         for (done, file) in files.iter().enumerate() {

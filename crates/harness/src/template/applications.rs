@@ -32,7 +32,8 @@ pub fn are_set(own: &[&'static dyn Declared], stack: &[(&str, &str)]) {
         parameters::hold(&template, *setting);
         for (function, place) in [("Api", Place::Api), ("Worker", Place::Worker)] {
             let is_read = setting.preset(place) != Preset::Absent;
-            let is_set = stack.environment(function).contains_key(setting.variable());
+            let variable = if parameters::is_carried(*setting) { "LONGHAUL_SETTINGS" } else { setting.variable() };
+            let is_set = stack.environment(function).contains_key(variable);
             assert_eq!(is_read, is_set, "{} in {function}", setting.variable());
         }
     }

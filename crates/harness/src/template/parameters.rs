@@ -5,11 +5,22 @@ use serde_json::Value;
 
 use super::resolve::text;
 
+/// The parameters that carry many settings each, which the functions check themselves.
+pub const BUNDLES: [&str; 2] = ["Settings", "Authentication"];
+
+/// Whether a parameter of many carries the setting.
+pub fn is_carried(setting: &dyn Declared) -> bool {
+    setting.parameter().is_some_and(|name| BUNDLES.contains(&name))
+}
+
 /// Compares the parameter that sets `setting` with its declaration.
 pub fn hold(template: &Value, setting: &'static dyn Declared) {
     let Some(name) = setting.parameter() else { return };
     let parameter = &template["Parameters"][name];
     assert!(parameter.is_object(), "the template has no parameter {name}");
+    if BUNDLES.contains(&name) {
+        return;
+    }
     let described = parameter["Description"].as_str().unwrap();
     assert!(described.starts_with(setting.about()), "{name}: {described:?} does not begin with {:?}", setting.about());
 

@@ -85,6 +85,7 @@ impl<'a> Stack<'a> {
                 assert!(!found.is_null(), "{path} is not in the mappings");
                 Some(found.clone())
             }
+            (_, Some(("Fn::Select", of))) => self.selected(of),
             (_, Some(("Fn::Sub", pattern))) if self.names_parameters_only(pattern) => Some(self.substituted(pattern)),
             (Value::Object(fields), _) => {
                 let resolved = fields.iter().filter_map(|(name, field)| Some((name.clone(), self.resolve(field)?)));
@@ -93,6 +94,14 @@ impl<'a> Stack<'a> {
             (Value::Array(items), _) => Some(items.iter().filter_map(|item| self.resolve(item)).collect()),
             (plain, _) => Some(plain.clone()),
         }
+    }
+
+    /// One item of a text that is taken apart.
+    fn selected(&self, of: &Value) -> Option<Value> {
+        let split = &of[1]["Fn::Split"];
+        let whole = text(&self.resolve(&split[1])?);
+        let index = usize::try_from(of[0].as_u64()?).ok()?;
+        whole.split(split[0].as_str()?).nth(index).map(|item| json!(item))
     }
 
     /// Whether `pattern` names parameters and queues only. Anything else stays as it is written.

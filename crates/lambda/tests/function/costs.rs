@@ -32,7 +32,7 @@ pub(crate) fn tables(page: &str) -> Vec<Vec<Line>> {
 #[test]
 fn every_amount_is_what_its_arithmetic_says() {
     let tables = tables(PAGE);
-    assert_eq!(tables.len(), 12);
+    assert_eq!(tables.len(), 14);
     for line in tables.iter().flatten() {
         match line.exact {
             // Half a cent is rounded up.
@@ -65,4 +65,52 @@ fn what_the_text_adds_up_is_right() {
     let of_rest_api = tables[1].iter().find(|line| line.what.contains("four") && line.what.contains("REST")).unwrap();
     let through_rest_api = task + of_rest_api.exact.unwrap();
     assert!(page.contains(&format!("they cost {through_rest_api:.2}")), "{through_rest_api}");
+    assert!(page.contains("as of November 2026"));
+}
+
+/// The sum of the table whose first line has these words.
+fn sum_of(first: &str) -> f64 {
+    let tables = tables(PAGE);
+    let table = tables.iter().find(|table| table[0].what.contains(first)).unwrap_or_else(|| panic!("{first}"));
+    table.iter().filter_map(|line| line.exact).sum()
+}
+
+#[test]
+fn an_idle_stack_costs_less_than_two_dollars_a_month() {
+    assert!(sum_of("polling two queues") < 2.0);
+}
+
+/// The figures between the tables, with words beside them.
+#[test]
+fn what_the_text_says_is_computed() {
+    const MILLION: f64 = 1e6;
+    // Half a cent is rounded up.
+    let (write, read, call, request, gb_s) = (0.625 + 1e-9, 0.125 + 1e-9, 0.50, 0.20, 13.333_4);
+    let page = file(PAGE).replace('\n', " ");
+    let look = sum_of("claim, suspend; each of two write units");
+    let in_cents = 100.0;
+    let refused = 3.0 * call + write + read + request + 0.020 * gb_s;
+    let place = write + read + 3.0 * call + request + 0.010 * gb_s;
+    let figures = [
+        format!("A longer wait costs {:.2} more for each second", 0.5 * gb_s),
+        format!("costs {:.4} an hour; a worker of 1 GB that waited instead", look * 60.0 / MILLION),
+        format!("would cost {:.3}.", 3_600.0 * gb_s / MILLION),
+        format!("The same {:.2} comes on top", read + request + 0.020 * 0.25 * gb_s),
+        format!("one such wait costs {:.4}", sum_of("the looks, as above") / MILLION),
+        format!("600 looks, {:.3}", 600.0 * (look + 2.0 * write + read) / MILLION),
+        format!("which costs {:.2} for a million", read),
+        format!("{:.4} for an hour", 780.0 * (2.0 * write + call) / MILLION),
+        format!("{:.2} for a million task-minutes", 30.0 * 2.0 * write),
+        format!("that is {:.2} more for a million", 4.0 * (read + request + 0.010 * 0.5 * gb_s)),
+        format!("({:.2} for a million pages)", 112.0 * read),
+        format!("{place:.2} for a million. A thousand tasks"),
+        format!("wait for an hour cost {:.2}", 97.0 * 1_000.0 * place / MILLION),
+        format!("which are {refused:.2} for a million"),
+        format!("costs {:.2} cents", 96.0 * refused / MILLION * in_cents),
+        format!("(20 seconds each are {:.2} for a million)", 20.0 * 0.5 * gb_s),
+        format!("{:.2} of writes, {:.2} of SQS, {:.2} of its entry", 4.0 * write, 4.0 * call, write),
+    ];
+    for figure in figures {
+        assert!(page.contains(&figure), "docs/costs.md does not say `{figure}`");
+    }
 }

@@ -3,6 +3,7 @@
 
 mod settings;
 mod starter_template;
+mod template_parts;
 
 use std::path::Path;
 

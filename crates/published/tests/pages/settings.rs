@@ -23,12 +23,12 @@ fn the_template_sets_what_the_application_reads_in_a_function() {
 
 #[test]
 fn the_template_sets_what_the_gateway_reads_in_a_function() {
-    let stack = [("GatewayConfig", "{}")];
-    applications::are_set(&gateway::ALL, &stack);
+    applications::are_set(&gateway::ALL, &[]);
     // It runs no tools, but does not start without a configuration either.
     let template = yaml::template();
-    let environment = Stack::new(&template, &stack).environment("DeadLetterWorker");
-    assert!(environment.contains_key(gateway::CONFIG_JSON.variable()));
+    let environment = Stack::new(&template, &[]).environment("DeadLetterWorker");
+    assert_eq!(gateway::CONFIG_JSON.parameter(), Some("Settings"));
+    assert!(environment.contains_key("LONGHAUL_SETTINGS"));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The starter's `template.yaml` is ours, without what belongs to the shipped application; and so is the script that
-//! calls tools by hand. A script makes a new server of the starter.
+//! The starter takes the template from the crate, and the script that calls tools by hand from here. A script makes a
+//! new server of the starter.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -8,46 +8,21 @@ use harness::{file, is_up_to_date, root};
 
 const STARTER: &str = "templates/server";
 
-/// What is in our template, and what the starter's has instead.
-const REPLACED: [(&str, &str); 8] = [
-    (
-        "  Longhaul: durable, long-running MCP tool calls. An API function, a worker function, one table, one queue.\n",
-        "  A server whose MCP tool calls are durable, with Longhaul. An API function, a worker function, one table, \
-         one queue.\n",
-    ),
-    // The application's own setting, which serves tools for checking a deployment.
-    ("[Architecture, Diagnostics, ", "[Architecture, "),
-    (
-        "  Diagnostics:\n    Description: \"Also serve the tools for checking a deployment: echo, fail, ask, \
-         gather, large_result, tool_env.\"\n    Type: String\n    AllowedValues: [\"true\", \"false\"]\n    Default: \
-         \"false\"\n",
-        "",
-    ),
-    ("          LONGHAUL_DIAGNOSTICS: !Ref Diagnostics\n", ""),
-    // What only the gateway reads.
-    ("          - GatewayConfig\n", ""),
-    (
-        "  GatewayConfig:\n    Description: >-\n      Servers behind the gateway: the text of a file as `config` \
-         names, in place of \
-         the one in the function's package. This,\n      Webhooks and what tools read have 2,000 bytes together, since \
-         Lambda takes 4 KiB for all variables of a function. Empty\n      for the file, and for other servers than the \
-         gateway.\n    Type: String\n    Default: \
-         \"\"\n",
-        "",
-    ),
-    ("  HasGatewayConfig: !Not [!Equals [!Ref GatewayConfig, \"\"]]\n", ""),
-    ("        LONGHAUL_CONFIG_JSON: !If [HasGatewayConfig, !Ref GatewayConfig, !Ref AWS::NoValue]\n", ""),
-];
-
+/// The template and what checks its parameters come with the crate that the starter depends on.
 #[test]
-fn the_starters_template_is_ours() {
-    let mut real = file("template.yaml");
-    for (ours, starters) in REPLACED {
-        assert!(real.contains(ours), "template.yaml no longer has what the starter replaces: {ours}");
-        real = real.replace(ours, starters);
+fn the_crate_has_what_deploys_a_server() {
+    for (packaged, ours) in [
+        ("template.yaml", "template.yaml"),
+        ("deploy.sh", "scripts/deploy.sh"),
+        ("parameters.py", "scripts/parameters.py"),
+        ("settings.txt", "docs/settings.md"),
+    ] {
+        let packaged = root().join("crates/longhaul/deploy").join(packaged);
+        assert_eq!(packaged.canonicalize().unwrap(), root().join(ours).canonicalize().unwrap());
     }
-    assert!(!real.contains("iagnostics"), "the starter has no diagnostic tools");
-    is_up_to_date(&format!("{STARTER}/template.yaml"), &real);
+    let manifest = file("crates/longhaul/Cargo.toml");
+    assert!(!manifest.contains("\ninclude = ") && !manifest.contains("\nexclude = "), "packages have all files");
+    assert!(!root().join(STARTER).join("template.yaml").exists(), "a copy would be that of another version one day");
 }
 
 #[test]

@@ -9,10 +9,11 @@ use super::resolve::{Stack, text};
 use super::{TEMPLATE, hold};
 
 const REST: (&str, &str) = ("Endpoint", "rest-api");
-const DOMAIN: [(&str, &str); 2] = [
-    ("DomainName", "mcp.example.com"),
-    ("CertificateArn", "arn:aws:acm:us-east-1:111122223333:certificate/11111111-2222-3333-4444-555555555555"),
-];
+const CERTIFICATE: &str = "arn:aws:acm:us-east-1:111122223333:certificate/11111111-2222-3333-4444-555555555555";
+const DOMAIN: (&str, &str) = (
+    "DomainAndCertificate",
+    "mcp.example.com,arn:aws:acm:us-east-1:111122223333:certificate/11111111-2222-3333-4444-555555555555",
+);
 const WEB_ACL: (&str, &str) =
     ("WebAclArn", "arn:aws:wafv2:us-east-1:111122223333:regional/webacl/longhaul/11111111-2222-3333-4444-555555555555");
 
@@ -33,10 +34,10 @@ fn operations(stack: &Stack<'_>) -> Vec<(String, Value)> {
 fn a_rest_api_streams_for_as_long_as_a_function_runs_or_sends_whole_answers() {
     let stream = "2021-11-15/functions/${Api.Arn}/response-streaming-invocations";
     let whole = "2015-03-31/functions/${Api.Arn}/invocations";
-    for (responses, mode, call, timeout_ms) in
-        [("streamed", "STREAM", stream, 900_000), ("buffered", "BUFFERED", whole, 29_000)]
+    for (endpoint, mode, call, timeout_ms) in
+        [("rest-api", "STREAM", stream, 900_000), ("rest-api-buffered", "BUFFERED", whole, 29_000)]
     {
-        let stack = Stack::new(&TEMPLATE, &[REST, ("Responses", responses)]);
+        let stack = Stack::new(&TEMPLATE, &[("Endpoint", endpoint)]);
         for (name, operation) in operations(&stack) {
             let integration = &operation["x-amazon-apigateway-integration"];
             // The function has one form of answer, so all of its methods have to expect the same.
@@ -79,40 +80,35 @@ fn a_rest_api_wants_signatures_except_for_what_cannot_be_signed() {
 
 #[test]
 fn with_a_domain_name_an_api_has_no_other_name() {
-    let certificate = json!([{"EndpointType": "REGIONAL", "CertificateArn": DOMAIN[1].1, "SecurityPolicy": "TLS_1_2"}]);
+    let certificate = json!([{"EndpointType": "REGIONAL", "CertificateArn": CERTIFICATE, "SecurityPolicy": "TLS_1_2"}]);
     for (endpoint, api, mapping, other) in [
         ("http-api", "HttpApi", "HttpApiOfDomain", "RestApiOfDomain"),
         ("rest-api", "RestApi", "RestApiOfDomain", "HttpApiOfDomain"),
     ] {
         let alone = [("Endpoint", endpoint)];
-        let named = [DOMAIN.as_slice(), &alone].concat();
-        let in_zone = [named.as_slice(), &[("HostedZoneId", "Z1")]].concat();
+        let named = [DOMAIN, alone[0]];
         hold(&[
             ("no other name", &named, api, json!({"DisableExecuteApiEndpoint": true})),
             ("its certificate", &named, "Domain/DomainNameConfigurations", certificate.clone()),
             ("its API", &named, mapping, json!({"ApiId": api})),
             ("no other API", &named, other, json!(null)),
-            ("no zone", &named, "DomainRecord", json!(null)),
-            ("in a zone", &in_zone, "DomainRecord", json!({"Type": "A"})),
+            ("its name", &named, "Domain/DomainName", json!("mcp.example.com")),
             ("no domain", &alone, api, json!({"DisableExecuteApiEndpoint": false})),
             ("no domain", &alone, "Domain", json!(null)),
         ]);
     }
     let url = &TEMPLATE["Outputs"]["McpUrl"]["Value"]["Fn::If"];
-    assert_eq!((&url[0], &url[1]), (&json!("HasDomain"), &json!({"Fn::Sub": "https://${DomainName}/mcp"})));
+    assert_eq!((&url[0], &url[1]["Fn::Sub"][0]), (&json!("HasDomain"), &json!("https://${Name}/mcp")));
 }
 
 #[test]
-fn a_rest_api_is_limited_guarded_and_logged_as_asked_for() {
-    let limits = [REST, ("RestApiRequestsPerSecond", "20"), ("RestApiBurst", "40"), ("RestApiLogs", "on")];
+fn a_rest_api_is_limited_and_guarded() {
     let throttled =
-        json!([{"ResourcePath": "/*", "HttpMethod": "*", "ThrottlingRateLimit": "20", "ThrottlingBurstLimit": "40"}]);
+        json!([{"ResourcePath": "/*", "HttpMethod": "*", "ThrottlingRateLimit": 500, "ThrottlingBurstLimit": 1_000}]);
     let invokes = json!({"Action": "lambda:InvokeFunction", "Principal": "apigateway.amazonaws.com"});
     let stage = json!("arn:${AWS::Partition}:apigateway:${AWS::Region}::/restapis/${RestApi}/stages/${RestApi.Stage}");
     hold(&[
-        ("how often it is called", &limits, "RestApi/MethodSettings", throttled),
-        ("not logged", &[REST], "RestApi/AccessLogSetting", json!(null)),
-        ("not logged", &[REST], "RestApiLogGroup", json!(null)),
+        ("how often it is called", &[REST], "RestApi/MethodSettings", throttled),
         ("a changed parameter reaches the stage", &[REST], "RestApi/AlwaysDeploy", json!(true)),
         ("SAM would make a second stage", &[REST], "RestApi/OpenApiVersion", json!("2.0")),
         ("it may invoke the function", &[REST], "RestApiMayInvoke", invokes),
@@ -120,10 +116,7 @@ fn a_rest_api_is_limited_guarded_and_logged_as_asked_for() {
         ("in front of the stage", &[REST, WEB_ACL], "RestApiFirewall/ResourceArn/Fn::Sub", stage),
         ("no firewall", &[REST], "RestApiFirewall", json!(null)),
     ]);
-    let stack = Stack::new(&TEMPLATE, &limits);
-    let format = stack.resource("RestApi").unwrap()["AccessLogSetting"]["Format"].as_str().unwrap().to_owned();
-    assert_eq!(serde_json::from_str::<Value>(&format).unwrap()["requestId"], "$context.requestId");
-    assert!(stack.resource("RestApiLogGroup").is_some());
+    let stack = Stack::new(&TEMPLATE, &[REST]);
     let source = stack.resource("RestApiMayInvoke").unwrap()["SourceArn"]["Fn::Sub"].clone();
     assert!(text(&source).ends_with(":${RestApi}/*"), "no other API: {source}");
 }
@@ -131,21 +124,18 @@ fn a_rest_api_is_limited_guarded_and_logged_as_asked_for() {
 #[test]
 fn combinations_that_cannot_work_are_refused_with_what_to_do() {
     let refusals = |parameters: &[_]| Stack::new(&TEMPLATE, parameters).refusals();
-    let url_with_domain = DOMAIN.to_vec();
-    for endpoint in ["function-url", "http-api", "rest-api"] {
+    for endpoint in ["function-url", "function-url-buffered", "http-api", "rest-api", "rest-api-buffered"] {
         assert_eq!(refusals(&[("Endpoint", endpoint)]), Vec::<String>::new());
     }
-    for endpoint in ["http-api", "rest-api"] {
-        assert_eq!(refusals(&[DOMAIN.as_slice(), &[("Endpoint", endpoint)]].concat()), Vec::<String>::new());
+    for endpoint in ["http-api", "rest-api", "rest-api-buffered"] {
+        assert_eq!(refusals(&[DOMAIN, ("Endpoint", endpoint)]), Vec::<String>::new());
     }
     assert_eq!(refusals(&[REST, WEB_ACL]), Vec::<String>::new());
     for (parameters, says) in [
-        (url_with_domain, "CloudFront"),
+        (vec![DOMAIN], "CloudFront"),
+        (vec![DOMAIN, ("Endpoint", "function-url-buffered")], "CloudFront"),
         (vec![WEB_ACL], "CloudFront"),
         (vec![WEB_ACL, ("Endpoint", "http-api")], "Endpoint=rest-api"),
-        (vec![REST, DOMAIN[0]], "CertificateArn"),
-        (vec![REST, DOMAIN[1]], "DomainName"),
-        (vec![REST, ("HostedZoneId", "Z1")], "DomainName"),
     ] {
         let said = refusals(&parameters);
         assert!(said.len() == 1 && said[0].contains(says), "{parameters:?}: {said:?}");
@@ -186,13 +176,14 @@ fn a_challenge_keeps_its_name_where_api_gateway_lets_it() {
     assert_eq!(mapped, json!({"401": mapping, "403": mapping}));
     assert_eq!(http_api.resource("HttpApiMetadata").unwrap()["AuthorizationType"], "NONE");
 
-    let rest_api = Stack::new(&TEMPLATE, &[[oauth, REST].as_slice(), &DOMAIN].concat());
+    let rest_api = Stack::new(&TEMPLATE, &[oauth, REST, DOMAIN]);
     let definition = &rest_api.resource("RestApi").unwrap()["DefinitionBody"];
     let answered = &definition["x-amazon-apigateway-gateway-responses"]["BAD_REQUEST_PARAMETERS"];
     assert_eq!(answered["statusCode"], "401");
-    let challenge = text(&answered["responseParameters"]["gatewayresponse.header.WWW-Authenticate"]);
-    let metadata = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
-    assert_eq!(challenge, format!("'Bearer resource_metadata=\"{metadata}\"'"));
+    let challenge = &answered["responseParameters"]["gatewayresponse.header.WWW-Authenticate"]["Fn::Sub"];
+    let metadata = "https://${Name}/.well-known/oauth-protected-resource/mcp";
+    assert_eq!(challenge[0], format!("'Bearer resource_metadata=\"{metadata}\"'"));
+    assert_eq!(challenge[1]["Name"], "mcp.example.com");
     for (name, operation) in operations(&rest_api) {
         let needs_token = name.ends_with("/mcp") && !name.starts_with("OPTIONS");
         let needed = json!([{"in": "header", "name": "Authorization", "type": "string", "required": true}]);

@@ -28,17 +28,12 @@ const FUNCTIONS: [&str; 3] = ["Api", "Worker", "DeadLetterWorker"];
 const PUBLISHER: &str = "Publisher";
 const WORKERS: [&str; 2] = ["Worker", "DeadLetterWorker"];
 
-/// What the template sets for the application and for the gateway, whose own tests check it.
-const OF_APPLICATIONS: [&str; 2] = ["LONGHAUL_CONFIG_JSON", "LONGHAUL_DIAGNOSTICS"];
-
 /// What the template does not set: it is for development.
 const FOR_DEVELOPMENT: [&str; 1] = ["LONGHAUL_WEBHOOKS_TO_THIS_MACHINE"];
 
 /// Parameters that allow less than the settings, and why.
-const NARROWER: [(&str, &str); 4] = [
+const NARROWER: [(&str, &str); 2] = [
     ("ApiTimeoutSeconds", "shorter requests leave no time for a wait"),
-    ("ListenMsMax", "no request takes longer"),
-    ("InlineWaitSeconds", "no request takes longer"),
     ("AttemptsPerWorker", "Lambda delivers at most ten messages without delay"),
 ];
 
@@ -103,52 +98,17 @@ fn source(stack: &Stack<'_>, function: &str) -> Value {
 
 #[test]
 fn the_template_and_the_code_have_the_same_settings() {
-    let optional = [
-        ("AllowOrigins", "https://app.example.com"),
-        ("HeartbeatMs", "1000"),
-        ("OwnerStreamsMax", "20"),
-        ("AttemptsPerOwner", "2"),
-        ("OAuthIssuers", ISSUER),
-        ("OAuthAudiences", "https://mcp.example.com/mcp"),
-        ("OAuthOwnerClaim", "team"),
-        ("OAuthClaims", "email"),
-        ("ScopeCall", "call"),
-        ("ScopeRead", "read"),
-        ("ScopeCancel", "cancel"),
-        ("ScopesAdvertised", "https://mcp.example.com/mcp/tools"),
-        ("IamOnBehalfRole", "AROAEXAMPLE1234567890"),
-        ("IamOnBehalfHeader", "x-longhaul-user"),
-        ("WorkerClass", "heavy"),
-        ("ToolEnvironment", "BUCKET=reports"),
-        ("GatewayConfig", "{}"),
-        ("ToolSecretNames", "KEY"),
-        ("ToolSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/key"),
-        ("Push", "on"),
-        ("Webhooks", "{}"),
-        ("WebhookSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/hook"),
-    ];
-    let stack = Stack::new(&TEMPLATE, &optional);
+    let stack = Stack::new(&TEMPLATE, &[("WorkerClass", "heavy"), ("Push", "on")]);
     let functions = FUNCTIONS.iter().chain([&PUBLISHER]);
     let set: BTreeSet<_> = functions
         .flat_map(|function| stack.environment(function).into_keys())
         .chain(FOR_DEVELOPMENT.map(str::to_owned))
         .collect();
     let read = |place| table::ALL.iter().filter(move |setting| setting.preset(place) != Preset::Absent);
-    let known = read(Place::Api).chain(read(Place::Worker)).map(|setting| setting.variable()).chain(OF_APPLICATIONS);
-    assert_eq!(set, known.map(str::to_owned).collect());
-}
-
-/// CloudFormation reads it as Java does, which takes `[` inside of brackets for another class unless it is escaped.
-#[test]
-fn the_parameter_of_advertised_scopes_takes_what_its_setting_takes() {
-    let pattern = TEMPLATE["Parameters"]["ScopesAdvertised"]["AllowedPattern"].as_str().unwrap();
-    assert_eq!(pattern.matches('[').count(), 1 + pattern.matches(r"\[").count());
-    let pattern = regex_lite::Regex::new(&format!("^(?:{pattern})$")).unwrap();
-    assert!(pattern.is_match("") && pattern.is_match("https://mcp.example.com/mcp/tools,etl:run a[1]"));
-    for character in (0..=255).map(char::from) {
-        let is_allowed = matches!(character, ',' | ' ') || longhaul_core::Scopes::is_scope(&character.to_string());
-        assert_eq!(pattern.is_match(&character.to_string()), is_allowed, "{character:?}");
-    }
+    let known = read(Place::Api).chain(read(Place::Worker)).filter(|setting| {
+        !parameters::is_carried(**setting) || ["settings", "authentication"].contains(&setting.name())
+    });
+    assert_eq!(set, known.map(|setting| setting.variable().to_owned()).collect());
 }
 
 #[test]
@@ -195,31 +155,69 @@ fn the_code_accepts_every_value_that_a_parameter_allows() {
             accepted(&[(name, &value), ("OAuthIssuers", ISSUER)]);
         }
     }
-    // A heartbeat depends on the lease: both at their ends.
-    for heartbeat_ms in [table::HEARTBEAT_MS.kind().least(), table::HEARTBEAT_MS.kind().most()] {
-        accepted(&[("LeaseMs", "50000"), ("HeartbeatMs", &heartbeat_ms.to_string())]);
-    }
-    accepted(&[("LeaseMs", "1000"), ("HeartbeatMs", "333")]);
+    accepted(&[("Settings", "lease-ms=50000 heartbeat-ms=16666 owner-concurrency=2 secret-names=A tool-env=B=c")]);
     assert_eq!(api(&[("AuthMode", "anonymous")]).auth, Auth::Anonymous);
     let claims = TokenClaims { owner: Some("team".to_owned()), visible: vec!["email".to_owned()] };
-    let gateway = [("AuthMode", "gateway"), ("OAuthOwnerClaim", "team"), ("OAuthClaims", "email")];
+    let read = r#"{"oauth-owner-claim": "team", "oauth-claims": ["email"]}"#;
+    let gateway = [("AuthMode", "gateway"), ("Authentication", read)];
     let Auth::Gateway(read, None) = api(&gateway).auth else { panic!("nobody logs in anywhere") };
     assert_eq!(read, claims);
     let issuer = ("OAuthIssuers", ISSUER);
     assert!(matches!(api(&[gateway[0], issuer]).auth, Auth::Gateway(_, Some(_))));
     assert!(matches!(api(&[("AuthMode", "oauth"), issuer]).auth, Auth::Oauth(_)));
-    let on_behalf = [("IamOnBehalfRole", "AROAEXAMPLE1234567890"), ("IamOnBehalfHeader", "x-longhaul-user")];
-    assert!(matches!(api(&on_behalf).auth, Auth::IamOnBehalf(_, _)));
-    assert_eq!(api(&[("OpenTasksMax", "5")]).common.server.engine.open_tasks_max, 5);
+    let on_behalf = r#"{"iam-on-behalf-role": "AROAEXAMPLE1234567890", "iam-on-behalf-header": "x-longhaul-user"}"#;
+    assert!(matches!(api(&[("Authentication", on_behalf)]).auth, Auth::IamOnBehalf(_, _)));
+    assert_eq!(api(&[("Settings", "open-tasks-max=5")]).common.server.engine.open_tasks_max, 5);
     assert_eq!(api(&[("AllowOrigins", "https://a.example,https://b.example")]).allow_origins.len(), 2);
+}
+
+/// The functions do not start, and say all that is wrong.
+#[test]
+fn settings_that_cannot_be_used_are_refused_by_name() {
+    let parameters = [("Settings", "lease-ms=soon leas-ms=1"), ("Authentication", r#"{"scope-cal": "a"}"#)];
+    let refused = ApiConfig::read(&Env(Stack::new(&TEMPLATE, &parameters).environment("Api"))).unwrap_err();
+    assert_eq!(refused.faults().len(), 3, "{refused}");
+    for name in ["`lease-ms` in LONGHAUL_SETTINGS", "`leas-ms` in LONGHAUL_SETTINGS", "`scope-cal` in LONGHAUL_AUTH"] {
+        assert!(refused.to_string().contains(name), "{refused}");
+    }
+    for function in WORKERS {
+        let env = Stack::new(&TEMPLATE, &parameters).environment(function);
+        assert_eq!(WorkerConfig::read(&Env(env)).unwrap_err().faults().len(), 2, "{function}");
+    }
+}
+
+/// The template takes what has the shape of settings, so that no other text comes as far as the functions.
+#[test]
+fn the_parameters_of_many_settings_take_what_has_their_shape() {
+    let pattern = |name: &str| {
+        let pattern = TEMPLATE["Parameters"][name]["AllowedPattern"].as_str().unwrap();
+        regex_lite::Regex::new(&format!("^(?:{pattern})$")).unwrap()
+    };
+    for (name, taken, refused) in [
+        (
+            "Settings",
+            &["", "lease-ms=6000", "log=info,rmcp=warn  tool-env=A=b,C=d ", "config-json={\"a\":1}"][..],
+            &["lease-ms", "lease-ms=", "LeaseMs=6000", "lease-ms=6000,audit=off x"][..],
+        ),
+        ("Authentication", &["", "{}", r#"{"scope-call": "a"}"#], &["scope-call=a", "[]", "{"]),
+        ("MemoryMb", &["128,10240,1769"], &["512", "127,512,512", "512,512,10241", "512,512,512,512", ""]),
+        ("Vpc", &["", "subnet-0a1b,subnet-2/sg-1,sg-2"], &["subnet-1", "sg-1", "subnet-1/", "subnet-1,/sg-1"]),
+    ] {
+        for text in taken {
+            assert!(pattern(name).is_match(text), "{name}: {text}");
+        }
+        for text in refused {
+            assert!(!pattern(name).is_match(text), "{name}: {text}");
+        }
+    }
 }
 
 #[test]
 fn times_that_depend_on_others_follow_them_unless_they_are_set() {
     let times = |parameters: &[_]| worker("Worker", parameters).common.server.engine;
-    assert_eq!(times(&[("LeaseMs", "6000")]).heartbeat_ms, 2_000);
+    assert_eq!(times(&[("Settings", "lease-ms=6000")]).heartbeat_ms, 2_000);
     assert_eq!(times(&[("WorkerTimeoutSeconds", "5")]).attempt_margin_ms, 1_250);
-    let env = Stack::new(&TEMPLATE, &[("LeaseMs", "6000"), ("HeartbeatMs", "3000")]).environment("Worker");
+    let env = Stack::new(&TEMPLATE, &[("Settings", "lease-ms=6000 heartbeat-ms=3000")]).environment("Worker");
     assert!(WorkerConfig::read(&Env(env)).is_err());
 }
 
@@ -261,7 +259,7 @@ fn a_worker_gets_no_more_messages_than_it_runs_concurrently() {
 
 #[test]
 fn every_wait_ends_before_its_request_does() {
-    let long_waits = [("ListenMsMax", "895000"), ("InlineWaitSeconds", "895")];
+    let long_waits = [("Settings", "listen-ms-max=895000 inline-wait-s=895")];
     for (endpoint, endpoint_timeout_ms) in [
         (&[][..], 60_000),
         (&[("ApiTimeoutSeconds", "15")], 15_000),
@@ -269,11 +267,11 @@ fn every_wait_ends_before_its_request_does() {
         // An HTTP API times out after at most 30 seconds.
         (&[("Endpoint", "http-api")], 29_000),
         (&[("Endpoint", "http-api"), ("ApiTimeoutSeconds", "15")], 29_000),
-        (&[("Responses", "buffered")], 60_000),
+        (&[("Endpoint", "function-url-buffered")], 60_000),
         (&[("Endpoint", "rest-api")], 60_000),
         (&[("Endpoint", "rest-api"), ("ApiTimeoutSeconds", "900")], 900_000),
-        (&[("Endpoint", "rest-api"), ("Responses", "buffered")], 29_000),
-        (&[("Endpoint", "rest-api"), ("Responses", "buffered"), ("ApiTimeoutSeconds", "15")], 29_000),
+        (&[("Endpoint", "rest-api-buffered")], 29_000),
+        (&[("Endpoint", "rest-api-buffered"), ("ApiTimeoutSeconds", "15")], 29_000),
     ] {
         for parameters in [endpoint.to_vec(), [endpoint, &long_waits].concat()] {
             let settings = api(&parameters).mcp([7; 32]);
@@ -297,13 +295,15 @@ fn every_wait_ends_before_its_request_does() {
 fn answers_are_streamed_if_the_endpoint_streams() {
     for (parameters, streams) in [
         (&[("Endpoint", "function-url")][..], true),
-        (&[("Endpoint", "function-url"), ("Responses", "buffered")], false),
-        (&[("Endpoint", "http-api"), ("Responses", "streamed")], false),
+        (&[("Endpoint", "function-url-buffered")], false),
+        (&[("Endpoint", "http-api")], false),
         (&[("Endpoint", "rest-api")], true),
-        (&[("Endpoint", "rest-api"), ("Responses", "buffered")], false),
+        (&[("Endpoint", "rest-api-buffered")], false),
     ] {
         let expected = if streams { Responses::Streamed } else { Responses::Buffered };
         assert_eq!(api(parameters).responses, expected, "{parameters:?}");
+        // A stream that is delivered only when it ends should not be long.
+        assert_eq!(api(parameters).mcp([7; 32]).listen_ms_max, if streams { 50_000 } else { 20_000 }, "{parameters:?}");
         if let Some(url) = Stack::new(&TEMPLATE, parameters).resource("ApiUrl") {
             assert_eq!(url["InvokeMode"] == "RESPONSE_STREAM", streams, "{parameters:?}");
         }

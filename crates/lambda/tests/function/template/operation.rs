@@ -19,26 +19,30 @@ fn the_defaults_leave_half_of_a_new_account_to_the_api() {
 }
 
 #[test]
-fn limits_and_protection_are_what_is_asked_for() {
-    const RESERVED: [(&str, &str); 2] = [("ReserveWorkers", "true"), ("WorkerMaximumConcurrency", "50")];
-    const RATES: [(&str, &str); 3] =
-        [("Endpoint", "http-api"), ("HttpApiRequestsPerSecond", "20"), ("HttpApiBurst", "40")];
-    let rates = json!({"ThrottlingRateLimit": "20", "ThrottlingBurstLimit": "40"});
-    let reads = ("TableReadUnitsMax", "300");
+fn limits_are_what_is_asked_for() {
+    let rates = json!({"ThrottlingRateLimit": 500, "ThrottlingBurstLimit": 1_000});
     let none = json!({"ReservedConcurrentExecutions": null});
+    let few = [("WorkerMaximumConcurrency", "50")];
     hold(&[
         ("AWS refuses to reserve executions of a new account", &[], "Api", none.clone()),
         ("AWS refuses to reserve executions of a new account", &[], "Worker", none),
-        ("as many as may run", &RESERVED, "Worker", json!({"ReservedConcurrentExecutions": "50"})),
-        ("and as many run", &RESERVED, "Worker/Events/Work/Properties/ScalingConfig/MaximumConcurrency", json!("50")),
-        ("a first deployment that fails can be deleted", &[], "Tasks/DeletionProtectionEnabled", json!("false")),
-        ("protected", &[("TableDeletionProtection", "true")], "Tasks/DeletionProtectionEnabled", json!("true")),
-        ("no limit of costs", &[], "Tasks/OnDemandThroughput", json!(null)),
-        ("a limit of reads", &[reads], "Tasks/OnDemandThroughput/MaxReadRequestUnits", json!("300")),
-        ("and none of writes", &[reads], "Tasks/OnDemandThroughput/MaxWriteRequestUnits", json!(null)),
-        ("both", &[("TableWriteUnitsMax", "100")], "Tasks/OnDemandThroughput/MaxWriteRequestUnits", json!("100")),
-        ("requests of the HTTP API", &RATES, "HttpApiStage/DefaultRouteSettings", rates),
+        ("reserved", &[("ApiConcurrency", "20")], "Api", json!({"ReservedConcurrentExecutions": "20"})),
+        ("as many run", &few, "Worker/Events/Work/Properties/ScalingConfig/MaximumConcurrency", json!("50")),
+        ("requests of the HTTP API", &[("Endpoint", "http-api")], "HttpApiStage/DefaultRouteSettings", rates),
     ]);
+}
+
+/// A stack without parameters has nothing that costs while nothing is called, but the polling of its queues.
+#[test]
+fn nothing_that_costs_without_calls_is_there_by_default() {
+    let stack = Stack::new(&TEMPLATE, &[]);
+    for (name, resource) in TEMPLATE["Resources"].as_object().unwrap() {
+        let costs = ["AWS::CloudWatch::", "AWS::Budgets::", "AWS::Scheduler::", "AWS::SNS::", "AWS::ApiGateway"];
+        let kind = resource["Type"].as_str().unwrap();
+        assert!(stack.resource(name).is_none() || !costs.iter().any(|costly| kind.starts_with(costly)), "{name}");
+    }
+    let exists = |extras| Stack::new(&TEMPLATE, &[("Extras", extras)]).resource("Dashboard").is_some();
+    assert_eq!(["none", "dashboard", "traces", "dashboard-and-traces"].map(exists), [false, true, false, true]);
 }
 
 #[test]
@@ -46,17 +50,20 @@ fn the_queues_refuse_what_comes_without_tls() {
     let denies = |queue: &str| {
         let condition = json!({"Bool": {"aws:SecureTransport": "false"}});
         let resource = json!({"Fn::GetAtt": format!("{queue}.Arn")});
-        let statement = json!({"Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Resource": resource});
-        let queue = format!("https://sqs.us-east-1.amazonaws.com/111122223333/{queue}");
-        let mut statements = json!([statement]);
-        statements[0]["Condition"] = condition;
-        json!({"Queues": [queue], "PolicyDocument": {"Statement": statements}})
+        let mut statement = json!({"Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Resource": resource});
+        statement["Condition"] = condition;
+        statement
     };
     hold(&[
-        ("work", &[], "WorkNeedsTls", denies("Work")),
-        ("dead letters", &[], "DeadLettersNeedTls", denies("DeadLetters")),
-        ("what was not published", &[PUSH], "NotPublishedNeedsTls", denies("NotPublished")),
-        ("work of a class", &[("WorkerClass", "heavy")], "ClassWorkNeedsTls", denies("ClassWork")),
+        ("work", &[], "WorkNeedsTls/PolicyDocument/Statement/0", denies("Work")),
+        ("dead letters", &[], "DeadLettersNeedTls/PolicyDocument/Statement/0", denies("DeadLetters")),
+        ("unpublished changes", &[PUSH], "NotPublishedNeedsTls/PolicyDocument/Statement/0", denies("NotPublished")),
+        (
+            "work of a class",
+            &[("WorkerClass", "heavy")],
+            "ClassWorkNeedsTls/PolicyDocument/Statement/0",
+            denies("ClassWork"),
+        ),
     ]);
 }
 

@@ -23,7 +23,8 @@ fn pairs(statement: &Value) -> Vec<(String, String)> {
     assert!(statement.get("NotAction").is_none() && statement.get("NotResource").is_none());
     let resources = each(&statement["Resource"]);
     let resource = |value: &Value| {
-        value["Fn::GetAtt"].as_str().or(value["Fn::Sub"].as_str()).or(value.as_str()).unwrap().to_owned()
+        let sub = &value["Fn::Sub"];
+        value["Fn::GetAtt"].as_str().or(sub.as_str()).or(sub[0].as_str()).or(value.as_str()).unwrap().to_owned()
     };
     let of = |action: Value| {
         let action = action.as_str().unwrap().to_owned();
@@ -58,7 +59,7 @@ const LOG: [&str; 2] = ["logs:CreateLogStream", "logs:PutLogEvents"];
 fn every_role_may_do_what_is_listed_here_and_nothing_else() {
     let stream = STREAM.map(|name| format!("dynamodb:{name}"));
     let stream = list(&stream.each_ref().map(String::as_str), "Tasks.StreamArn");
-    let bus = "arn:${AWS::Partition}:events:${AWS::Region}:${AWS::AccountId}:event-bus/${EventBus}";
+    let bus = "arn:${AWS::Partition}:events:${AWS::Region}:${AWS::AccountId}:event-bus/${Bus}";
     let send = |queue| list(&["sqs:SendMessage"], queue);
     for (parameters, role, expected) in [
         // It sends work and cannot take it.
@@ -70,9 +71,11 @@ fn every_role_may_do_what_is_listed_here_and_nothing_else() {
         ),
         // It ends tasks, with what their parents and children hear of that, and creates none.
         (
-            &[("ResendUnclaimed", "off")],
+            &[],
             "DeadLetterWorkerRole",
             vec![
+                stream.clone(),
+                send("DeadLetters.Arn"),
                 list(&["dynamodb:GetItem", "dynamodb:UpdateItem"], "Tasks.Arn"),
                 list(&["dynamodb:PutItem", "dynamodb:Query"], "Tasks.Arn"),
                 list(&TAKE, "DeadLetters.Arn"),
@@ -102,8 +105,7 @@ fn every_role_may_do_what_is_listed_here_and_nothing_else() {
 }
 
 #[test]
-fn the_dead_letter_function_sees_unclaimed_tasks_unless_the_stack_asks_for_none() {
-    assert_eq!(Stack::new(&TEMPLATE, &[("ResendUnclaimed", "off")]).resource("UnclaimedTasks"), None);
+fn the_dead_letter_function_sees_unclaimed_tasks() {
     let stack = Stack::new(&TEMPLATE, &[]);
     let allowed = allowed(&stack, "DeadLetterWorkerRole");
     for action in STREAM {
@@ -171,8 +173,8 @@ fn the_workers_reach_tasks_and_neither_keys_nor_what_only_requests_use() {
 
 #[test]
 fn only_tracing_is_allowed_on_all_resources() {
-    for tracing in ["off", "active"] {
-        let stack = Stack::new(&TEMPLATE, &[("Tracing", tracing), ("Schedules", "on"), ("Push", "on")]);
+    for extras in ["none", "traces"] {
+        let stack = Stack::new(&TEMPLATE, &[("Extras", extras), ("Schedules", "on"), ("Push", "on")]);
         for (name, resource) in TEMPLATE["Resources"].as_object().unwrap() {
             if resource["Type"] != "AWS::IAM::Role" {
                 continue;
@@ -180,7 +182,7 @@ fn only_tracing_is_allowed_on_all_resources() {
             for (action, resource) in allowed(&stack, name) {
                 let is_trace = action.starts_with("xray:Put");
                 assert!(!action.contains('*'), "{name}: {action}");
-                assert!(!resource.contains('*') || (is_trace && tracing == "active"), "{name}: {action} on {resource}");
+                assert!(!resource.contains('*') || (is_trace && extras == "traces"), "{name}: {action} on {resource}");
             }
         }
     }
@@ -188,7 +190,7 @@ fn only_tracing_is_allowed_on_all_resources() {
 
 #[test]
 fn a_stack_is_told_to_look_at_schedules_each_minute_if_it_asks_for_that() {
-    for off in ["Tick", "TickRole"] {
+    for off in ["Tick", "Ticks", "TickRole"] {
         assert_eq!(Stack::new(&TEMPLATE, &[]).resource(off), None, "{off} costs nothing by default");
     }
     let stack = Stack::new(&TEMPLATE, &[("Schedules", "on")]);

@@ -11,7 +11,7 @@ use super::{PUBLISHER, TEMPLATE, hold, worker};
 
 const ON: (&str, &str) = ("Push", "on");
 pub(super) const WEBHOOKS: [(&str, &str); 3] =
-    [ON, ("Webhooks", "{}"), ("WebhookSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/hook")];
+    [ON, ("Webhooks", "{}"), ("SecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/hook")];
 
 #[test]
 fn nothing_of_it_exists_unless_it_is_asked_for() {
@@ -21,22 +21,9 @@ fn nothing_of_it_exists_unless_it_is_asked_for() {
         names.filter(|name| stack.resource(name).is_some()).cloned().collect::<BTreeSet<_>>()
     };
     let more: Vec<String> = exist(&[ON]).difference(&exist(&[])).cloned().collect();
-    let wanted = [
-        "ChangesToPublish",
-        "LateNotificationsAlarm",
-        "NotPublished",
-        "NotPublishedAlarm",
-        "NotPublishedNeedsTls",
-        "Publisher",
-        "PublisherLogs",
-        "PublisherRole",
-    ];
+    let wanted =
+        ["ChangesToPublish", "NotPublished", "NotPublishedNeedsTls", "Publisher", "PublisherLogs", "PublisherRole"];
     assert_eq!(more, wanted);
-    let stream =
-        |parameters: &[_]| Stack::new(&TEMPLATE, parameters).resource("Tasks").unwrap()["StreamSpecification"].clone();
-    let unclaimed_off = ("ResendUnclaimed", "off");
-    assert_eq!(stream(&[unclaimed_off]), json!(null));
-    assert_eq!(stream(&[ON, unclaimed_off]), json!({"StreamViewType": "NEW_AND_OLD_IMAGES"}));
     for output in ["PublisherFunction", "NotPublishedQueueUrl"] {
         assert_eq!(TEMPLATE["Outputs"][output]["Condition"], "Pushes");
     }
@@ -69,8 +56,9 @@ fn the_publisher_has_the_workers_program_and_is_told_what_to_publish_to() {
     for policy in ["DeletionPolicy", "UpdateReplacePolicy"] {
         assert_eq!(TEMPLATE["Resources"]["NotPublished"][policy], json!(null), "{policy}");
     }
-    let config = worker(PUBLISHER, &[ON, ("EventBus", "tasks")]);
+    let config = worker(PUBLISHER, &[("Push", "tasks")]);
     assert_eq!((config.event_bus.as_deref(), config.webhooks), (Some("tasks"), None));
+    assert_eq!(worker(PUBLISHER, &[ON]).event_bus.as_deref(), Some("default"));
     for other in super::WORKERS {
         assert_eq!(worker(other, &WEBHOOKS).event_bus, None, "{other} publishes nothing");
     }
@@ -82,7 +70,7 @@ fn the_publisher_has_the_workers_program_and_is_told_what_to_publish_to() {
 #[test]
 fn with_webhooks_a_worker_reads_their_secrets() {
     let role = Stack::new(&TEMPLATE, &WEBHOOKS).resource("WorkerRole").unwrap().to_string();
-    assert!(role.contains("SecretsOfWebhooks") && role.contains("parameter/hook"), "{role}");
+    assert!(role.contains("\"Secrets\"") && role.contains("parameter/hook"), "{role}");
 }
 
 /// Whether a pattern of a filter matches, as Lambda says it does.

@@ -11,7 +11,7 @@ fn every_way_to_log_in_has_what_it_needs() {
     let issuer = ("OAuthIssuers", ISSUER);
     let audience = ("OAuthAudiences", "https://mcp.example.com/mcp");
     let (http_api, gateway) = (("Endpoint", "http-api"), ("AuthMode", "gateway"));
-    let (role, header) = (("IamOnBehalfRole", "AROAEXAMPLE1234567890"), ("IamOnBehalfHeader", "x-longhaul-user"));
+    let webhooks = [("Push", "on"), ("Webhooks", "{}"), ("SecretArns", "arn:aws:ssm:eu-west-1:1:parameter/a")];
     for accepted in [
         &[][..],
         &[http_api],
@@ -19,11 +19,9 @@ fn every_way_to_log_in_has_what_it_needs() {
         &[("AuthMode", "oauth"), issuer],
         &[("AuthMode", "oauth"), issuer, http_api],
         &[gateway, issuer, audience, http_api],
-        &[role, header],
-        &[("ToolSecretNames", "A"), ("ToolSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/a")],
-        &[("VpcSubnetIds", "subnet-1"), ("VpcSecurityGroupIds", "sg-1")],
-        &[("Push", "on")],
-        &[("Push", "on"), ("Webhooks", "{}"), ("WebhookSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/a")],
+        &webhooks[..1],
+        &webhooks,
+        &[("BudgetDollars", "20"), ("AlarmEmail", "operations@example.com")],
     ] {
         assert_eq!(refusals(accepted), Vec::<String>::new(), "{accepted:?}");
     }
@@ -32,13 +30,9 @@ fn every_way_to_log_in_has_what_it_needs() {
         (&[gateway, audience, http_api], "OAuthIssuers"),
         (&[gateway, issuer, http_api], "OAuthAudiences"),
         (&[gateway, issuer, audience], "Endpoint=http-api"),
-        (&[("ToolSecretNames", "A")], "ToolSecretNames and ToolSecretArns need each other"),
-        (&[("VpcSubnetIds", "subnet-1")], "VpcSubnetIds and VpcSecurityGroupIds need each other"),
-        (&[("Webhooks", "{}"), ("WebhookSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/a")], "Push=on"),
-        (&[("Push", "on"), ("Webhooks", "{}")], "Webhooks and WebhookSecretArns need each other"),
-        (&[role], "need each other"),
-        (&[header], "need each other"),
-        (&[role, header, ("AuthMode", "oauth"), issuer], "AuthMode=iam"),
+        (&webhooks[1..], "Push=on"),
+        (&webhooks[..2], "SecretArns"),
+        (&[("BudgetDollars", "20")], "AlarmEmail"),
     ] {
         let said_about_it = refusals(refused);
         assert!(said_about_it.len() == 1 && said_about_it[0].contains(said), "{refused:?}: {said_about_it:?}");

@@ -9,7 +9,6 @@ use super::{Env, TEMPLATE, WorkerConfig, hold, worker};
 const SECRET: &str = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:prod/db-AbCdEf";
 const PARAMETER: &str = "arn:aws:ssm:eu-west-1:111122223333:parameter/prod/key";
 const POLICY: &str = "arn:aws:iam::111122223333:policy/tools";
-const LAYER: &str = "arn:aws:lambda:eu-west-1:111122223333:layer:fonts:3";
 const KEY: &str = "arn:aws:kms:eu-west-1:111122223333:key/1234";
 
 /// The functions that run tools.
@@ -36,12 +35,12 @@ fn by_default_tools_get_nothing_and_share_the_workers() {
     }
     let plain_role = json!({"PermissionsBoundary": null, "ManagedPolicyArns": null});
     hold(&[
-        ("nothing more", &[], "Worker", json!({"Layers": [], "VpcConfig": null, "EphemeralStorage": {"Size": 512}})),
+        ("nothing more", &[], "Worker", json!({"Layers": null, "VpcConfig": null, "EphemeralStorage": null})),
         ("no more rights", &[], "ApiRole", plain_role.clone()),
         ("no more rights", &[], "WorkerRole", plain_role.clone()),
         ("no more rights", &[], "DeadLetterWorkerRole", plain_role),
     ]);
-    for sid in ["SecretsOfTools", "KeyOfSecrets", "NetworkInterfaces"] {
+    for sid in ["Secrets", "KeyOfSecrets", "NetworkInterfaces"] {
         assert!(statement(&stack, sid).is_none(), "{sid}");
     }
     let config = worker("Worker", &[]);
@@ -52,26 +51,25 @@ fn by_default_tools_get_nothing_and_share_the_workers() {
 fn a_class_has_a_queue_and_workers_of_its_own() {
     const SIZES: [(&str, &str); 5] = [
         HEAVY,
-        ("ClassMemoryMb", "4096"),
-        ("ClassTimeoutSeconds", "600"),
-        ("ClassMaximumConcurrency", "3"),
-        ("ToolEnvironment", "BUCKET=reports,URL=https://a.example/?b=c"),
+        ("MemoryMb", "512,1024,4096"),
+        ("WorkerTimeoutSeconds", "600"),
+        ("WorkerMaximumConcurrency", "5"),
+        ("Settings", "tool-env=BUCKET=reports,URL=https://a.example/?b=c"),
     ];
-    const RESERVED: [(&str, &str); 3] = [HEAVY, ("ReserveWorkers", "true"), ("ClassMaximumConcurrency", "5")];
     let function = json!({"MemorySize": 4_096, "Timeout": 600, "RecursiveLoop": "Allow"});
     let events = json!({
         "Queue": {"Fn::GetAtt": "ClassWork.Arn"}, "FunctionResponseTypes": ["ReportBatchItemFailures"],
-        "BatchSize": 1, "ScalingConfig": {"MaximumConcurrency": 3},
+        "BatchSize": 1, "ScalingConfig": {"MaximumConcurrency": 5},
     });
     let dead_letters = json!({"deadLetterTargetArn": {"Fn::GetAtt": "DeadLetters.Arn"}});
     // Lambda refuses less than the timeout.
     let queue = json!({"VisibilityTimeout": 600, "RedrivePolicy": dead_letters});
     hold(&[
         ("its size", &SIZES, "ClassWorker", function),
+        ("that of others", &SIZES, "Worker/MemorySize", json!(1_024)),
+        ("and of the API function", &SIZES, "Api/MemorySize", json!(512)),
         ("its messages", &SIZES, "ClassWorker/Events/Work/Properties", events),
         ("its queue", &SIZES, "ClassWork", queue),
-        ("reserved with the others", &RESERVED, "ClassWorker/ReservedConcurrentExecutions", json!(5)),
-        ("not reserved", &SIZES, "ClassWorker/ReservedConcurrentExecutions", json!(null)),
     ]);
     // Everyone who sends work knows the queue, and the worker of the class too.
     let heavy = ToolClass::parse("heavy").unwrap();
@@ -84,12 +82,8 @@ fn a_class_has_a_queue_and_workers_of_its_own() {
     assert_eq!(worker("ClassWorker", &SIZES).concurrency, 1);
     let stack = Stack::new(&TEMPLATE, &SIZES);
     for function in ["Api", "Worker", "ClassWorker"] {
-        assert_eq!(stack.environment(function)["LONGHAUL_TOOL_ENV"], SIZES[4].1, "{function}");
+        assert_eq!(stack.environment(function)["LONGHAUL_SETTINGS"], SIZES[4].1, "{function}");
     }
-    // The margin follows the time of its own attempts.
-    let short = [HEAVY, ("ClassTimeoutSeconds", "5")];
-    assert_eq!(worker("ClassWorker", &short).common.server.engine.attempt_margin_ms, 1_250);
-    assert_eq!(worker("Worker", &short).common.server.engine.attempt_margin_ms, 5_000);
 }
 
 #[test]
@@ -110,9 +104,9 @@ fn who_sends_or_takes_work_may_use_the_queue_of_the_class() {
 #[test]
 fn workers_may_read_exactly_the_secrets_that_are_named() {
     let arns = format!("{SECRET},{PARAMETER}");
-    let parameters = [HEAVY, ("ToolSecretNames", "DB_PASSWORD,API_KEY"), ("ToolSecretArns", &arns)];
+    let parameters = [HEAVY, ("Settings", "secret-names=DB_PASSWORD,API_KEY"), ("SecretArns", &arns)];
     let stack = Stack::new(&TEMPLATE, &parameters);
-    let allowed = statement(&stack, "SecretsOfTools").unwrap();
+    let allowed = statement(&stack, "Secrets").unwrap();
     assert_eq!(allowed["Action"], json!(["secretsmanager:GetSecretValue", "ssm:GetParameter"]));
     assert_eq!(allowed["Resource"], several(&arns));
     assert!(statement(&stack, "KeyOfSecrets").is_none());
@@ -135,18 +129,19 @@ fn workers_may_read_exactly_the_secrets_that_are_named() {
 #[test]
 fn secrets_and_their_names_that_do_not_fit_are_refused_by_name() {
     let refused = |names: &str, arns: &str, env: &str| {
-        let parameters = [("ToolSecretNames", names), ("ToolSecretArns", arns), ("ToolEnvironment", env)];
+        let settings = format!("secret-names={names}{env}");
+        let parameters = [("Settings", settings.as_str()), ("SecretArns", arns)];
         let env = Stack::new(&TEMPLATE, &parameters).environment("Worker");
         WorkerConfig::read(&Env(env)).unwrap_err().to_string()
     };
     let two = format!("{SECRET},{PARAMETER}");
     for (refused, said) in [
-        (refused("A", &two, ""), "as many names as LONGHAUL_SECRET_ARNS has entries: 2"),
+        (refused("A,B,C", &two, ""), "no more names than LONGHAUL_SECRET_ARNS has entries: 2"),
         (refused("A,A", &two, ""), "each name must be there once"),
         (refused("A-B", SECRET, ""), "letters, digits and `_`"),
-        (refused("A", SECRET, "A=b"), "leave one of them out"),
+        (refused("A", SECRET, " tool-env=A=b"), "leave one of them out"),
     ] {
-        assert!(refused.contains("LONGHAUL_SECRET_NAMES") && refused.contains(said), "{refused}");
+        assert!(refused.contains("`secret-names` in LONGHAUL_SETTINGS") && refused.contains(said), "{refused}");
     }
 }
 
@@ -159,13 +154,8 @@ fn the_patterns_take_what_the_settings_take() {
     let two = format!("{SECRET},{PARAMETER}");
     for (name, taken, refused) in [
         ("WorkerClass", &["", "heavy", "gpu-2"][..], &["Heavy", "2x", "a,b"][..]),
-        ("ToolEnvironment", &["", "A=", "A=b", "_A1=b c,B=d=e"], &["A", "1A=b", "A-B=c", "A=b,", ",", "A=b,c"]),
-        ("ToolSecretNames", &["", "A", "A,_B2"], &["A,", "A B", "A-B", "A=B"]),
-        ("ToolSecretArns", &["", SECRET, PARAMETER, &two], &["db", "arn:aws:s3:::bucket", "A=b", "*"]),
+        ("SecretArns", &["", SECRET, PARAMETER, &two], &["db", "arn:aws:s3:::bucket", "A=b", "*"]),
         ("WorkerPolicyArns", &["", POLICY, "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"], &["tools", "*"]),
-        ("WorkerLayers", &["", LAYER], &["arn:aws:lambda:eu-west-1:111122223333:layer:fonts"]),
-        ("VpcSubnetIds", &["", "subnet-0a1b,subnet-2"], &["sg-1", "subnet-1,"]),
-        ("VpcSecurityGroupIds", &["", "sg-0a1b"], &["subnet-1", "sg-"]),
         ("PermissionsBoundaryArn", &["", POLICY], &["tools"]),
     ] {
         let pattern = pattern(name);
@@ -180,27 +170,19 @@ fn the_patterns_take_what_the_settings_take() {
 }
 
 #[test]
-fn workers_get_the_policies_layers_and_network_of_their_tools() {
+fn workers_get_the_policies_and_the_network_of_their_tools() {
     let two = format!("{POLICY},arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess");
-    let parameters = [
-        HEAVY,
-        ("WorkerPolicyArns", two.as_str()),
-        ("WorkerLayers", LAYER),
-        ("VpcSubnetIds", "subnet-1,subnet-2"),
-        ("VpcSecurityGroupIds", "sg-1"),
-        ("WorkerEphemeralStorageMb", "2048"),
-        ("ClassEphemeralStorageMb", "4096"),
-    ];
+    let parameters = [HEAVY, ("WorkerPolicyArns", two.as_str()), ("Vpc", "subnet-1,subnet-2/sg-1")];
     let network = json!({"SubnetIds": several("subnet-1,subnet-2"), "SecurityGroupIds": several("sg-1")});
-    let with = |room: u32| {
+    let with = |room: Value| {
         let role = json!({"Fn::GetAtt": "WorkerRole.Arn"});
-        json!({"Layers": several(LAYER), "VpcConfig": network, "EphemeralStorage": {"Size": room}, "Role": role})
+        json!({"VpcConfig": network, "EphemeralStorage": room, "Role": role})
     };
     let nothing = json!({"Layers": null, "VpcConfig": null, "EphemeralStorage": null, "ManagedPolicyArns": null});
     hold(&[
         ("policies", &parameters, "WorkerRole/ManagedPolicyArns", several(&two)),
-        ("the workers", &parameters, "Worker", with(2_048)),
-        ("those of a class", &parameters, "ClassWorker", with(4_096)),
+        ("the workers", &parameters, "Worker", with(json!(null))),
+        ("those of a class", &parameters, "ClassWorker", with(json!({"Size": 10_240}))),
         ("needs nothing of it", &parameters, "Api", nothing.clone()),
         ("needs nothing of it", &parameters, "DeadLetterWorker", nothing.clone()),
         ("needs nothing of it", &parameters, "ApiRole", nothing.clone()),

@@ -1,13 +1,12 @@
 //! Lambda takes 4 KiB for all variables of a function, and refuses more when the stack is half made.
 
 use super::TEMPLATE;
-use super::publisher::WEBHOOKS;
 use super::resolve::Stack;
+use crate::world::file;
 
 const VARIABLES_BYTES_MAX: usize = 4_096;
 
-/// What `GatewayConfig`, `Webhooks`, `ToolEnvironment` and the two lists of secrets of tools may have together, as
-/// their descriptions and scripts/deploy.sh say.
+/// The parameters that become variables and have no limit of their own may have so much together.
 const SHARED_BYTES_MAX: usize = 2_000;
 
 /// The longest URL of a queue: the name has at most 80 characters.
@@ -20,31 +19,30 @@ fn bytes(function: &str, parameters: &[(&str, &str)]) -> usize {
 }
 
 #[test]
-fn what_a_stack_says_about_its_servers_fits_with_all_other_variables() {
-    let config = "x".repeat(SHARED_BYTES_MAX - "{}".len());
-    let others = [
-        ("Schedules", "on"),
-        ("WorkerClass", "browsers"),
-        ("AttemptsPerOwner", "10"),
-        ("LogFilter", "info,rmcp=warn,longhaul=debug,aws_sdk_dynamodb=debug"),
-        ("AllowOrigins", "https://app.example.com"),
-    ];
-    let parameters = [&others[..], &WEBHOOKS[..], &[("GatewayConfig", &config)]].concat();
-    for function in ["Worker", "ClassWorker", "DeadLetterWorker", "Publisher", "Api"] {
-        let bytes = bytes(function, &parameters);
-        assert!(bytes <= VARIABLES_BYTES_MAX, "{function}: {bytes}");
+fn what_parameters_may_have_together_fits_with_all_other_variables() {
+    let text = "x".repeat(SHARED_BYTES_MAX);
+    for (full, functions) in [
+        ("Settings", &["Worker", "ClassWorker", "DeadLetterWorker", "Publisher", "Api"][..]),
+        ("Authentication", &["Api"]),
+        ("SecretArns", &["Worker", "ClassWorker"]),
+        ("Webhooks", &["Worker", "Publisher"]),
+    ] {
+        let parameters = [("Schedules", "on"), ("WorkerClass", "browsers"), ("Push", "on"), (full, text.as_str())];
+        for function in functions {
+            let bytes = bytes(function, &parameters);
+            assert!(bytes <= VARIABLES_BYTES_MAX, "{function} with {full}: {bytes}");
+        }
     }
 }
 
 #[test]
-fn every_text_that_counts_says_how_much_there_is_for_all_of_them() {
-    let deploy = crate::world::file("scripts/deploy.sh");
-    for name in ["GatewayConfig", "Webhooks", "ToolEnvironment", "ToolSecretNames", "ToolSecretArns"] {
-        assert!(deploy.contains(&format!("{name}=*")), "scripts/deploy.sh adds up {name}");
-    }
-    assert!(deploy.contains(&format!("readonly shared_bytes_max={SHARED_BYTES_MAX}")));
-    for name in ["GatewayConfig", "Webhooks"] {
-        let description = TEMPLATE["Parameters"][name]["Description"].as_str().unwrap();
-        assert!(description.contains("2,000 bytes together"), "{name}: {description}");
+fn the_script_that_checks_parameters_adds_up_those_that_share_the_room() {
+    let script = file("scripts/parameters.py");
+    assert!(script.contains(&format!("\nVARIABLES_BYTES_MAX = {SHARED_BYTES_MAX}\n")));
+    for name in
+        ["Settings", "Authentication", "OAuthIssuers", "OAuthAudiences", "AllowOrigins", "SecretArns", "Webhooks"]
+    {
+        assert!(script.contains(&format!("\"{name}\"")), "{name}");
+        assert!(TEMPLATE["Parameters"][name]["MaxValue"].is_null(), "{name}");
     }
 }
