@@ -9,7 +9,7 @@ use harness::{file, is_up_to_date, root};
 const STARTER: &str = "templates/server";
 
 /// What is in our template, and what the starter's has instead.
-const REPLACED: [(&str, &str); 8] = [
+const REPLACED: [(&str, &str); 7] = [
     (
         "  Longhaul: durable, long-running MCP tool calls. An API function, a worker function, one table, one queue.\n",
         "  A server whose MCP tool calls are durable, with Longhaul. An API function, a worker function, one table, \
@@ -35,8 +35,7 @@ const REPLACED: [(&str, &str); 8] = [
          \"\"\n",
         "",
     ),
-    ("  HasGatewayConfig: !Not [!Equals [!Ref GatewayConfig, \"\"]]\n", ""),
-    ("        LONGHAUL_CONFIG_JSON: !If [HasGatewayConfig, !Ref GatewayConfig, !Ref AWS::NoValue]\n", ""),
+    ("        LONGHAUL_CONFIG_JSON: !Ref GatewayConfig\n", ""),
 ];
 
 #[test]
