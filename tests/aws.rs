@@ -5,9 +5,10 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stdout,
     clippy::print_stderr,
     clippy::disallowed_methods,
-    reason = "a test may end by a panic, and waits in real time"
+    reason = "a test may end by a panic, prints what it typed and did not run, and waits in real time"
 )]
 
 mod aws_e2e;

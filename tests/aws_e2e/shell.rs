@@ -49,8 +49,9 @@ impl Shell {
         let out = BufReader::new(child.stdout.take().unwrap());
         let (said, lines) = channel();
         std::thread::spawn(move || {
-            let mut out = out.split(b'\n').map_while(Result::ok);
-            out.all(|line| said.send(String::from_utf8_lossy(&line).into_owned()).is_ok())
+            let lines = out.split(b'\n').map_while(Result::ok);
+            // The last one is not sent if the shell is dropped.
+            lines.map(|line| String::from_utf8_lossy(&line).into_owned()).all(|line| said.send(line).is_ok())
         });
         Self { folder, child, input, lines }
     }
