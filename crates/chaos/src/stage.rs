@@ -77,9 +77,8 @@ impl Stage {
             Form::Deployed => {
                 let emulator = Emulator::start(&stage.path("emulator.log")?)?;
                 let machine = Machine::create(emulator.endpoint()).await?;
-                let arn = machine.arn().to_owned();
                 stage.machine = Some(machine);
-                let functions = Functions::deploy(stage.folder.path(), emulator.endpoint(), &stage.tool_env()?, &arn)?;
+                let functions = Functions::deploy(stage.folder.path(), emulator.endpoint(), &stage.tool_env()?)?;
                 let cable = Cable::to(functions.address()?).await?;
                 (stage.emulator, stage.functions) = (Some((emulator, cable)), Some(functions));
             }

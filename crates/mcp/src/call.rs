@@ -59,7 +59,7 @@ pub(crate) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response
                 return reply::error(&call.id, &ErrorData::internal_error("the call ended without an answer", None));
             }
             Some(Outgoing::Last(outcome)) => {
-                let outcome = outcome.and_then(|result| patched(call, endpoint, result));
+                let outcome = (*outcome).and_then(|result| patched(call, endpoint, result));
                 let status = status(call.client.generation(), &outcome);
                 if before.is_empty() {
                     return answer_with(status, &call.id, outcome);
@@ -85,7 +85,7 @@ pub(crate) async fn result(
     let mut open = Open::new(request, call, endpoint)?;
     while let Some(outgoing) = open.next_outgoing().await {
         if let Outgoing::Last(outcome) = outgoing {
-            return outcome;
+            return *outcome;
         }
     }
     Err(ErrorData::internal_error("the call ended without an answer", None))
@@ -104,7 +104,7 @@ fn check_headers(call: &Incoming<'_>, endpoint: &Endpoint, request: &ClientReque
 /// What goes to the client.
 enum Outgoing {
     Before(String),
-    Last(Result<ServerResult, ErrorData>),
+    Last(Box<Result<ServerResult, ErrorData>>),
     /// Nothing: the client has cancelled the call, and gets no answer.
     Cancelled,
 }
@@ -203,8 +203,8 @@ impl Open {
                 Some(Outgoing::Cancelled)
             }
             ServerJsonRpcMessage::Notification(_) if self.is_cancelled() => None,
-            ServerJsonRpcMessage::Response(response) => Some(Outgoing::Last(Ok(response.result))),
-            ServerJsonRpcMessage::Error(error) => Some(Outgoing::Last(Err(error.error))),
+            ServerJsonRpcMessage::Response(response) => Some(Outgoing::Last(Box::new(Ok(response.result)))),
+            ServerJsonRpcMessage::Error(error) => Some(Outgoing::Last(Box::new(Err(error.error)))),
             ServerJsonRpcMessage::Notification(mut notification) => {
                 if let ServerNotification::CancelledNotification(cancelled) = &mut notification.notification {
                     let known = cancelled.params.request_id.as_ref().and_then(|id| self.asked.get(&id.to_string()));
@@ -212,7 +212,12 @@ impl Open {
                 }
                 let text = serde_json::to_string(&ServerJsonRpcMessage::Notification(notification));
                 Some(text.map_or_else(
-                    |error| Outgoing::Last(Err(errors::internal("a message of the tool could not be written", &error))),
+                    |error| {
+                        Outgoing::Last(Box::new(Err(errors::internal(
+                            "a message of the tool could not be written",
+                            &error,
+                        ))))
+                    },
                     Outgoing::Before,
                 ))
             }
@@ -279,7 +284,7 @@ impl Frames for Open {
                 Outgoing::Before(text) => Some(sse::event(&text)),
                 Outgoing::Last(outcome) => {
                     self.over = true;
-                    let outcome = outcome.and_then(|result| written(&self.revision, result));
+                    let outcome = (*outcome).and_then(|result| written(&self.revision, result));
                     Some(sse::event(text(&self.id, outcome)))
                 }
                 Outgoing::Cancelled => None,
