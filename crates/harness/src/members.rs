@@ -159,15 +159,15 @@ pub async fn faults<A: Future<Output = (u16, Value)>>(
         // Without capabilities, a client does not know tasks.
         let declared =
             (revision == NEWEST && !method.starts_with("tasks/")).then_some((&*declared.0, declared.1, declared.2));
-        for (member, kind, need) in members.iter().copied().chain(about).chain(declared) {
-            for (form, value, is_usual) in forms(kind, need) {
-                let mut params = with_meta(revision, usual.clone());
-                set(&mut params, member, value);
-                let answer = outcome(&send(params).await);
-                let is_right = if is_usual { answer == control } else { names(&answer, member) };
-                if !is_right {
-                    faults.push(format!("{revision} {method}: `{member}` {form}: {answer:?}, usually {control:?}"));
-                }
+        let all = members.iter().copied().chain(about).chain(declared);
+        let all = all.flat_map(|(member, kind, need)| forms(kind, need).map(|form| (member, form)));
+        for (member, (form, value, is_usual)) in all {
+            let mut params = with_meta(revision, usual.clone());
+            set(&mut params, member, value);
+            let answer = outcome(&send(params).await);
+            let is_right = if is_usual { answer == control } else { names(&answer, member) };
+            if !is_right {
+                faults.push(format!("{revision} {method}: `{member}` {form}: {answer:?}, usually {control:?}"));
             }
         }
     }
