@@ -166,8 +166,7 @@ fn related(result: &str, task: &Task) -> Result<String, serde_json::Error> {
 
 /// Leaves out structured content that is not an object, and shows it as a text if nothing else does.
 fn leave_out_structure(fields: &mut BTreeMap<String, Box<RawValue>>) -> Result<(), serde_json::Error> {
-    let is_object = |structured: &Box<RawValue>| structured.get().starts_with('{');
-    if fields.get("structuredContent").is_none_or(is_object) {
+    if fields.get("structuredContent").is_none_or(|structured| structured.get().starts_with('{')) {
         return Ok(());
     }
     let Some(structured) = fields.remove("structuredContent") else { return Ok(()) };
