@@ -181,6 +181,7 @@ pub async fn faults<A: Future<Output = (u16, Value)> + Send>(
     post: impl Fn(Vec<(&'static str, String)>, Value) -> A + Sync,
 ) -> Vec<String> {
     let mut faults = Vec::new();
+<<<<<<< HEAD
     for method in methods(revision, tool) {
         let name = method.0;
         let send = |params: Value| post(headers(revision, session, name, &params), message(name, params));
@@ -190,6 +191,29 @@ pub async fn faults<A: Future<Output = (u16, Value)> + Send>(
             let is_right = if is_usual { answer == control } else { names(&answer, &member) };
             if !is_right {
                 faults.push(format!("{revision} {name}: `{member}` {form}: {answer:?}, usually {control:?}"));
+=======
+    for (method, usual, members) in methods(revision, tool) {
+        let send = |params: Value| post(headers(revision, session, method, &params), message(method, params));
+        let control = outcome(&send(with_meta(revision, usual.clone())).await);
+        let about = if revision == NEWEST {
+            [("_meta", Full, Required), ("_meta.progressToken", Object, IfItFits)]
+        } else {
+            [("_meta", Object, IfItFits), ("_meta.progressToken", Object, IfItFits)]
+        };
+        let declared = (format!("_meta.{CAPABILITIES}"), Object, Required);
+        // Without capabilities, a client does not know tasks.
+        let declared =
+            (revision == NEWEST && !method.starts_with("tasks/")).then_some((&*declared.0, declared.1, declared.2));
+        let all = members.iter().copied().chain(about).chain(declared);
+        let all = all.flat_map(|(member, kind, need)| forms(kind, need).map(|form| (member, form)));
+        for (member, (form, value, is_usual)) in all {
+            let mut params = with_meta(revision, usual.clone());
+            set(&mut params, member, value);
+            let answer = outcome(&send(params).await);
+            let is_right = if is_usual { answer == control } else { names(&answer, member) };
+            if !is_right {
+                faults.push(format!("{revision} {method}: `{member}` {form}: {answer:?}, usually {control:?}"));
+>>>>>>> road
             }
         }
     }

@@ -128,7 +128,9 @@ fn members_of(method: &str, revision: &str) -> &'static [Member] {
             ANSWERS,
             STATE,
         ],
-        "tools/async/call" => &[Member("name", Text, Required), Member("arguments", Object, CheckedElsewhere)],
+        "tools/async/call" if !is_per_request(revision) => {
+            &[Member("name", Text, Required), Member("arguments", Object, CheckedElsewhere)]
+        }
         "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" | "skills/list" => PAGE,
         "prompts/get" => &[Member("name", Text, Required), Member("arguments", Object, Optional), ANSWERS, STATE],
         "resources/read" => &[Member("uri", Text, Required), ANSWERS, STATE],
@@ -141,7 +143,8 @@ fn members_of(method: &str, revision: &str) -> &'static [Member] {
             Member("context", Of(&[Member("arguments", Object, IfItFits)]), IfItFits),
         ],
         "logging/setLevel" => &[Member("level", Text, Required)],
-        "tasks/get" | "tasks/cancel" | "tasks/result" if has_tasks(revision) => &[Member("taskId", Text, Required)],
+        "tasks/get" | "tasks/cancel" if has_tasks(revision) => &[Member("taskId", Text, Required)],
+        "tasks/result" if revision == "2025-11-25" => &[Member("taskId", Text, Required)],
         "tasks/update" if is_per_request(revision) => {
             &[Member("taskId", Text, Required), Member("inputResponses", Object, Required)]
         }
