@@ -300,7 +300,8 @@ mod tests {
         let (ended, now_ms) = (EndedSessions::default(), SystemClock.now().as_ms());
         for session in [None, Some(SessionId(None)), Some(SessionId(Some("a".to_owned())))] {
             let started = Started { task_id: "t".to_owned(), every_ms: None, session };
-            [(); 2].map(|()| ended.note(&started));
+            ended.note(&started);
+            ended.note(&started);
         }
         assert_eq!(ended.due(now_ms), None);
         assert_eq!(ended.due(now_ms + 2 * ENDED_MS).as_deref(), Some("a"));
