@@ -5,7 +5,6 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    clippy::print_stdout,
     clippy::print_stderr,
     clippy::disallowed_methods,
     reason = "a test may end by a panic, prints what it typed and did not run, and waits in real time"

@@ -102,7 +102,6 @@ fn check_headers(call: &Incoming<'_>, endpoint: &Endpoint, request: &ClientReque
 }
 
 /// What goes to the client.
-#[expect(clippy::large_enum_variant, reason = "one at a time, and never stored")]
 enum Outgoing {
     Before(String),
     Last(Box<Result<ServerResult, ErrorData>>),

@@ -44,19 +44,20 @@ impl Aside {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (target, body) = request_of(&stream);
-                if !answers {
-                    continue;
-                }
-                if target == "amazonsqs.sendmessage" {
-                    kept.lock().unwrap().push(serde_json::from_str(body["MessageBody"].as_str().unwrap()).unwrap());
-                    respond(stream, &json!({"MessageId": "1", "MD5OfMessageBody": ""}).to_string());
-                } else {
-                    let attributes = json!({"CreatedTimestamp": SWITCHED_ON_S.to_string()});
-                    respond(stream, &json!({ "Attributes": attributes }).to_string());
+                if answers {
+                    respond(stream, &Self::answer(&kept, &target, &body).to_string());
                 }
             }
         });
         Self { port, bodies }
+    }
+
+    fn answer(bodies: &Mutex<Vec<Value>>, target: &str, body: &Value) -> Value {
+        if target != "amazonsqs.sendmessage" {
+            return json!({"Attributes": {"CreatedTimestamp": SWITCHED_ON_S.to_string()}});
+        }
+        bodies.lock().unwrap().push(serde_json::from_str(body["MessageBody"].as_str().unwrap()).unwrap());
+        json!({"MessageId": "1", "MD5OfMessageBody": ""})
     }
 
     fn queue(&self) -> NotPublishedQueue {

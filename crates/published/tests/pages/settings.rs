@@ -27,7 +27,7 @@ fn the_template_sets_what_the_gateway_reads_in_a_function() {
     // It runs no tools, but does not start without a configuration either.
     let template = yaml::template();
     let environment = Stack::new(&template, &[]).environment("DeadLetterWorker");
-    assert_eq!(gateway::CONFIG_JSON.parameter(), Some("Settings"));
+    assert_eq!(Declared::parameter(&gateway::CONFIG_JSON), Some("Settings"));
     assert!(environment.contains_key("LONGHAUL_SETTINGS"));
 }
 
