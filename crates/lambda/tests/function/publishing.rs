@@ -41,14 +41,13 @@ impl Aside {
         let port = listener.local_addr().unwrap().port();
         let bodies = Arc::<Mutex<Vec<Value>>>::default();
         let kept = Arc::clone(&bodies);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (target, body) = request_of(&stream);
-                if answers {
-                    respond(stream, &Self::answer(&kept, &target, &body).to_string());
-                }
+        let answer = move |stream: TcpStream| {
+            let (target, body) = request_of(&stream);
+            if answers {
+                respond(stream, &Self::answer(&kept, &target, &body).to_string());
             }
-        });
+        };
+        std::thread::spawn(move || listener.incoming().flatten().for_each(answer));
         Self { port, bodies }
     }
 
