@@ -49,7 +49,7 @@ fn the_publisher_has_the_workers_program_and_is_told_what_to_publish_to() {
             "since the queue was made",
             &[ON],
             "Publisher/Environment/Variables/LONGHAUL_NOT_PUBLISHED_QUEUE_URL",
-            json!({"Ref": "NotPublished"}),
+            json!("https://sqs.us-east-1.amazonaws.com/111122223333/NotPublished"),
         ),
     ]);
     // A queue that outlived the stack, or the switch, would name an earlier time.
