@@ -14,7 +14,8 @@ use crate::{metadata, root, short};
 /// lost a module, is removed from the list or shortened in it by the same change.
 const KNOWN: &[(&str, &[&str])] = &[
     ("aws", &["expressions", "quota"]),
-    ("cli", &["bridge", "bridge::exchange", "bridge::tools"]),
+    ("cli", &["bridge", "bridge::tools"]),
+    ("client", &["answer", "resume", "wire"]),
     ("gateway", &["call", "call::conversation"]),
     (
         "gateway",
@@ -30,12 +31,16 @@ const KNOWN: &[(&str, &[&str])] = &[
             "upstream::client",
             "upstream::http",
             "upstream::pool",
+            "upstream::remote_tasks",
+            "upstream::stdio",
+            "upstream::tasks",
             "upstream::updates",
         ],
     ),
     ("gateway", &["gateway", "lock", "lock::diff"]),
-    ("gateway", &["upstream::session", "upstream::tasks"]),
-    ("settings", &["kind", "setting", "values"]),
+    ("jobs", &["driver", "driver::start", "job", "output"]),
+    ("mcp", &["shared", "shared::asking"]),
+    ("settings", &["bundles", "declare", "kind", "setting", "stores", "table", "values"]),
 ];
 
 /// The crate and the root file of every library and program in the workspace.

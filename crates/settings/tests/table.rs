@@ -29,7 +29,11 @@ fn every_setting_is_declared_once_and_its_flag_and_variable_are_one_name() {
     for setting in ALL {
         assert!(names.insert(setting.name()), "{} twice", setting.name());
         // One flag names one of them, the variable has them all.
-        let plural = if ["oauth-issuer", "oauth-audience", "secret"].contains(&setting.name()) { "S" } else { "" };
+        let plural = if ["oauth-issuer", "oauth-audience", "oauth-client-id", "secret"].contains(&setting.name()) {
+            "S"
+        } else {
+            ""
+        };
         let variable = format!("LONGHAUL_{}{plural}", setting.name().to_uppercase().replace('-', "_"));
         assert_eq!(setting.variable(), variable);
         assert!(PLACES.iter().any(|place| setting.preset(*place) != Preset::Absent), "{variable} is not read anywhere");
