@@ -276,7 +276,7 @@ fn metadata_that_cannot_be_believed_is_not() {
     let said = setup.run(&["login", "--no-browser", "--server", "http://mcp.example.com/mcp"]);
     assert!(said.code == 2 && said.err.contains("over plain http"), "{said:?}");
     let said = setup.run(&["login", "--no-browser", "-H", "Authorization: Bearer x"]);
-    assert!(said.code == 2 && said.err.contains("leave that out"), "{said:?}");
+    assert!(said.code == 2 && said.err.contains("leave them out"), "{said:?}");
 }
 
 #[test]
