@@ -18,8 +18,9 @@
 #   scripts/local-aws.sh outputs STACK                 prints the outputs of a stack that another tool has deployed, such as
 #                                                      the SAM CLI; McpUrl is one that this machine reaches
 #
-# PARAMETERs are those of template.yaml; of several with the name Settings all values hold. By default everyone may call
-# (AuthMode=anonymous), the diagnostic tools are served, and answers are buffered, because the emulator cannot stream.
+# PARAMETERs are those of template.yaml; of several with the name Settings all values hold, of others the last one. By
+# default everyone may call (AuthMode=anonymous), and answers are buffered, because the emulator cannot stream. The first
+# form also serves the diagnostic tools.
 # COMMAND sees, and `deploy` and `outputs` need, AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 # LOCAL_AWS_BIN_DIR     a folder with the programs `api` and `worker`, built for this machine. Without it they are built
 #                       here, quickly and without optimisation: scripts/build-lambda.sh builds what is deployed to AWS
@@ -142,7 +143,7 @@ run_with() {
 
 stay() {
     begin
-    "$python" "$root/scripts/local_aws.py" deploy "$stack_default" --explain "$@"
+    "$python" "$root/scripts/local_aws.py" deploy "$stack_default" --explain Settings=diagnostics=true "$@"
     while :; do run sleep 3600; done
 }
 

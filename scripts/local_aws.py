@@ -22,8 +22,6 @@ PARAMETERS = {
     "AuthMode": "anonymous",
     "Endpoint": "function-url-buffered",
 }
-# With every stack.
-SETTINGS = "diagnostics=true"
 DEPLOYED_S_MAX = 120
 
 
@@ -66,10 +64,10 @@ def packaged_template(demands_tls, resends_unclaimed):
 
 
 def joined(settings):
-    """The same with one parameter Settings that has what all of that name have."""
+    """The same with each parameter once: Settings has what all of that name have, of others the last one holds."""
     carried = [setting.removeprefix("Settings=") for setting in settings if setting.startswith("Settings=")]
-    others = [setting for setting in settings if not setting.startswith("Settings=")]
-    return [*others, f"Settings={' '.join([SETTINGS, *carried])}"]
+    others = {setting.partition("=")[0]: setting for setting in settings if not setting.startswith("Settings=")}
+    return [*others.values(), *([f"Settings={' '.join(carried)}"] if carried else [])]
 
 
 def deploy(stack, settings, demands_tls, resends_unclaimed):

@@ -142,9 +142,9 @@ fn what_is_not_a_program_is_not_packed() {
 async fn the_whole_deployment_serves_until_it_is_stopped() {
     let commands = commands_of("docs/local-aws.md");
     let parameters = commands.iter().find_map(|command| command.strip_prefix("scripts/local-aws.sh W")).unwrap();
-    let mut script = Command::new(script("local-aws.sh"));
-    script.args(format!("W{parameters}").split(' ')).env("LOCAL_AWS_BIN_DIR", api().parent().unwrap());
-    let running = Server::start(&mut script, None);
+    let mut shell = Command::new("bash");
+    shell.arg("-c").arg(format!("exec {} W{parameters}", script("local-aws.sh").display()));
+    let running = Server::start(shell.env("LOCAL_AWS_BIN_DIR", api().parent().unwrap()), None);
     let caller = Caller::new(running.url());
     let id = caller.call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await;
     caller.until(&id, "completed").await;

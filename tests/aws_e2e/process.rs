@@ -64,7 +64,10 @@ impl Setup {
     /// Deploys the template with these programs.
     pub(crate) fn of(programs: &'static Programs, parameters: &[&str]) -> Self {
         let stack = fresh_name();
-        let out = output_of(programs.deploying().arg("deploy").arg(&stack).args(PARAMETERS).args(parameters));
+        // Only the shipped application has these tools.
+        let diagnostics = std::ptr::eq(programs, &raw const SHIPPED).then_some("Settings=diagnostics=true");
+        let parameters = PARAMETERS.iter().copied().chain(diagnostics).chain(parameters.iter().copied());
+        let out = output_of(programs.deploying().arg("deploy").arg(&stack).args(parameters));
         let outputs = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"));
         Self { programs, stack, outputs }
     }
