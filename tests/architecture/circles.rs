@@ -14,7 +14,6 @@ use crate::{metadata, root, short};
 /// lost a module, is removed from the list or shortened in it by the same change.
 const KNOWN: &[(&str, &[&str])] = &[
     ("aws", &["expressions", "quota"]),
-    ("cli", &["bridge", "bridge::tools"]),
     ("client", &["answer", "resume", "wire"]),
     ("gateway", &["call", "call::conversation"]),
     (
@@ -38,8 +37,6 @@ const KNOWN: &[(&str, &[&str])] = &[
         ],
     ),
     ("gateway", &["gateway", "lock", "lock::diff"]),
-    ("jobs", &["driver", "driver::start", "job", "output"]),
-    ("mcp", &["shared", "shared::asking"]),
     ("settings", &["bundles", "declare", "kind", "setting", "stores", "table", "values"]),
 ];
 

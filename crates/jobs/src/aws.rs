@@ -19,8 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, OnceCell};
 use url::Url;
 
-use crate::driver::Start;
-use crate::job::{JobError, JobRef, Poll, Started};
+use crate::job::{JobError, JobRef, Poll, Start, Started};
 use crate::limits;
 use crate::web::{Answer, Web, with_causes};
 

@@ -5,8 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::arguments::texts;
 use crate::aws::{AwsError, AwsJob, Pages, Protocol, Repeat, Rights, Service, Spec, list, not_stopped, started, text};
-use crate::driver::Start;
-use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Started};
+use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
 use crate::output;
 
 /// What the names of jobs begin with: the task follows.

@@ -5,8 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::arguments::{is_reserved_variable, named};
 use crate::aws::{AwsJob, Protocol, Repeat, Rights, Service, Spec, list, started, text};
-use crate::driver::Start;
-use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Started};
+use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
 use crate::output;
 
 /// The variable that says in a build which task it is for.

@@ -19,7 +19,6 @@ mod cleanup;
 mod start;
 
 pub use cleanup::CleanUpError;
-pub use start::Start;
 
 /// One call of external work, in every attempt of its task.
 #[derive(Clone, Copy)]

@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::{is_reserved_variable, named};
 use crate::aws::{AwsError, AwsJob, Pages, Protocol, Repeat, Rights, Service, Spec, list, text};
-use crate::driver::Start;
-use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Started};
+use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
 use crate::output;
 
 const LIST: Pages = Pages { operation: "ListTasks", items: "/taskArns", token: "nextToken" };

@@ -5,8 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::arguments::{is_reserved_by_glue, named};
 use crate::aws::{AwsJob, Pages, Protocol, Repeat, Rights, Service, Spec, list, started, text};
-use crate::driver::Start;
-use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Started};
+use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
 use crate::output;
 
 /// The argument that says in a run which task it is for.

@@ -5,8 +5,7 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::driver::Start;
-use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Started};
+use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
 use crate::output;
 use crate::template::{Known, Place, Template, in_url};
 use crate::web::{Answer, Web};

@@ -1,6 +1,7 @@
 //! The trait of all external work, and its words.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -12,7 +13,6 @@ use rmcp::model::{CallToolResponse, CallToolResult, InputRequests, InputResponse
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::driver::Start;
 use crate::limits;
 
 /// Work that another system does: how it is started, polled, answered and stopped. The driver does the rest:
@@ -231,6 +231,56 @@ pub enum JobError {
     #[error("{0}")]
     Refused(String),
 }
+
+/// One try to start a job.
+pub struct Start<'s> {
+    pub(crate) task: &'s TaskContext,
+    pub(crate) key: &'s JobKey,
+    pub(crate) input: &'s Value,
+    /// The step that says that the start was sent. `None` for jobs that may be started twice.
+    pub(crate) mark: Option<String>,
+    pub(crate) is_marked: AtomicBool,
+}
+
+impl Start<'_> {
+    /// The name of the start: the same in every attempt, and for no other task.
+    #[must_use]
+    pub const fn key(&self) -> &JobKey {
+        self.key
+    }
+
+    /// The arguments.
+    #[must_use]
+    pub const fn input(&self) -> &Value {
+        self.input
+    }
+
+    /// Records that the start is sent now. No later attempt sends it again, unless the system says that it was not
+    /// carried out.
+    ///
+    /// # Errors
+    /// [`JobError::Unanswered`] if another attempt has sent it: then it must not be sent.
+    pub async fn mark(&self) -> Result<(), JobError> {
+        let Some(mark) = self.mark.as_ref().filter(|_| !self.is_marked()) else { return Ok(()) };
+        let attempt = self.task.attempt();
+        let sent_by = self.task.step(mark, async || attempt).await;
+        self.is_marked.store(true, Ordering::Relaxed);
+        if sent_by == attempt { Ok(()) } else { Err(JobError::Unanswered(INTERRUPTED.to_owned())) }
+    }
+
+    pub(crate) fn is_marked(&self) -> bool {
+        self.is_marked.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Start<'_> {
+    /// Without the arguments.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Start").field("key", self.key).field("is_marked", &self.is_marked()).finish_non_exhaustive()
+    }
+}
+
+pub(crate) const INTERRUPTED: &str = "the worker stopped while it started it";
 
 #[cfg(test)]
 mod tests {

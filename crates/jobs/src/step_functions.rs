@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::aws::{Aws, AwsError, Kind, Protocol, Repeat, Rights, Service, not_stopped, started};
-use crate::driver::Start;
-use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Started};
+use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
 use crate::output;
 
 const SERVICE: Service = Service {

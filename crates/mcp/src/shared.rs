@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use asking::ClosedRequests;
+use closed_requests::ClosedRequests;
 use derived::Names;
 use longhaul_engine::Engine;
 use memory::Memory;
@@ -22,6 +22,7 @@ pub(crate) mod accept;
 pub(crate) mod asking;
 pub(crate) mod caller;
 pub(crate) mod cancelling;
+mod closed_requests;
 pub(crate) mod derived;
 pub(crate) mod envelope;
 pub(crate) mod errors;

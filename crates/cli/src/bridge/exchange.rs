@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::Bridge;
 use super::message::{Message, is_answer_to, with_id};
 use super::output::explain;
+use super::tools::wants_headers;
 
 /// How long a message that has no answer may take to be delivered, while others wait behind it.
 const ONE_WAY_MAX: Duration = Duration::from_secs(10);
@@ -82,7 +83,7 @@ impl Bridge {
     /// Sends a request of the client's as it was written, or as it is sent now.
     async fn exchange(&self, message: &Message, sent: &Message, headers: HeaderMap) -> Result<(), Error> {
         let mut reply = self.raw.post(sent.text.clone(), headers).await?;
-        if self.wants_headers(message, &reply) && self.learns(message).await {
+        if wants_headers(message, &reply) && self.tools.learns(&self.raw, message).await {
             reply = self.raw.post(sent.text.clone(), self.headers_of(message).0).await?;
         }
         let session = reply.session.as_ref();

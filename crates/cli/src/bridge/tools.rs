@@ -5,12 +5,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use longhaul_client::{Content, Error, Reply, Tool, ToolHeaders, request_id};
+use longhaul_client::{Content, Error, Raw, Reply, Tool, ToolHeaders, request_id};
 use longhaul_core::strict_json;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
-use super::Bridge;
 use super::message::Message;
 use crate::clock;
 
@@ -77,31 +76,21 @@ impl Tools {
         }
         headers
     }
-}
-
-impl Bridge {
-    /// Whether a server refuses a call because it wants other headers for arguments: the client, to which headers are
-    /// nothing, has not asked for the list, or the tool has changed since.
-    pub(super) fn wants_headers(&self, call: &Message, reply: &Reply) -> bool {
-        let (Some(_name), Content::Message(text)) = (name_of(call), &reply.content) else { return false };
-        let answer: Value = strict_json::from_str(text).unwrap_or_default();
-        answer["error"]["code"] == HEADER_MISMATCH
-    }
 
     /// Reads the list. Whether it says that this call has other headers; otherwise the refusal is the answer.
-    pub(super) async fn learns(&self, call: &Message) -> bool {
-        let Some(revision) = call.revision().filter(|_| self.tools.is_due()) else { return false };
-        let before = self.tools.headers(call);
-        self.list(call, revision).await.is_ok() && self.tools.headers(call) != before
+    pub(super) async fn learns(&self, raw: &Raw, call: &Message) -> bool {
+        let Some(revision) = call.revision().filter(|_| self.is_due()) else { return false };
+        let before = self.headers(call);
+        self.list(raw, call, revision).await.is_ok() && self.headers(call) != before
     }
 
-    async fn list(&self, call: &Message, revision: &str) -> Result<(), Error> {
+    async fn list(&self, raw: &Raw, call: &Message, revision: &str) -> Result<(), Error> {
         let mut params = json!({"_meta": call.params()["_meta"]});
         for _ in 0..PAGES_MAX {
             let list = json!({"jsonrpc": "2.0", "id": request_id()?, "method": "tools/list", "params": params});
             let list = Message::read(list.to_string().into_bytes()).map_err(Error::Unexpected)?;
-            let page = self.raw.post(list.text.clone(), list.headers(revision)).await?.result().await?;
-            self.tools.note(&page);
+            let page = raw.post(list.text.clone(), list.headers(revision)).await?.result().await?;
+            self.note(&page);
             match page["nextCursor"].as_str() {
                 Some(cursor) => params["cursor"] = cursor.into(),
                 None => break,
@@ -109,6 +98,14 @@ impl Bridge {
         }
         Ok(())
     }
+}
+
+/// Whether a server refuses a call because it wants other headers for arguments: the client, to which headers are
+/// nothing, has not asked for the list, or the tool has changed since.
+pub(super) fn wants_headers(call: &Message, reply: &Reply) -> bool {
+    let (Some(_name), Content::Message(text)) = (name_of(call), &reply.content) else { return false };
+    let answer: Value = strict_json::from_str(text).unwrap_or_default();
+    answer["error"]["code"] == HEADER_MISMATCH
 }
 
 fn name_of(call: &Message) -> Option<&str> {

@@ -1,64 +1,14 @@
 //! Starting a job once.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use longhaul::{Every, TaskContext};
 use rmcp::ErrorData;
 use serde_json::Value;
 
 use super::{Driver, failed, now_ms, pause, recorded};
-use crate::job::{Again, JobError, JobKey, JobRef, Started};
+use crate::job::{Again, INTERRUPTED, JobError, JobKey, JobRef, Start, Started};
 use crate::limits;
-
-/// One try to start a job.
-pub struct Start<'s> {
-    task: &'s TaskContext,
-    key: &'s JobKey,
-    input: &'s Value,
-    /// The step that says that the start was sent. `None` for jobs that may be started twice.
-    mark: Option<String>,
-    is_marked: AtomicBool,
-}
-
-impl Start<'_> {
-    /// The name of the start: the same in every attempt, and for no other task.
-    #[must_use]
-    pub const fn key(&self) -> &JobKey {
-        self.key
-    }
-
-    /// The arguments.
-    #[must_use]
-    pub const fn input(&self) -> &Value {
-        self.input
-    }
-
-    /// Records that the start is sent now. No later attempt sends it again, unless the system says that it was not
-    /// carried out.
-    ///
-    /// # Errors
-    /// [`JobError::Unanswered`] if another attempt has sent it: then it must not be sent.
-    pub async fn mark(&self) -> Result<(), JobError> {
-        let Some(mark) = self.mark.as_ref().filter(|_| !self.is_marked()) else { return Ok(()) };
-        let attempt = self.task.attempt();
-        let sent_by = self.task.step(mark, async || attempt).await;
-        self.is_marked.store(true, Ordering::Relaxed);
-        if sent_by == attempt { Ok(()) } else { Err(JobError::Unanswered(INTERRUPTED.to_owned())) }
-    }
-
-    fn is_marked(&self) -> bool {
-        self.is_marked.load(Ordering::Relaxed)
-    }
-}
-
-impl std::fmt::Debug for Start<'_> {
-    /// Without the arguments.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Start").field("key", self.key).field("is_marked", &self.is_marked()).finish_non_exhaustive()
-    }
-}
-
-const INTERRUPTED: &str = "the worker stopped while it started it";
 
 /// The pauses between two tries.
 fn pauses() -> Every {

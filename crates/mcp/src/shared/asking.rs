@@ -2,8 +2,7 @@
 //! is signed and says what the request belongs to: so the answer may reach any instance, and no client can answer for
 //! another.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use longhaul_core::{Ask, MailboxId, OwnerId, Task, TaskId, TaskKey};
@@ -161,30 +160,6 @@ async fn leave(shared: &Shared, owner: OwnerId, call: TaskId, number: u32, text:
 /// The mailbox for the answer to a plain call's request.
 fn mailbox(call: TaskId, number: u32) -> MailboxId {
     MailboxId::of(&[b"answer to a call", call.as_bytes(), &number.to_be_bytes()])
-}
-
-/// The requests of plain calls whose answers this process no longer awaits: the latest of them.
-#[derive(Default)]
-pub(crate) struct ClosedRequests(Mutex<VecDeque<(TaskId, u32)>>);
-
-const CLOSED_MAX: usize = 4_096;
-
-impl ClosedRequests {
-    fn have(&self, request: (TaskId, u32)) -> bool {
-        self.requests().contains(&request)
-    }
-
-    fn note(&self, request: (TaskId, u32)) {
-        let mut requests = self.requests();
-        if requests.len() == CLOSED_MAX {
-            requests.pop_front();
-        }
-        requests.push_back(request);
-    }
-
-    fn requests(&self) -> MutexGuard<'_, VecDeque<(TaskId, u32)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A request of a plain call whose answer is awaited for as long as this exists.
