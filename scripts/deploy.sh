@@ -67,23 +67,6 @@ checked=$(python3 "$here/parameters.py" ${parameters[@]+"${parameters[@]}"}) || 
 parameters=()
 if [[ -n $checked ]]; then mapfile -t parameters <<<"$checked"; fi
 
-# Lambda takes 4 KiB for all variables of a function, and CloudFormation finds out when the stack is half made.
-readonly shared_bytes_max=2000
-shared_bytes=0
-for parameter in ${parameters[@]+"${parameters[@]}"}; do
-    case $parameter in
-        GatewayConfig=* | Webhooks=* | ToolEnvironment=* | ToolSecretNames=* | ToolSecretArns=*)
-            value=${parameter#*=}
-            shared_bytes=$((shared_bytes + $(printf '%s' "$value" | wc -c)))
-            ;;
-    esac
-done
-if ((shared_bytes > shared_bytes_max)); then
-    say "GatewayConfig, Webhooks, ToolEnvironment, ToolSecretNames and ToolSecretArns have $shared_bytes bytes together, and" \
-        "Lambda has room for $shared_bytes_max: shorten them, or put the gateway's configuration into its package"
-    exit 2
-fi
-
 # shellcheck disable=SC2206  # Several tags.
 tags=(${TAGS:-})
 for tag in ${tags[@]+"${tags[@]}"}; do
