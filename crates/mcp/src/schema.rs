@@ -94,8 +94,24 @@ impl Schema {
         if self.validator.is_valid(arguments) {
             return Ok(());
         }
+        Err(self.explainer().explain(arguments))
+    }
+
+    /// Arguments that match without those of their members that are `null` and may not be: many clients send `null` for
+    /// an optional member that has no value. `None` if they do not match without them either.
+    pub(crate) fn without_refused_nulls(&self, arguments: &Value) -> Option<Value> {
+        let mut without = arguments.clone();
+        for at in self.explainer().refused_nulls(arguments) {
+            let (parent, name) = at.rsplit_once('/')?;
+            let name = name.replace("~1", "/").replace("~0", "~");
+            without.pointer_mut(parent)?.as_object_mut()?.remove(&name);
+        }
+        self.validator.is_valid(&without).then_some(without)
+    }
+
+    const fn explainer(&self) -> Explainer<'_> {
         let Self { source: schema, validator, alternatives } = self;
-        Err(Explainer { schema, validator, alternatives: *alternatives }.explain(arguments))
+        Explainer { schema, validator, alternatives: *alternatives }
     }
 }
 
