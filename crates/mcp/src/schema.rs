@@ -97,8 +97,8 @@ impl Schema {
         Err(self.explainer().explain(arguments))
     }
 
-    /// Arguments that match without those of their members that are `null` and may not be: many clients send `null` for
-    /// an optional member that has no value. `None` if they do not match without them either.
+    /// The arguments without the members whose value is a refused `null`, if they match then. Many clients send `null`
+    /// for an optional member that has no value.
     pub(crate) fn without_refused_nulls(&self, arguments: &Value) -> Option<Value> {
         let mut without = arguments.clone();
         for at in self.explainer().refused_nulls(arguments) {
