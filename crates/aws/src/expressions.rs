@@ -2,14 +2,14 @@
 //!
 //! | access | call | key | condition |
 //! | --- | --- | --- | --- |
-//! | reserve a slot, before a creation | `UpdateItem`; `GetItem` if the task is not in the sample that is counted | quota | [`SLOT_IS_FREE`], [`BYTES_FIT`], [`NEW_FITS`] |
+//! | reserve a slot, before a creation | `UpdateItem`; `GetItem` if the task is not in the sample that is counted | quota | [`counts::SLOT_IS_FREE`], [`counts::BYTES_FIT`], [`counts::NEW_FITS`] |
 //! | create | `PutItem`; `TransactWriteItems` with an idempotency key | task, key | [`ABSENT`] or one of the `REPLACEABLE`s |
 //! | poll | `GetItem`, consistent | task | |
 //! | most events | `UpdateItem` that returns the whole item | task | [`EXISTS_UNEXPIRED`] and the event's own, see [`at_once`] |
 //! | events that depend on more than a condition can express | the same, after the item was read | task | [`UNCHANGED`], see [`after_seeing`] |
-//! | release a slot, after an end; count a large result | `UpdateItem` | quota | [`SLOT_IS_RESERVED`] |
-//! | correct a count | `UpdateItem`; one `Query` per shard at the same time, consistent; `UpdateItem` | quota, shard | [`COUNT_IS_DUE`]; [`OPEN_UNEXPIRED`] |
-//! | take a permit for an attempt | `UpdateItem` | attempts | [`PERMIT_IS_FREE`] |
+//! | release a slot, after an end; count a large result | `UpdateItem` | quota | [`counts::SLOT_IS_RESERVED`] |
+//! | correct a count | `UpdateItem`; one `Query` per shard at the same time, consistent; `UpdateItem` | quota, shard | [`counts::COUNT_IS_DUE`]; [`counts::OPEN_UNEXPIRED`] |
+//! | take a permit for an attempt | `UpdateItem` | attempts | [`permits::PERMIT_IS_FREE`] |
 //! | the same, where permits have to be cleared first | `UpdateItem` | attempts | [`UNCHANGED`] |
 //! | take over a permit, give it back | `UpdateItem` | attempts | the attribute of the task |
 //! | list | one `Query` per shard at the same time, consistent | shard, before an id | [`LISTED`] |
@@ -28,20 +28,23 @@
 //! own write, or a later one, was applied. Claims, heartbeats and variables, which the same attempt may write
 //! repeatedly, say when they were sent.
 
-use longhaul_core::ports::NewTask;
 use longhaul_core::{
     Advance, AttemptOutcome, Lease, LeaseToken, Outcome, Progress, State, Suspension, Task, TaskEvent, TaskFilter,
-    Timestamp, WEBHOOK_DELIVERY_TOOL,
+    Timestamp,
 };
 
 use crate::change::{Change, Condition, Expression};
 use crate::item::{
-    ANSWERED, ASKS, ATTEMPT, ATTEMPT_SINCE, ATTEMPTS, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE,
-    LATE_AFTER, LEASE_UNTIL, NEW, NEW_SINCE, OF_STATES, OPEN, PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT,
-    STATE, STORED, TTL, UNTIL, UPDATED_AT, VARIABLES, VARIABLES_AT, json, moment, number, seconds, text,
+    ANSWERED, ASKS, ATTEMPT, ATTEMPT_SINCE, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER,
+    LEASE_UNTIL, OF_STATES, PROGRESS, RESENDS, SENT_AT, STARTED_AT, STATE, TTL, UNTIL, UPDATED_AT, VARIABLES,
+    VARIABLES_AT, json, moment, number, seconds, text,
 };
-use crate::quota::{NextCount, Reserved, Window, room_in};
 use crate::record::{self, Stored};
+
+pub(crate) mod counts;
+pub(crate) mod permits;
+#[cfg(test)]
+mod tests;
 
 /// Is there nothing under this key?
 const ABSENT: &str = "attribute_not_exists(#pk)";
@@ -110,35 +113,6 @@ const EXPIRES_AS_SEEN: &str = "#expires_at = :expires_at_seen AND #keep_ms = :ke
 
 /// Is the item unchanged since it was read? Whoever changes its format changes the revision too.
 const UNCHANGED: &str = "attribute_exists(#pk) AND #revision = :revision";
-
-/// Is the task that a query found unfinished, and no webhook delivery?
-const OPEN_UNEXPIRED: &str = "#expires_at > :now AND #state IN (:queued, :running, :sleeping, :input_required) AND \
-                              #tool <> :webhook_delivery_tool";
-
-/// Has nobody else begun to count since the item was read?
-const COUNT_IS_DUE: &str = "attribute_exists(#pk) AND (attribute_not_exists(#recount_after) OR #recount_after = :seen)";
-
-/// May the owner have one more task, and is the next count due before this one expires?
-const SLOT_IS_FREE: &str = "(attribute_not_exists(#open) OR #open < :open_max) \
-     AND (attribute_not_exists(#recount_after) OR #recount_after <= :expires_at)";
-
-/// The same, if this task expires before all others.
-const SLOT_IS_FREE_EXPIRING_FIRST: &str = "attribute_not_exists(#open) OR #open < :open_max";
-
-/// Do the new task's bytes fit?
-const BYTES_FIT: &str = "attribute_not_exists(#stored) OR #stored <= :room";
-
-/// May the owner create one more task in this window?
-const NEW_FITS: &str = "attribute_not_exists(#new) OR #new < :new_max";
-
-/// Has nobody else begun a window since the item was read?
-const WINDOW_IS_AS_SEEN: &str = "#new_since = :window_seen";
-
-/// Is there a slot to release?
-const SLOT_IS_RESERVED: &str = "#open >= :slots";
-
-/// May the owner run one more attempt?
-const PERMIT_IS_FREE: &str = "attribute_not_exists(#legs) OR #legs < :attempts_max";
 
 /// Is the id free, or taken by exactly that expired task?
 const REPLACEABLE_TASK: &str = "attribute_not_exists(#pk) OR (#revision = :revision AND #expires_at = :expires_at)";
@@ -368,138 +342,6 @@ pub(crate) fn empty_mailbox(now: Timestamp) -> Condition {
     Condition::that(EMPTY_MAILBOX).with(":now", moment(now))
 }
 
-/// One more task. The first task of an owner says when the next count is due, and so does one that expires before all
-/// others.
-pub(crate) fn reserve(
-    new: &NewTask,
-    reserved: &Reserved,
-    next_count: NextCount,
-    window: Window,
-    now: Timestamp,
-) -> Change {
-    let expires_at = new.task.expires_at;
-    let slot = match next_count {
-        NextCount::AsSet { .. } => SLOT_IS_FREE,
-        NextCount::WithThisTask => SLOT_IS_FREE_EXPIRING_FIRST,
-    };
-    let condition =
-        Condition::all(&[slot, BYTES_FIT]).with(":open_max", number(new.open_max)).with(":room", number(room_in(new)));
-    let change = Change::upsert(condition).add_or_insert(OPEN, i64::from(reserved.slots));
-    let change = match next_count {
-        NextCount::AsSet { unless_set } => change
-            .with(":expires_at", moment(expires_at))
-            .set_if_absent(RECOUNT_AFTER, moment(unless_set.min(expires_at))),
-        NextCount::WithThisTask => change.set(RECOUNT_AFTER, moment(expires_at)),
-    };
-    store_bytes(one_more_in(window, change, new, reserved, now), reserved)
-}
-
-/// Counts a new task in this window, if the owner may not create any number.
-fn one_more_in(window: Window, change: Change, new: &NewTask, reserved: &Reserved, now: Timestamp) -> Change {
-    let Some(new_max) = new.new_max else { return change };
-    match window {
-        Window::Current => {
-            let change = change.and(NEW_FITS).with(":new_max", number(new_max));
-            change.add_or_insert(NEW, i64::from(reserved.new)).set_if_absent(NEW_SINCE, moment(now))
-        }
-        Window::After { since } => {
-            let change = change.and(WINDOW_IS_AS_SEEN).with(":window_seen", moment(since));
-            change.set(NEW, number(reserved.new)).set(NEW_SINCE, moment(now))
-        }
-    }
-}
-
-/// Counts bytes until they expire.
-fn store_bytes(change: Change, reserved: &Reserved) -> Change {
-    if reserved.bytes == 0 {
-        return change;
-    }
-    change.add_or_insert(STORED, reserved.bytes).add_or_insert(&reserved.until, reserved.bytes)
-}
-
-/// One task less, which was not created after all.
-pub(crate) fn release(reserved: &Reserved) -> Change {
-    let change = end_of(&Reserved { bytes: -reserved.bytes, ..reserved.clone() });
-    if reserved.new == 0 { change } else { change.add_or_insert(NEW, -i64::from(reserved.new)) }
-}
-
-/// One unfinished task less, and its result.
-pub(crate) fn end_of(ended: &Reserved) -> Change {
-    let condition = match ended.slots {
-        0 => Condition::that(EXISTS),
-        slots => Condition::that(SLOT_IS_RESERVED).with(":slots", number(slots)),
-    };
-    let change = Change::when(condition);
-    let change = if ended.slots == 0 { change } else { change.add(OPEN, -i64::from(ended.slots)) };
-    store_bytes(change, ended)
-}
-
-/// Takes bytes off the count that have expired, if nobody else has. `expired` are their attributes, earliest first.
-pub(crate) fn forget_bytes(first: &str, expired: &[(String, i64)]) -> Change {
-    let sum = expired.iter().fold(0_i64, |sum, (_, bytes)| sum.saturating_add(*bytes));
-    let change = Change::when(Condition::that(&format!("attribute_exists(#{first})"))).add(STORED, -sum);
-    expired.iter().fold(change, |change, (until, _)| change.remove(until))
-}
-
-/// Takes the counting of the tasks on itself: nobody else counts before `until`.
-pub(crate) fn begin_to_count(seen: Option<Timestamp>, until: Timestamp) -> Change {
-    let seen = seen.unwrap_or(Timestamp::from_ms(0));
-    Change::when(Condition::that(COUNT_IS_DUE).with(":seen", moment(seen))).set(RECOUNT_AFTER, moment(until))
-}
-
-/// The result of counting the tasks one by one: `by` more than the count said, or fewer. What was created or ended
-/// meanwhile is in the count already.
-pub(crate) fn correct_count(by: i64, recount_after: Timestamp) -> Change {
-    Change::when(Condition::that(EXISTS)).add(OPEN, by).set(RECOUNT_AFTER, moment(recount_after))
-}
-
-/// The permit of an attempt, as an attribute of its owner's item.
-#[derive(Clone, Debug)]
-pub(crate) struct Permit {
-    pub(crate) name: String,
-    pub(crate) value: String,
-    /// When the item may be deleted, if nothing else is written to it.
-    pub(crate) ttl: Timestamp,
-}
-
-/// Takes a permit, if the task has none and its owner not too many.
-pub(crate) fn take_permit(permit: &Permit, attempts_max: u32) -> Change {
-    let has_none = format!("attribute_not_exists(#{})", permit.name);
-    let condition = Condition::all(&[&has_none, PERMIT_IS_FREE]).with(":attempts_max", number(attempts_max));
-    set_permit(Change::upsert(condition), permit).add_or_insert(ATTEMPTS, 1)
-}
-
-/// Takes over the permit that another attempt of the task has, if it is still this one.
-pub(crate) fn take_over_permit(permit: &Permit, held: &Permit) -> Change {
-    let condition = Condition::that(&format!("#{} = :held", held.name)).with(":held", text(&held.value));
-    set_permit(Change::when(condition), permit)
-}
-
-/// Takes a permit, after those called `over` have been cleared: then there are so many. The item is as it was seen.
-pub(crate) fn clear_and_take_permit(permit: &Permit, revision: u64, over: &[String], attempts: u32) -> Change {
-    let change = Change::when(Condition::that(UNCHANGED).with(":revision", number(revision)));
-    let change = set_permit(change, permit).set(ATTEMPTS, number(attempts));
-    over.iter().fold(change, |change, name| change.remove(name))
-}
-
-fn set_permit(change: Change, permit: &Permit) -> Change {
-    change.set(&permit.name, text(&permit.value)).set(TTL, seconds(permit.ttl))
-}
-
-/// Gives a permit back.
-pub(crate) fn give_permit_back(permit: &Permit) -> Change {
-    let condition = Condition::that(&format!("#{} = :permit", permit.name)).with(":permit", text(&permit.value));
-    Change::when(condition).add(ATTEMPTS, -1).remove(&permit.name)
-}
-
-/// The tasks of a shard that are unfinished.
-pub(crate) fn open_unexpired(now: Timestamp) -> Expression {
-    Condition::that(OPEN_UNEXPIRED)
-        .with(":now", moment(now))
-        .with(":webhook_delivery_tool", text(WEBHOOK_DELIVERY_TOOL))
-        .into_expression()
-}
-
 /// Has a damaged item of a task say that it has failed, as it is shown: lists are filtered, and tasks counted, by what
 /// items say.
 pub(crate) fn set_aside() -> Change {
@@ -530,122 +372,4 @@ pub(crate) const TTL_IS_BEFORE: &str = "#ttl < :ttl";
 /// Keeps an item until then, unless it is kept longer already.
 pub(crate) fn extend_ttl(until: Timestamp) -> Change {
     Change::set_only(Condition::that(TTL_IS_TOO_EARLY), TTL, seconds(until))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use longhaul_testkit::{SeededIds, StoreModel, given};
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// The words in the expression that begin with `mark`.
-    fn mentioned(expression: &Expression, mark: char) -> HashSet<String> {
-        let all = format!("{} {}", expression.condition, expression.update.as_deref().unwrap_or_default());
-        let word = |rest: &str| {
-            let end = rest.find(|letter: char| !(letter.is_alphanumeric() || letter == '_')).unwrap_or(rest.len());
-            format!("{mark}{}", &rest[..end])
-        };
-        all.split(mark).skip(1).map(word).collect()
-    }
-
-    /// Checks for what DynamoDB refuses regardless of the item: names and values that are missing or not used, an
-    /// attribute that is changed twice, an expression of more than 4 KB.
-    fn is_valid(expression: &Expression) -> Result<(), TestCaseError> {
-        prop_assert_eq!(mentioned(expression, '#'), expression.names.keys().cloned().collect::<HashSet<_>>());
-        prop_assert_eq!(mentioned(expression, ':'), expression.values.keys().cloned().collect::<HashSet<_>>());
-        let update = expression.update.as_deref().unwrap_or_default();
-        let (sets, removes) = update.split_once(" REMOVE ").unwrap_or((update, ""));
-        let targets = sets.trim_start_matches("SET ").split(", #").filter_map(|set| set.split(' ').next());
-        let targets: Vec<_> = targets.chain(removes.split(", ").filter(|name| !name.is_empty())).collect();
-        let names: HashSet<_> = targets.iter().map(|name| name.trim_start_matches('#')).collect();
-        prop_assert_eq!(names.len(), targets.len(), "changed twice: {:?}", update);
-        prop_assert!(expression.condition.len() < 4_096 && update.len() < 4_096);
-        Ok(())
-    }
-
-    proptest! {
-        #[test]
-        fn dynamodb_accepts_the_change_of_every_event(run in StoreModel::run()) {
-            let (mut task, events) = run;
-            for (event, now) in events {
-                if let Some(change) = at_once(&event, now) {
-                    is_valid(&change.into_expression())?;
-                }
-                let Ok(next) = task.apply(&event, now) else { continue };
-                let seen = Stored { task, revision: 7, slots: 1, idempotency: None, damage: None };
-                let change = after_seeing(&seen, &event, &next, now);
-                is_valid(&change.into_expression())?;
-                task = next;
-            }
-        }
-
-        #[test]
-        fn every_task_is_read_as_it_was_written(run in StoreModel::run()) {
-            let (mut task, events) = run;
-            for (event, now) in events {
-                task = task.apply(&event, now).unwrap_or(task);
-                let mut item = crate::keys::task(&task.key()).with(record::attributes(&task));
-                item.insert(crate::item::REVISION.to_owned(), number(3));
-                let stored = record::read(&item).unwrap();
-                prop_assert_eq!((stored.task, stored.revision, stored.slots), (task.clone(), 3, 0));
-            }
-        }
-    }
-
-    #[test]
-    fn dynamodb_accepts_the_condition_of_every_list() {
-        let now = given::NOW;
-        is_valid(&listed(now)).unwrap();
-        for status in longhaul_core::Status::ALL {
-            for tool in [None, Some("a".repeat(1_000))] {
-                is_valid(&listed_by(&TaskFilter { statuses: [status].into(), tool: tool.clone() }, now)).unwrap();
-                is_valid(&listed_by(&TaskFilter { tool, ..TaskFilter::default() }, now)).unwrap();
-            }
-        }
-    }
-
-    #[test]
-    fn dynamodb_accepts_every_other_change() {
-        let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW);
-        let now = given::NOW;
-        let new = given::new(task.clone());
-        let limited = NewTask { new_max: Some(3), ..new.clone() };
-        let reserved = Reserved { slots: 4, new: 1, bytes: 5, until: "b1".to_owned() };
-        for next_count in [NextCount::AsSet { unless_set: now }, NextCount::WithThisTask] {
-            for (new, window) in
-                [(&new, Window::Current), (&limited, Window::Current), (&limited, Window::After { since: now })]
-            {
-                is_valid(&reserve(new, &reserved, next_count, window, now).into_expression()).unwrap();
-            }
-        }
-        let permit = Permit { name: format!("l{:032x}", 0), value: "1#2".to_owned(), ttl: now };
-        let over: Vec<String> =
-            (0..crate::permits::CLEARED_MAX).map(|number| format!("l{:032x}", number + 1)).collect();
-        let changes = [
-            release(&reserved),
-            release(&Reserved { slots: 0, new: 0, ..reserved.clone() }),
-            end_of(&Reserved { slots: 0, ..reserved.clone() }),
-            forget_bytes("b1", &[("b1".to_owned(), 5), ("b2".to_owned(), 6)]),
-            begin_to_count(Some(now), now),
-            begin_to_count(None, now),
-            correct_count(-2, now),
-            correct_count(0, now),
-            extend_ttl(now),
-            take_permit(&permit, 2),
-            take_over_permit(&permit, &Permit { value: "3#4#5".to_owned(), ..permit.clone() }),
-            clear_and_take_permit(&permit, 7, &over, 2),
-            give_permit_back(&permit),
-        ];
-        for change in changes {
-            is_valid(&change.into_expression()).unwrap();
-        }
-        let seen = Stored { task, revision: 1, slots: 0, idempotency: None, damage: None };
-        is_valid(&open_unexpired(now)).unwrap();
-        for condition in [new_item(), task_in_place_of(&seen), key_in_place_of("x"), empty_mailbox(now)] {
-            is_valid(&condition.into_expression()).unwrap();
-        }
-    }
 }

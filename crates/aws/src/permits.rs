@@ -11,7 +11,7 @@ use longhaul_core::{LeaseToken, TaskKey, Timestamp};
 
 use crate::change::Change;
 use crate::error::Written;
-use crate::expressions::{self, Permit};
+use crate::expressions::permits::{self, Permit};
 use crate::item::{Fields, Item, PERMIT, REVISION, Unreadable};
 use crate::keys;
 use crate::store::DynamoStore;
@@ -67,7 +67,7 @@ impl Seen {
     /// The write that takes a permit, with what it clears.
     fn take(&self, permit: &Permit) -> Change {
         let attempts = self.others.saturating_add(self.over_left).saturating_add(1);
-        expressions::clear_and_take_permit(permit, self.revision, &self.over, attempts)
+        permits::clear_and_take_permit(permit, self.revision, &self.over, attempts)
     }
 }
 
@@ -103,15 +103,15 @@ impl DynamoStore {
     ) -> Result<Taken, StoreError> {
         let (key, permit) = (keys::attempts(&attempt.task.owner), attribute(attempt));
         let mut change = match yielded {
-            None => expressions::take_permit(&permit, attempts_max),
-            Some(held) => expressions::take_over_permit(&permit, &attribute(held)),
+            None => permits::take_permit(&permit, attempts_max),
+            Some(held) => permits::take_over_permit(&permit, &attribute(held)),
         };
         for _ in 0..TRIES_MAX {
             let seen = match self.table.update(&key, change).await? {
                 Written::Done(_) => return Ok(Taken::Permit),
                 Written::Refused(Some(item)) => Seen::read(&item, attempt, now)?,
                 Written::Refused(None) => {
-                    change = expressions::take_permit(&permit, attempts_max);
+                    change = permits::take_permit(&permit, attempts_max);
                     continue;
                 }
             };
@@ -147,7 +147,7 @@ impl AttemptPermits for DynamoStore {
     }
 
     async fn give_back(&self, permit: &AttemptPermit) -> Result<(), StoreError> {
-        let change = expressions::give_permit_back(&attribute(permit));
+        let change = permits::give_permit_back(&attribute(permit));
         // Refused if it was taken over, or cleared because its time was over.
         self.table.update(&keys::attempts(&permit.task.owner), change).await.map(drop)
     }

@@ -23,7 +23,7 @@ use longhaul_core::{OwnerId, Payload, TaskId, Timestamp, limits};
 
 use crate::change::Change;
 use crate::error::{Unexpected, Written};
-use crate::expressions;
+use crate::expressions::counts::{self, NextCount, Reserved, Window, room_in};
 use crate::item::{
     BYTES_UNTIL, EXPIRES_AT, Fields, Item, NEW, NEW_SINCE, OPEN, PK, RECOUNT_AFTER, STORED, Unreadable, text,
 };
@@ -47,44 +47,6 @@ const HOUR_MS: u64 = 3_600_000;
 
 /// Pages of 1 MB that a count reads per shard before it gives up.
 const PAGES_MAX: usize = 64;
-
-/// What was counted for a task.
-#[derive(Clone, Debug)]
-pub(crate) struct Reserved {
-    /// As how many unfinished tasks.
-    pub(crate) slots: u32,
-    /// As how many new ones.
-    pub(crate) new: u32,
-    /// As how many bytes.
-    pub(crate) bytes: i64,
-    /// The attribute for bytes that expire when the task does.
-    pub(crate) until: String,
-}
-
-/// When the tasks are counted one by one the next time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum NextCount {
-    /// When the item says; if it does not say, then.
-    AsSet { unless_set: Timestamp },
-    /// When this task expires, before all others.
-    WithThisTask,
-}
-
-/// The window in which a new task is counted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Window {
-    /// The one that the item has.
-    Current,
-    /// A new one: the one that began at this moment is over.
-    After { since: Timestamp },
-}
-
-impl Reserved {
-    /// Whether anything of the task is counted.
-    const fn counts(&self) -> bool {
-        self.slots > 0 || self.new > 0 || self.bytes > 0
-    }
-}
 
 /// Whether there is room for one more task, after a look at the count.
 enum Room {
@@ -123,7 +85,7 @@ impl DynamoStore {
         let mut next_count = NextCount::AsSet { unless_set: now.plus_ms(COUNT_AGAIN_MS) };
         let mut window = Window::Current;
         for _ in 0..TRIES_MAX {
-            let change = expressions::reserve(new, &reserved, next_count, window, now);
+            let change = counts::reserve(new, &reserved, next_count, window, now);
             let Some(quota) = self.refusing_quota(new, &reserved, change, now).await? else {
                 return Ok(reserved);
             };
@@ -170,7 +132,7 @@ impl DynamoStore {
     /// Takes back what was counted for a task that was not created after all.
     pub(crate) async fn release(&self, owner: &OwnerId, reserved: &Reserved) {
         if reserved.counts() {
-            self.change_count(owner, expressions::release(reserved)).await;
+            self.change_count(owner, counts::release(reserved)).await;
         }
     }
 
@@ -180,7 +142,7 @@ impl DynamoStore {
         let bytes = ended.task.state.outcome().map_or(0, |outcome| counted_bytes(outcome, slots));
         if self.quota == QuotaMode::Counted && !ended.task.is_webhook_delivery() && (slots > 0 || bytes > 0) {
             let ended_as = Reserved { slots, new: 0, bytes, until: bytes_until(ended.task.expires_at, now) };
-            self.change_count(&ended.task.owner, expressions::end_of(&ended_as)).await;
+            self.change_count(&ended.task.owner, counts::end_of(&ended_as)).await;
         }
     }
 
@@ -209,7 +171,7 @@ impl DynamoStore {
         if due.is_some_and(|due| now < due) {
             return Ok(Room::NoSlot);
         }
-        let begun = expressions::begin_to_count(due, now.plus_ms(COUNT_AGAIN_MS));
+        let begun = counts::begin_to_count(due, now.plus_ms(COUNT_AGAIN_MS));
         match self.table.update(&keys::quota(owner), begun).await? {
             Written::Done(_) => {}
             Written::Refused(_) => return Ok(Room::OnceMore),
@@ -220,7 +182,7 @@ impl DynamoStore {
         };
         let next = counted.next_expiry.map_or(now.plus_ms(COUNT_AGAIN_MS), |at| at.min(now.plus_ms(COUNT_AGAIN_MS)));
         let by = i64::from(counted.open).saturating_sub(open);
-        self.table.update(&keys::quota(owner), expressions::correct_count(by, next)).await?;
+        self.table.update(&keys::quota(owner), counts::correct_count(by, next)).await?;
         Ok(if counted.open >= open_max { Room::NoSlot } else { Room::OnceMore })
     }
 
@@ -237,7 +199,7 @@ impl DynamoStore {
         expired.sort();
         let Some((first, _)) = expired.first() else { return Ok(Room::NoBytes) };
         // If another instance was faster, the next try finds what it left.
-        let _forgotten = self.table.update(&keys::quota(owner), expressions::forget_bytes(first, &expired)).await?;
+        let _forgotten = self.table.update(&keys::quota(owner), counts::forget_bytes(first, &expired)).await?;
         Ok(Room::OnceMore)
     }
 
@@ -254,7 +216,7 @@ impl DynamoStore {
     async fn count_shard(&self, owner: &OwnerId, shard: u8, now: Timestamp) -> Result<Option<Counted>, StoreError> {
         let mut counted = Counted { open: 0, next_expiry: None };
         let mut from = None;
-        let filter = expressions::open_unexpired(now);
+        let filter = counts::open_unexpired(now);
         for _ in 0..PAGES_MAX {
             let query = self
                 .table
@@ -311,11 +273,6 @@ fn full_window(new: &NewTask, quota: &Item) -> Result<Option<Timestamp>, Unreada
         return Ok(None);
     }
     fields.moment(NEW_SINCE).map(Some)
-}
-
-/// How many bytes may be stored already if the new task is to fit.
-pub(crate) fn room_in(new: &NewTask) -> i128 {
-    i128::from(new.stored_max) - i128::from(new.task.stored_bytes())
 }
 
 /// As how many bytes a text is counted: one in parts as it is, since its write costs much more than the count; a small

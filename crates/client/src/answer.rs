@@ -1,23 +1,21 @@
-//! What a server answers over HTTP: one message as JSON, or several as a stream of events.
+//! Messages to a server, and what it answers over HTTP: one message as JSON, or several as a stream of events.
 
-use std::fmt;
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures::stream::{BoxStream, StreamExt};
 use reqwest::Response;
-use reqwest::header::{CONTENT_TYPE, HeaderValue};
-use serde_json::Value;
-use sse_stream::{Sse, SseStream};
+use reqwest::header::{HeaderMap, HeaderValue};
+use serde_json::{Value, json};
 
-use crate::error::{Error, Refusal, with_causes};
+use crate::body::{Events, is_json, is_stream, kind, read, text};
+use crate::error::{Error, Refusal};
+use crate::request_id::request_id;
 use crate::resume::Stream;
 use crate::unreadable::unreadable_answer;
+use crate::wire::{ANSWER_MAX, Raw, SESSION, Within, pause};
 
-/// What names a session.
-pub(crate) const SESSION: &str = "mcp-session-id";
+/// A server that wants to be asked again within this time is waited for, and asked so often.
+const SOON: Duration = Duration::from_secs(10);
+const TRIES_MAX: u32 = 3;
 
 /// What a server answers.
 #[derive(Debug)]
@@ -79,17 +77,14 @@ impl Content {
 }
 
 impl Reply {
-    /// What a response has. `follow` makes a stream of its events.
-    pub(crate) async fn of(
-        response: Response,
-        bytes_max: usize,
-        follow: impl FnOnce(Events) -> Stream,
-    ) -> Result<Self, Error> {
+    /// What a response has, which `raw` got for a request with these headers.
+    async fn of(response: Response, raw: &Raw, headers: HeaderMap) -> Result<Self, Error> {
         let (session, kind) = (response.headers().get(SESSION).cloned(), kind(&response).to_owned());
         let content = if is_stream(&response) {
-            Content::Stream(Box::new(follow(Events::of(response, bytes_max))))
+            let events = Events::of(response, raw.bytes_max());
+            Content::Stream(Box::new(Stream::new(events, raw.clone(), headers)))
         } else if is_json(&response) {
-            let body = read(response, bytes_max).await?;
+            let body = read(response, raw.bytes_max()).await?;
             if body.is_empty() { Content::Nothing } else { Content::Message(text(body)?) }
         } else {
             Content::Nothing
@@ -119,9 +114,7 @@ impl Reply {
         }
         Ok(None)
     }
-}
 
-impl Reply {
     /// The result of a request that needs no work and asks nothing.
     ///
     /// # Errors
@@ -151,84 +144,64 @@ fn understood(mut message: Value) -> Option<Message> {
     })
 }
 
-/// An event of a stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Event {
-    /// The message, if it has one.
-    pub data: Option<String>,
-    /// From where the stream can be read again.
-    pub id: Option<String>,
-    /// How long to wait before that.
-    pub retry: Option<Duration>,
-}
+impl Raw {
+    /// Sends a request.
+    pub(crate) async fn request(&self, method: &str, params: &Value, headers: HeaderMap) -> Result<Reply, Error> {
+        let message =
+            || Ok(json!({"jsonrpc": "2.0", "id": request_id()?, "method": method, "params": params}).to_string());
+        self.send_each(message, headers).await
+    }
 
-/// A stream of events.
-pub struct Events {
-    stream: BoxStream<'static, Result<Sse, sse_stream::Error>>,
-    /// Bytes since the last event.
-    length: Arc<AtomicUsize>,
-}
+    /// Sends a message that is not answered by another one.
+    pub(crate) async fn send(&self, message: &Value, headers: HeaderMap) -> Result<Reply, Error> {
+        self.send_each(|| Ok(message.to_string()), headers).await
+    }
 
-impl Events {
-    pub(crate) fn of(response: Response, event_bytes_max: usize) -> Self {
-        let length = Arc::new(AtomicUsize::new(0));
-        let so_far = Arc::clone(&length);
-        let bytes = response.bytes_stream().map(move |chunk| {
-            let chunk = chunk.map_err(|error| io::Error::other(error.without_url()))?;
-            if so_far.fetch_add(chunk.len(), Ordering::Relaxed) > event_bytes_max {
-                return Err(io::Error::other("an event is too long"));
+    /// Sends a message, which the server must not refuse. One that has no time for it now and says when to come again
+    /// is sent another one then, if that is soon.
+    async fn send_each(&self, message: impl Fn() -> Result<String, Error>, headers: HeaderMap) -> Result<Reply, Error> {
+        let mut tries = 1;
+        loop {
+            let response = self.post_text(message()?, headers.clone()).await?;
+            if response.status().is_success() {
+                return Reply::of(response, self, headers).await;
             }
-            Ok::<_, io::Error>(chunk)
-        });
-        Self { stream: SseStream::from_bytes_stream(bytes).boxed(), length }
-    }
-
-    /// The next event; `None` after the last one.
-    pub async fn next(&mut self) -> Result<Option<Event>, Error> {
-        let Some(event) = self.stream.next().await else { return Ok(None) };
-        self.length.store(0, Ordering::Relaxed);
-        let event = event.map_err(|error| Error::Lost(with_causes(&error)))?;
-        let data = event.data.filter(|data| !data.is_empty());
-        Ok(Some(Event { data, id: event.id, retry: event.retry.map(Duration::from_millis) }))
-    }
-}
-
-impl fmt::Debug for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events").finish_non_exhaustive()
-    }
-}
-
-fn kind(response: &Response) -> &str {
-    response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default()
-}
-
-pub(crate) fn is_stream(response: &Response) -> bool {
-    is_of(response, "text/event-stream")
-}
-
-pub(crate) fn is_json(response: &Response) -> bool {
-    is_of(response, "application/json")
-}
-
-/// Whether the type of the body is this one, with any parameters. Capitals mean nothing in it.
-fn is_of(response: &Response, expected: &str) -> bool {
-    kind(response).get(..expected.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(expected))
-}
-
-/// A whole body.
-pub(crate) async fn read(response: Response, bytes_max: usize) -> Result<Vec<u8>, Error> {
-    let (mut body, mut chunks) = (Vec::new(), response.bytes_stream());
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| Error::Lost(with_causes(&error.without_url())))?;
-        if body.len() + chunk.len() > bytes_max {
-            return Err(Error::Unexpected("the answer is too long".to_owned()));
+            let error = self.refused(response, Within::of(&headers)).await.0;
+            match error.after().filter(|after| error.has_done_nothing() && *after <= SOON) {
+                Some(after) if tries < TRIES_MAX => pause(after).await,
+                _ => return Err(error),
+            }
+            tries += 1;
         }
-        body.extend_from_slice(&chunk);
     }
-    Ok(body)
+
+    /// Sends a message. How long the answer may take is the caller's to say. A refusal that is a message is an answer
+    /// too.
+    ///
+    /// # Errors
+    /// If it was not answered, or by a status and no message.
+    pub async fn post(&self, message: String, headers: HeaderMap) -> Result<Reply, Error> {
+        let response = self.post_text(message, headers.clone()).await?;
+        if response.status().is_success() {
+            return Reply::of(response, self, headers).await;
+        }
+        let session = response.headers().get(SESSION).cloned();
+        match self.refused(response, Within::of(&headers)).await {
+            (Error::Refused(_), body) => {
+                Ok(Reply { session, content: Content::Message(text(body)?), kind: String::new() })
+            }
+            (error, _body) => Err(error),
+        }
+    }
 }
 
-pub(crate) fn text(body: Vec<u8>) -> Result<String, Error> {
-    String::from_utf8(body).map_err(|error| Error::Unexpected(error.to_string()))
+/// The result of a request that needs no work and asks nothing.
+pub(crate) async fn result(sent: impl Future<Output = Result<Reply, Error>>) -> Result<Value, Error> {
+    in_time(async { sent.await?.result().await }).await
+}
+
+/// The same, in the time that an answer may take.
+pub(crate) async fn in_time<T>(answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let late = |_late| Error::Lost(format!("none came within {} seconds", ANSWER_MAX.as_secs()));
+    tokio::time::timeout(ANSWER_MAX, answer).await.map_err(late)?
 }

@@ -6,13 +6,13 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::{Map, Value, json};
 use tokio::sync::OnceCell;
 
-use crate::answer::{Message, Reply};
+use crate::answer::{Message, Reply, in_time};
 use crate::connect::{self, Identity, Lifecycle, REVISION, Session, discover};
 use crate::error::Error;
 use crate::target::Target;
 use crate::task::{Question, Status, Task};
 use crate::tool::Tool;
-use crate::wire::{Raw, in_time};
+use crate::wire::Raw;
 
 /// At most so many pages of a list are read.
 const PAGES_MAX: u32 = 100;

@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
-use crate::answer::SESSION;
+use crate::answer::{in_time, result};
 use crate::error::Error;
 use crate::tool::encoded;
-use crate::wire::{Raw, in_time, result};
+use crate::wire::{Raw, SESSION};
 
 /// How a server is spoken to.
 pub(crate) enum Lifecycle {

@@ -20,6 +20,7 @@
 #![expect(clippy::indexing_slicing, reason = "only values of `serde_json` are indexed: what is not there is null")]
 
 mod answer;
+mod body;
 mod call;
 mod client;
 mod connect;
@@ -37,7 +38,8 @@ mod tool;
 mod unreadable;
 mod wire;
 
-pub use answer::{Content, Event, Events, Message, Reply};
+pub use answer::{Content, Message, Reply};
+pub use body::{Event, Events};
 pub use call::{Call, Called, Listener, Nobody};
 pub use client::Client;
 pub use connect::Identity;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::answer::{Event, Events};
+use crate::body::{Event, Events};
 use crate::error::Error;
 use crate::wire::{Raw, instant, pause};
 

@@ -1,30 +1,27 @@
-//! Messages to a server of any revision, and whether it takes them.
+//! The way to a server of any revision, and whether it takes what is sent.
 
 use std::time::{Duration, Instant};
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER, WWW_AUTHENTICATE};
 use reqwest::{Method, Request, RequestBuilder, Response, StatusCode};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::answer::{Content, Events, Reply, SESSION, is_json, is_stream, read, text};
+use crate::body::{Events, is_json, is_stream, read};
 use crate::error::{Error, Refusal, with_causes};
-use crate::request_id::request_id;
-use crate::resume::Stream;
 use crate::target::{Challenge, Credentials, Target};
 
 /// How long a connection may take to be made.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
+/// What names a session.
+pub(crate) const SESSION: &str = "mcp-session-id";
+
 /// How long an answer may take that needs no work.
-const ANSWER_MAX: Duration = Duration::from_secs(60);
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// How long an idle connection is kept: many servers close theirs after five seconds, and what is sent at that moment
 /// is lost.
 const IDLE_MAX: Duration = Duration::from_secs(4);
-
-/// A server that wants to be asked again within this time is waited for, and asked so often.
-const SOON: Duration = Duration::from_secs(10);
-const TRIES_MAX: u32 = 3;
 
 /// No answer, and no event of a stream, is read beyond so many bytes, unless less is wanted.
 const BYTES_MAX: usize = 256 << 20;
@@ -71,46 +68,13 @@ impl Raw {
         &self.http
     }
 
-    /// Sends a request.
-    pub(crate) async fn request(&self, method: &str, params: &Value, headers: HeaderMap) -> Result<Reply, Error> {
-        let message =
-            || Ok(json!({"jsonrpc": "2.0", "id": request_id()?, "method": method, "params": params}).to_string());
-        self.send_each(message, headers).await
+    /// No answer, and no event, is read beyond so many bytes.
+    pub(crate) const fn bytes_max(&self) -> usize {
+        self.bytes_max
     }
 
-    /// Sends a message that is not answered by another one.
-    pub(crate) async fn send(&self, message: &Value, headers: HeaderMap) -> Result<Reply, Error> {
-        self.send_each(|| Ok(message.to_string()), headers).await
-    }
-
-    /// Sends a message, which the server must not refuse. One that has no time for it now and says when to come again
-    /// is sent another one then, if that is soon.
-    async fn send_each(&self, message: impl Fn() -> Result<String, Error>, headers: HeaderMap) -> Result<Reply, Error> {
-        let mut tries = 1;
-        loop {
-            let response = self.post_text(message()?, headers.clone()).await?;
-            if response.status().is_success() {
-                return self.read(response, headers).await;
-            }
-            let error = self.refused(response, Within::of(&headers)).await.0;
-            match error.after().filter(|after| error.has_done_nothing() && *after <= SOON) {
-                Some(after) if tries < TRIES_MAX => pause(after).await,
-                _ => return Err(error),
-            }
-            tries += 1;
-        }
-    }
-
-    /// Sends a message. How long the answer may take is the caller's to say.
-    ///
-    /// # Errors
-    /// If it was not answered, or by a status and no message.
-    pub async fn post(&self, message: String, headers: HeaderMap) -> Result<Reply, Error> {
-        let response = self.post_text(message, headers.clone()).await?;
-        self.reply(response, headers).await
-    }
-
-    async fn post_text(&self, message: String, headers: HeaderMap) -> Result<Response, Error> {
+    /// Sends a message.
+    pub(crate) async fn post_text(&self, message: String, headers: HeaderMap) -> Result<Response, Error> {
         let request = self.request_of(Method::POST, headers).header(CONTENT_TYPE, "application/json");
         self.execute(request.header(ACCEPT, "application/json, text/event-stream").body(message)).await
     }
@@ -185,26 +149,8 @@ impl Raw {
         })
     }
 
-    /// What a response says. A refusal that is a message is an answer too.
-    async fn reply(&self, response: Response, headers: HeaderMap) -> Result<Reply, Error> {
-        if response.status().is_success() {
-            return self.read(response, headers).await;
-        }
-        let session = response.headers().get(SESSION).cloned();
-        match self.refused(response, Within::of(&headers)).await {
-            (Error::Refused(_), body) => {
-                Ok(Reply { session, content: Content::Message(text(body)?), kind: String::new() })
-            }
-            (error, _body) => Err(error),
-        }
-    }
-
-    async fn read(&self, response: Response, headers: HeaderMap) -> Result<Reply, Error> {
-        Reply::of(response, self.bytes_max, |events| Stream::new(events, self.clone(), headers)).await
-    }
-
     /// What a status and its body say, with the body.
-    async fn refused(&self, response: Response, within: Within) -> (Error, Vec<u8>) {
+    pub(crate) async fn refused(&self, response: Response, within: Within) -> (Error, Vec<u8>) {
         let status = response.status();
         let after = header(&response, RETRY_AFTER.as_str());
         let after = after.and_then(|after| until(&after, header(&response, DATE.as_str()).as_deref()));
@@ -241,14 +187,14 @@ impl Raw {
 
 /// Where a request belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Within {
+pub(crate) enum Within {
     Session,
     Nothing,
 }
 
 impl Within {
     /// As its headers say.
-    fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
         if headers.contains_key(SESSION) { Self::Session } else { Self::Nothing }
     }
 }
@@ -275,17 +221,6 @@ fn until(after: &str, now: Option<&str>) -> Option<Duration> {
 #[expect(clippy::disallowed_methods, reason = "a client of servers elsewhere waits in real time")]
 pub(crate) async fn pause(time: Duration) {
     tokio::time::sleep(time).await;
-}
-
-/// The result of a request that needs no work and asks nothing.
-pub(crate) async fn result(sent: impl Future<Output = Result<Reply, Error>>) -> Result<Value, Error> {
-    in_time(async { sent.await?.result().await }).await
-}
-
-/// The same, in the time that an answer may take.
-pub(crate) async fn in_time<T>(answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    let late = |_late| Error::Lost(format!("none came within {} seconds", ANSWER_MAX.as_secs()));
-    tokio::time::timeout(ANSWER_MAX, answer).await.map_err(late)?
 }
 
 #[cfg(test)]

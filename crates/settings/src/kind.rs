@@ -7,56 +7,7 @@ use std::path::PathBuf;
 
 use longhaul_core::Scopes;
 
-use crate::{Setting, Values};
-
-/// The kind of values that a setting takes.
-pub trait Kind: Sync + 'static {
-    /// A value.
-    type Value;
-
-    /// The value that `text` stands for; `None` if `text` is not allowed.
-    fn parse(&self, text: &OsStr) -> Option<Self::Value>;
-
-    /// `value` as text, which [`Kind::parse`] reads.
-    fn text(&self, value: &Self::Value) -> OsString;
-
-    /// What is allowed: the end of a sentence that begins with "it must be".
-    fn expected(&self) -> String;
-
-    /// What is allowed, in a few words for a table.
-    fn allowed(&self) -> String {
-        self.expected()
-    }
-
-    /// How a flag takes the value.
-    fn shape(&self) -> Shape;
-
-    /// Whether a value may be shown, in errors and by `Debug`.
-    fn shows(&self) -> bool {
-        true
-    }
-
-    /// What is wrong with `value` because of the other settings; by itself it is allowed.
-    fn conflict(&self, _value: &Self::Value, _others: &Values) -> Option<String> {
-        None
-    }
-
-    /// The default `value`, changed if the other settings do not allow it.
-    fn fitted(&self, value: Self::Value, _others: &Values) -> Self::Value {
-        value
-    }
-}
-
-/// How a flag takes a value. The text is the placeholder for the value in a help page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// The flag alone means `true`.
-    Switch,
-    /// One value.
-    One(&'static str),
-    /// Values separated by commas, or the flag several times.
-    Several(&'static str),
-}
+use crate::{Kind, Setting, Shape, Third};
 
 /// A number of something, within a range.
 pub struct Number {
@@ -103,11 +54,6 @@ impl Number {
     pub const fn most(&self) -> u64 {
         self.most
     }
-
-    /// The bound from another setting's value; `None` if that is not set, or wrong: that is reported separately.
-    fn bound(&self, others: &Values) -> Option<u64> {
-        Some(others.find(self.third_of?).ok()?? / 3)
-    }
 }
 
 impl Kind for Number {
@@ -138,15 +84,9 @@ impl Kind for Number {
         Shape::One(placeholder)
     }
 
-    fn conflict(&self, value: &u64, others: &Values) -> Option<String> {
-        let bound = self.bound(others).filter(|bound| value > bound)?;
-        let of = others.name_of(self.third_of?);
-        let [plural, ..] = self.unit;
-        Some(format!("it must be at most a third of {of}, which allows {bound} {plural}"))
-    }
-
-    fn fitted(&self, value: u64, others: &Values) -> u64 {
-        self.bound(others).map_or(value, |bound| value.min(bound))
+    fn third_of(&self) -> Option<Third> {
+        let [unit, ..] = self.unit;
+        Some(Third { of: self.third_of?, unit })
     }
 }
 

@@ -8,7 +8,9 @@ mod bundles;
 mod declare;
 mod kind;
 mod page;
+mod removed;
 mod setting;
+mod source;
 mod stores;
 pub mod table;
 mod text;
@@ -16,9 +18,11 @@ mod values;
 
 #[doc(hidden)]
 pub use declare::{flag, text};
-pub use kind::{Address, Kind, List, Number, Pairs, Path, ScopeList, Shape, Switch, Text, Url, Words};
+pub use kind::{Address, List, Number, Pairs, Path, ScopeList, Switch, Text, Url, Words};
 pub use page::page;
-pub use setting::{Declared, Place, Preset, Setting};
+pub use removed::REMOVED;
+pub use setting::{Declared, Kind, Place, Preset, Setting, Shape, Third};
+pub use source::{EnvSource, Fault, Flags, SettingsError};
 pub use stores::{Queue, QueueAt, Store, StoreAt};
 pub use text::{BOM, read_text, text_in, text_of};
-pub use values::{EnvSource, Fault, Flags, REMOVED, SettingsError, Values};
+pub use values::Values;

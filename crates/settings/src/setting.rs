@@ -1,8 +1,6 @@
-//! The declaration of a setting.
+//! The declaration of a setting, and what a kind of values is.
 
-use std::ffi::OsStr;
-
-use crate::{Kind, Shape, Values};
+use std::ffi::{OsStr, OsString};
 
 /// Who reads settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +24,59 @@ pub enum Preset {
     Unset(&'static str),
     /// This value, as it would be written.
     Value(&'static str),
+}
+
+/// The kind of values that a setting takes.
+pub trait Kind: Sync + 'static {
+    /// A value.
+    type Value;
+
+    /// The value that `text` stands for; `None` if `text` is not allowed.
+    fn parse(&self, text: &OsStr) -> Option<Self::Value>;
+
+    /// `value` as text, which [`Kind::parse`] reads.
+    fn text(&self, value: &Self::Value) -> OsString;
+
+    /// What is allowed: the end of a sentence that begins with "it must be".
+    fn expected(&self) -> String;
+
+    /// What is allowed, in a few words for a table.
+    fn allowed(&self) -> String {
+        self.expected()
+    }
+
+    /// How a flag takes the value.
+    fn shape(&self) -> Shape;
+
+    /// Whether a value may be shown, in errors and by `Debug`.
+    fn shows(&self) -> bool {
+        true
+    }
+
+    /// The setting whose value, a number, limits the values of this kind.
+    fn third_of(&self) -> Option<Third> {
+        None
+    }
+}
+
+/// A bound: at most a third of the value of another setting.
+#[derive(Clone, Copy)]
+pub struct Third {
+    /// The other setting. Its values are numbers.
+    pub of: &'static dyn Declared,
+    /// What both count.
+    pub unit: &'static str,
+}
+
+/// How a flag takes a value. The text is the placeholder for the value in a help page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// The flag alone means `true`.
+    Switch,
+    /// One value.
+    One(&'static str),
+    /// Values separated by commas, or the flag several times.
+    Several(&'static str),
 }
 
 /// One setting. [`Setting::new`] declares it; the other methods say who reads it.
@@ -127,8 +178,10 @@ pub trait Declared: Sync {
     fn shape(&self) -> Shape;
     /// Whether its value may be shown, in errors and by `Debug`.
     fn shows(&self) -> bool;
-    /// `None` if `text` is allowed, otherwise a sentence that says what is.
-    fn refusal(&self, text: &OsStr, others: &Values) -> Option<String>;
+    /// The setting whose value, a number, limits the values of this one.
+    fn third_of(&self) -> Option<Third>;
+    /// `None` if `text` is allowed by itself, otherwise a sentence that says what is.
+    fn refusal(&self, text: &OsStr) -> Option<String>;
 }
 
 impl<K: Kind> Declared for Setting<K> {
@@ -168,10 +221,12 @@ impl<K: Kind> Declared for Setting<K> {
         self.kind.shows()
     }
 
-    fn refusal(&self, text: &OsStr, others: &Values) -> Option<String> {
-        match self.kind.parse(text) {
-            Some(value) => self.kind.conflict(&value, others),
-            None => Some(format!("it must be {}", self.kind.expected())),
-        }
+    fn third_of(&self) -> Option<Third> {
+        self.kind.third_of()
+    }
+
+    fn refusal(&self, text: &OsStr) -> Option<String> {
+        let refused = || format!("it must be {}", self.kind.expected());
+        self.kind.parse(text).is_none().then(refused)
     }
 }

@@ -5,69 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 
 use crate::bundles::{carried, entry};
-use crate::{Declared, Kind, Place, Preset, Setting};
-
-/// Where environment variables come from.
-pub trait EnvSource {
-    /// The value of `name`, if there is one.
-    fn get(&self, name: &str) -> Option<OsString>;
-}
-
-impl EnvSource for BTreeMap<&str, &str> {
-    fn get(&self, name: &str) -> Option<OsString> {
-        Self::get(self, name).map(OsString::from)
-    }
-}
-
-/// The flags that were given: names without hyphens, and values.
-pub type Flags = BTreeMap<&'static str, OsString>;
-
-/// What is wrong with one setting.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Fault {
-    /// The setting, named as it was set: a flag or an environment variable.
-    pub name: String,
-    /// What is wrong, and what would be right.
-    pub problem: String,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, self.problem)
-    }
-}
-
-/// Settings that cannot be used: all their faults, so that they can be corrected together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettingsError {
-    faults: Vec<Fault>,
-}
-
-impl SettingsError {
-    /// What is wrong, in the order in which the settings are declared.
-    #[must_use]
-    pub fn faults(&self) -> &[Fault] {
-        &self.faults
-    }
-
-    fn of(name: String, problem: impl Into<String>) -> Self {
-        Self { faults: vec![Fault { name, problem: problem.into() }] }
-    }
-}
-
-impl fmt::Display for SettingsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the configuration cannot be used: ")?;
-        for (index, fault) in self.faults.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "; " };
-            write!(f, "{separator}{fault}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for SettingsError {}
+use crate::removed::removed_faults;
+use crate::{Declared, EnvSource, Fault, Flags, Kind, Place, Preset, Setting, SettingsError};
 
 /// Where a setting's value was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,19 +119,42 @@ impl Values {
     /// # Errors
     /// [`SettingsError`], if a required value is missing, or the value is not allowed.
     pub fn find<K: Kind>(&self, setting: &Setting<K>) -> Result<Option<K::Value>, SettingsError> {
-        let parsed = |text: &OsStr| {
-            let sentence = format!("it must be {}", setting.kind().expected());
-            let refused = || SettingsError::of(self.name_of(setting), refusal(setting, text, &sentence));
-            setting.kind().parse(text).ok_or_else(refused)
+        let Some(text) = self.text_of(setting) else {
+            let is_missing = self.preset(setting) == Preset::Required;
+            return if is_missing { Err(SettingsError::of(self.name_of(setting), MISSING)) } else { Ok(None) };
         };
+        let sentence = || format!("it must be {}", setting.kind().expected());
+        let refused = || SettingsError::of(self.name_of(setting), refusal(setting, &text, &sentence()));
+        setting.kind().parse(&text).map(Some).ok_or_else(refused)
+    }
+
+    /// The value of `setting` as text, given or default. A default is shortened where another setting bounds it.
+    fn text_of(&self, setting: &dyn Declared) -> Option<OsString> {
         match (self.given.get(setting.name()), self.preset(setting)) {
-            (Some(given), _) => parsed(&given.text).map(Some),
-            (None, Preset::Value(text)) => {
-                parsed(OsStr::new(text)).map(|value| Some(setting.kind().fitted(value, self)))
-            }
-            (None, Preset::Unset(_) | Preset::Absent) => Ok(None),
-            (None, Preset::Required) => Err(SettingsError::of(self.name_of(setting), MISSING)),
+            (Some(given), _) => Some(given.text.clone()),
+            (None, Preset::Value(text)) => match self.bound(setting) {
+                Some(bound) if exceeds(text.as_ref(), bound) => Some(bound.to_string().into()),
+                Some(_) | None => Some(text.into()),
+            },
+            (None, Preset::Unset(_) | Preset::Absent | Preset::Required) => None,
         }
+    }
+
+    /// The bound from another setting's value; `None` if that is not set, or wrong: that is reported separately.
+    fn bound(&self, setting: &dyn Declared) -> Option<u64> {
+        let of = setting.third_of()?.of;
+        let text = self.text_of(of).filter(|text| of.refusal(text).is_none())?;
+        Some(number(&text)? / 3)
+    }
+
+    /// `None` if `text` is allowed for `setting`, by itself and next to the others; otherwise a sentence.
+    fn refusal(&self, setting: &dyn Declared, text: &OsStr) -> Option<String> {
+        if let Some(sentence) = setting.refusal(text) {
+            return Some(sentence);
+        }
+        let bound = self.bound(setting).filter(|bound| exceeds(text, *bound))?;
+        let third = setting.third_of()?;
+        Some(format!("it must be at most a third of {}, which allows {bound} {}", self.name_of(third.of), third.unit))
     }
 
     /// The error for a value that is allowed in general, and not here. `why` says what to do.
@@ -202,7 +164,7 @@ impl Values {
     }
 
     /// The name of `setting` as it was set, or would be set here.
-    pub(crate) fn name_of(&self, setting: &dyn Declared) -> String {
+    fn name_of(&self, setting: &dyn Declared) -> String {
         match self.given.get(setting.name()).map(|given| given.origin) {
             Some(Origin::Flag) => format!("--{}", setting.name()),
             Some(Origin::Program) => format!("`{}`", setting.name()),
@@ -225,7 +187,7 @@ impl Values {
             (Some(_), Preset::Absent) => "is not read here".to_owned(),
             (None, Preset::Required) => MISSING.to_owned(),
             (None, _) => return None,
-            (Some(given), _) => refusal(setting, &given.text, &setting.refusal(&given.text, self)?),
+            (Some(given), _) => refusal(setting, &given.text, &self.refusal(setting, &given.text)?),
         };
         Some(Fault { name: self.name_of(setting), problem })
     }
@@ -241,37 +203,16 @@ fn refused(faults: Vec<Fault>) -> Result<(), SettingsError> {
     if faults.is_empty() { Ok(()) } else { Err(SettingsError { faults }) }
 }
 
+fn number(text: &OsStr) -> Option<u64> {
+    text.to_str()?.parse().ok()
+}
+
+fn exceeds(text: &OsStr, bound: u64) -> bool {
+    number(text).is_some_and(|number| number > bound)
+}
+
 const MISSING: &str = "is missing";
 
 fn refusal(setting: &dyn Declared, text: &OsStr, sentence: &str) -> String {
     if setting.shows() { format!("is `{}`; {sentence}", text.display()) } else { format!("cannot be used; {sentence}") }
-}
-
-/// The names of settings that are gone, and what holds in their place.
-pub static REMOVED: [(&str, &str); 9] = [
-    ("first-byte-ms-max", "leave it out: a new connection may be silent for ten seconds"),
-    ("head-ms-max", "leave it out: the head of a connection's first request may take ten seconds"),
-    ("body-ms-max", "leave it out: a body may take twenty seconds, and a second more for each 16 KiB of it"),
-    ("body-bytes-per-s-min", "leave it out: each 16 KiB of a body earn it another second"),
-    ("unread-ms-max", "leave it out: a client may read nothing of an answer for a minute"),
-    ("http2-ping-ms", "leave it out: a client of HTTP/2 is asked every twenty seconds whether it is still there"),
-    (
-        "leg-margin-ms",
-        "leave it out: no step begins in the last five seconds of an attempt, or in its last quarter if shorter",
-    ),
-    ("leg-ms", "use --attempt-ms or LONGHAUL_ATTEMPT_MS"),
-    ("cleaning-ms", "use --cleanup-ms or LONGHAUL_CLEANUP_MS"),
-];
-
-/// A fault for each of them that has a value, unless it is the name of a setting that an application declares.
-fn removed_faults(declared: &[&dyn Declared], flags: &Flags, env: &dyn EnvSource) -> Vec<Fault> {
-    let removed = REMOVED.iter().filter(|(name, _)| declared.iter().all(|setting| setting.name() != *name));
-    let faults = removed.flat_map(|(name, holds)| {
-        let variable = format!("LONGHAUL_{}", name.to_uppercase().replace('-', "_"));
-        let is_set = env.get(&variable).is_some_and(|text| !text.is_empty());
-        let given = [flags.contains_key(name).then(|| format!("--{name}")), is_set.then_some(variable)];
-        let problem = format!("is no setting any more, {holds}");
-        given.into_iter().flatten().map(move |name| Fault { name, problem: problem.clone() })
-    });
-    faults.collect()
 }

@@ -1,6 +1,6 @@
 //! The parameters of the template, compared with the declarations of the settings that they set.
 
-use longhaul_settings::{Declared, Place, Preset, Values};
+use longhaul_settings::{Declared, Place, Preset};
 use serde_json::Value;
 
 use super::resolve::text;
@@ -32,7 +32,7 @@ pub fn hold(template: &Value, setting: &'static dyn Declared) {
         Preset::Required | Preset::Absent => panic!("{name} sets what no function reads, or what is required"),
     }
     for value in limits(parameter) {
-        assert_eq!(setting.refusal(value.as_ref(), &alone(setting)), None, "{name} allows {value}");
+        assert_eq!(setting.refusal(value.as_ref()), None, "{name} allows {value}");
     }
 }
 
@@ -49,8 +49,4 @@ fn lambda(setting: &dyn Declared) -> Preset {
         Preset::Absent => setting.preset(Place::Worker),
         preset => preset,
     }
-}
-
-fn alone(setting: &'static dyn Declared) -> Values {
-    Values::defaults(Place::Api, &[&[setting]])
 }
