@@ -4,6 +4,7 @@ mod calls;
 mod command_line;
 mod core_tasks;
 mod ends;
+mod fidelity;
 mod folds;
 mod forgetful;
 mod http;

@@ -38,13 +38,16 @@ pub struct Call {
     pub not_before: Option<jiff::Timestamp>,
     /// How long its task is to be kept, in milliseconds, by a server of revision `2025-11-25`.
     pub ttl_ms: Option<u64>,
+    /// More members of its `_meta`.
+    pub meta: Map<String, Value>,
 }
 
 impl Call {
     /// A call without a key, of a tool that nothing else is known of.
     #[must_use]
     pub fn new(tool: &str, arguments: Map<String, Value>) -> Self {
-        Self { tool: tool.to_owned(), arguments, key: None, listed: None, not_before: None, ttl_ms: None }
+        let meta = Map::new();
+        Self { tool: tool.to_owned(), arguments, key: None, listed: None, not_before: None, ttl_ms: None, meta }
     }
 }
 
@@ -195,7 +198,8 @@ impl Client {
         let mut params = more.clone();
         params.insert("name".to_owned(), call.tool.clone().into());
         params.insert("arguments".to_owned(), call.arguments.clone().into());
-        let mut meta = json!({"progressToken": request_id()?});
+        let mut meta = Value::Object(call.meta.clone());
+        meta["progressToken"] = request_id()?.into();
         if let Some(key) = &call.key {
             meta["dev.longhaul/idempotencyKey"] = key.clone().into();
         }

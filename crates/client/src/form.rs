@@ -274,7 +274,7 @@ pub fn typed(text: &str, schema: &Value, root: &Value) -> Result<Value, &'static
     let schema = resolved(schema, root);
     let json = |fits: fn(&Value) -> bool| serde_json::from_str(text).ok().filter(fits);
     match type_of(schema) {
-        Some("integer") => json(|value| value.is_i64() || value.is_u64()).ok_or("a whole number"),
+        Some("integer") => json(is_integer).ok_or("a whole number"),
         Some("number") => json(Value::is_number).ok_or("a number"),
         Some("boolean") => json(Value::is_boolean).ok_or("true or false"),
         Some("array") => json(Value::is_array).ok_or("a JSON array, such as '[\"a\", \"b\"]'"),
@@ -283,10 +283,15 @@ pub fn typed(text: &str, schema: &Value, root: &Value) -> Result<Value, &'static
     }
 }
 
+/// Whether a value is written as an integer. It may be a long one where `serde_json` keeps all digits.
+fn is_integer(value: &Value) -> bool {
+    value.as_number().is_some_and(|number| !number.is_f64())
+}
+
 /// Whether a value has the schema's type, keeps its limits, and has its format.
 fn check_limits(schema: &Value, value: &Value) -> Result<(), String> {
     let fits = match type_of(schema) {
-        Some("integer") => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|value| value.fract() == 0.0),
+        Some("integer") => is_integer(value) || value.as_f64().is_some_and(|value| value.fract() == 0.0),
         Some("number") => value.is_number(),
         Some("string") => value.is_string(),
         Some("boolean") => value.is_boolean(),

@@ -113,7 +113,7 @@ impl Client {
             }
             shown["nextCursor"] = next["nextCursor"].take();
         }
-        shown.as_object_mut().map(|shown| shown.remove("nextCursor"));
+        shown.as_object_mut().map(|shown| shown.shift_remove("nextCursor"));
         Ok(shown)
     }
 

@@ -11,7 +11,7 @@ use serde::de::{
     Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess,
     VariantAccess, Visitor,
 };
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 /// Reads a JSON text.
 ///
@@ -40,7 +40,32 @@ pub fn from_slice<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, serde_
 /// # Errors
 /// If it is not a `T`.
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, serde_json::Error> {
+    // `serde` cannot copy such a number for an `untagged` or `tag`ged enum out of a value, and can out of a text.
+    if has_long_integer(&value) {
+        return from_str(&value.to_string());
+    }
     T::deserialize(Strict(value))
+}
+
+/// Whether there is an integer of more than 64 bits in a value. It has them if `serde_json` keeps all digits.
+fn has_long_integer(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => !number.is_i64() && !number.is_u64() && !number.is_f64(),
+        Value::Array(items) => items.iter().any(has_long_integer),
+        Value::Object(members) => members.values().any(has_long_integer),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
+}
+
+/// Reads a number that may be missing, for a field of an `untagged`, `tag`ged or `flatten`ed type. By itself, `serde`
+/// reads a fraction there only if `serde_json` does not keep all digits of numbers, which one crate of a program decides
+/// for all.
+///
+/// # Errors
+/// If it is not a number.
+pub fn optional_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let number = Option::<Number>::deserialize(deserializer)?;
+    number.map(|number| number.as_f64().ok_or_else(|| D::Error::custom("the number is too large"))).transpose()
 }
 
 /// Whatever reads, with all that it reads inside.

@@ -98,7 +98,7 @@ impl Attempt {
         let mut variables = self.shared().variables.lock().await;
         let mut values = self.values(&mut variables).await.clone();
         if value.is_null() {
-            values.remove(name);
+            values.shift_remove(name);
         } else {
             values.insert(name.to_owned(), value);
         }

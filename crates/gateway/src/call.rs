@@ -1,18 +1,21 @@
 //! One call of a tool: on a connection that has no other, and never carried out twice unless it may be.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::ports::Clock;
-use longhaul::{SystemClock, TaskContext};
+use longhaul::{Every, SystemClock, TaskContext};
 use longhaul_core::strict_json;
 use longhaul_jobs::{JobError, JobRef, Start, Started};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ClientCapabilities, ErrorCode};
 use rmcp::service::{Peer, RequestContext, RoleServer, ServiceError};
 use serde::{Deserialize, Serialize};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::catalog::{Repeatable, ToolRoute};
 use crate::limits;
+use crate::meta;
 use crate::upstream::client::Client;
 use crate::upstream::remote_tasks::{Began, Session};
 use crate::upstream::tasks::{Started as StartedTask, completed};
@@ -84,10 +87,7 @@ impl<'g> Call<'g> {
         params.arguments = request.arguments;
         params.input_responses = request.input_responses;
         params.request_state = kept.state;
-        // Servers of `2026-07-28` log for those who ask for it.
-        if let Some(level) = context.meta.log_level() {
-            params.meta.get_or_insert_default().set_log_level(level);
-        }
+        params.meta = meta::passed_on(&context.meta);
         // What the older lifecycle has for tasks is not what a connection in the newer one was chosen for.
         let may_be_older = route.repeatable == Repeatable::Yes && !upstream.requires_task(&route.route.name);
         let declared = context.meta.client_capabilities().or_else(|| context.client_capabilities());
@@ -134,11 +134,7 @@ impl<'g> Call<'g> {
     /// Sends the call, which is marked as sent once a connection stands. A lost connection is tried again where that
     /// may be done.
     pub(crate) async fn send(&self, start: &Start<'_>) -> Result<Started, JobError> {
-        let _turn = match &self.route.permits {
-            // The semaphore is never closed.
-            Some(permits) => Some(permits.acquire().await.map_err(|closed| JobError::Refused(closed.to_string()))?),
-            None => None,
-        };
+        let _permits = self.permits().await;
         let mut tries = 0;
         loop {
             tries += 1;
@@ -162,6 +158,48 @@ impl<'g> Call<'g> {
             tracing::warn!(server = self.upstream.name(), tool = self.tool(), error, "a call is tried again");
             SystemClock.sleep_ms(limits::TRY_AGAIN_MS * u64::from(tries)).await;
         }
+    }
+
+    /// Waits until the tool and its server may have one more call. A task that waits for long holds no worker
+    /// meanwhile, and nothing is recorded as sent.
+    async fn permits(&self) -> Vec<OwnedSemaphorePermit> {
+        /// There is nothing to record: the permits are returned as an error.
+        #[derive(Deserialize, Serialize)]
+        enum Never {}
+        if let Some(permits) = self.free_permits(Duration::ZERO).await {
+            return permits;
+        }
+        let every = Every::growing(limits::PERMIT_PAUSE, limits::PERMIT_PAUSE_LONGEST);
+        let step = format!("permit {}", self.round);
+        let taken: Result<Never, _> = self.task.poll_until(&step, every, || self.poll_permits()).await;
+        match taken {
+            Err(permits) => permits,
+            Ok(never) => match never {},
+        }
+    }
+
+    async fn poll_permits<N>(&self) -> Result<Option<N>, Vec<OwnedSemaphorePermit>> {
+        match self.free_permits(limits::PERMIT_WAIT).await {
+            Some(permits) => Err(permits),
+            None => {
+                let message = format!("waiting: `{}` has as many calls as it may have", self.upstream.name());
+                self.task.progress(0).message(message).await;
+                Ok(None)
+            }
+        }
+    }
+
+    /// A permit of the tool, if its calls are counted, and one of the server.
+    async fn free_permits(&self, at_most: Duration) -> Option<Vec<OwnedSemaphorePermit>> {
+        let mut taken = Vec::new();
+        for permits in self.route.permits.iter().chain([self.upstream.call_permits()]) {
+            let permit = match Arc::clone(permits).try_acquire_owned() {
+                Ok(permit) => permit,
+                Err(_none) => tokio::time::timeout(at_most, Arc::clone(permits).acquire_owned()).await.ok()?.ok()?,
+            };
+            taken.push(permit);
+        }
+        Some(taken)
     }
 
     /// # Errors

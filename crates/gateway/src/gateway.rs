@@ -74,6 +74,7 @@ impl Gateway {
         let info = info(&listed, &telling);
         let mut catalog = Catalog::of(&listed, &config.servers, outside.names()).map_err(StartError)?;
         StartError::unless_none(with_policies(&mut catalog).await)?;
+        warn_of_long_names(&catalog);
         let lists = Arc::new(Lists::new(config.servers, listed, catalog, renewal));
         let shared = Arc::new(Shared { upstreams, lists, outside, telling, info });
         let (handler, policies) = (Handler(Arc::clone(&shared)), Arc::clone(&shared));
@@ -144,6 +145,23 @@ async fn list_all(upstreams: &[Arc<Upstream>]) -> Result<Vec<Listed>, StartError
         }
     }
     StartError::unless_none(problems).map(|()| listed)
+}
+
+/// Names the tools whose names are too long once a client has put its own prefix before them.
+fn warn_of_long_names(catalog: &Catalog) {
+    let is_long = |name: &&String| name.len() + limits::CLIENT_PREFIX_BYTES > limits::CLIENT_NAME_BYTES_MAX;
+    let long: Vec<&String> = catalog.tool_order.iter().filter(is_long).collect();
+    if long.is_empty() {
+        return;
+    }
+    let (count, max) = (long.len(), limits::CLIENT_NAME_BYTES_MAX);
+    let names = long.iter().take(limits::NAMES_SHOWN_MAX).map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+    tracing::warn!(
+        count,
+        names,
+        "these names of tools are too long for usual clients, which add a prefix such as `mcp__longhaul__` and pass on \
+         at most {max} bytes: choose a shorter `prefix` for their servers in the section `longhaul`"
+    );
 }
 
 /// The servers that tell of changes of their resources, by their numbers.

@@ -23,6 +23,7 @@ use crate::config::Fold;
 use crate::external;
 use crate::limits;
 use crate::lists::Lists;
+use crate::meta;
 use crate::outside::OutsideTools;
 use crate::upstream::client::Client;
 use crate::upstream::{Connection, RequestError, Upstream};
@@ -164,10 +165,10 @@ impl ServerHandler for Handler {
     async fn get_prompt(
         &self,
         mut request: GetPromptRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let Route { server, name } = self.prompt(&request.name)?;
-        (request.name, request.meta) = (name, None);
+        (request.name, request.meta) = (name, meta::passed_on(&context.meta));
         let connection = self.connect(server).await?;
         answer(connection, async |peer| peer.get_prompt_once(request).await).await
     }
@@ -195,10 +196,10 @@ impl ServerHandler for Handler {
     async fn read_resource(
         &self,
         mut request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let server = self.owner_of(&request.uri)?;
-        request.meta = None;
+        request.meta = meta::passed_on(&context.meta);
         let connection = self.connect(server).await?;
         answer(connection, async |peer| peer.read_resource_once(request).await).await
     }
@@ -271,7 +272,7 @@ impl ServerHandler for Handler {
     async fn complete(
         &self,
         mut request: CompleteRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let server = match &mut request.r#ref {
             Reference::Prompt(prompt) => {
@@ -283,7 +284,7 @@ impl ServerHandler for Handler {
             // Anything that a later version of `rmcp` may add.
             _ => return Err(ErrorData::invalid_params("this reference is not known", None)),
         };
-        request.meta = None;
+        request.meta = meta::passed_on(&context.meta);
         let connection = self.connect(server).await?;
         answer(connection, async |peer| peer.complete(request).await).await
     }

@@ -29,6 +29,7 @@ mod handler;
 mod limits;
 mod lists;
 mod lock;
+mod meta;
 mod outside;
 mod policy;
 mod polls;

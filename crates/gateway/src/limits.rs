@@ -56,6 +56,14 @@ pub(crate) const TOOLS_MAX: usize = 1_024;
 /// The longest name of a tool, its prefix included: longer ones are refused by clients.
 pub(crate) const NAME_BYTES_MAX: usize = 128;
 
+/// The longest name of a tool that usual clients pass on to their models, and the prefix that they add before:
+/// `mcp__longhaul__`.
+pub(crate) const CLIENT_NAME_BYTES_MAX: usize = 64;
+pub(crate) const CLIENT_PREFIX_BYTES: usize = "mcp__longhaul__".len();
+
+/// Names that one line of the log shows.
+pub(crate) const NAMES_SHOWN_MAX: usize = 20;
+
 /// Pages of one list of one server.
 pub(crate) const PAGES_MAX: usize = 32;
 
@@ -74,6 +82,12 @@ pub(crate) const SWEEP_MS: u64 = 1_000;
 
 /// How often a call is tried in one attempt if the server cannot be started, or dies in a call that may be repeated.
 pub(crate) const TRIES_MAX: u32 = 3;
+
+/// How long a call waits in place for a permit of its server. After that its task sleeps, so that it holds no worker
+/// that calls of other servers need, and tries again after growing pauses.
+pub(crate) const PERMIT_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const PERMIT_PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const PERMIT_PAUSE_LONGEST: Duration = Duration::from_secs(5);
 
 /// How often in a row the gateway may die in a call that may be repeated, before its task fails. Servers are processes
 /// of their own, so it is seldom the call that kills the gateway.

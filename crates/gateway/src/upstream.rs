@@ -78,6 +78,8 @@ pub(crate) struct Upstream {
     groups: Groups,
     /// One permit for each process or connection.
     permits: Arc<Semaphore>,
+    /// One permit for each call, so that no call waits with a worker for the connection of another one.
+    calls: Arc<Semaphore>,
     /// Another one, for quick requests that must not wait for calls: polls, answers, cancels.
     quick: Arc<Semaphore>,
     /// Those that are kept between calls, if they are.
@@ -138,6 +140,7 @@ impl Upstream {
             start_max: server.start_max,
             groups,
             permits: Arc::new(Semaphore::new(server.concurrency)),
+            calls: Arc::new(Semaphore::new(server.concurrency)),
             quick: Arc::new(Semaphore::new(1)),
             pool: server.keeping.map(|keeping| Arc::new(Pool::new(server.concurrency, keeping))),
             http: Http::default(),
@@ -159,6 +162,11 @@ impl Upstream {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The permits of its calls.
+    pub(crate) const fn call_permits(&self) -> &Arc<Semaphore> {
+        &self.calls
     }
 
     /// Whether this process can connect to it.

@@ -68,6 +68,7 @@
 //! | `local` | on | the server as one process, with SQLite inside |
 //! | `aws` | off | the server as several processes, on a DynamoDB table and an SQS queue |
 //! | `lambda` | off | the server as two Lambda functions, with DynamoDB and SQS |
+//! | `arbitrary-precision` | off | numbers keep all their digits; changes `serde_json` in the whole program |
 //! | `testing` | off | the test kit, for `[dev-dependencies]` |
 //! | `contract` | off | the tests of a store and a queue, for `[dev-dependencies]` |
 

@@ -1,9 +1,9 @@
 //! What the bridge has to know of a message that a client wrote: who answers it, and what its headers say; and of the
 //! session that it belongs to, for the servers that want one.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use indexmap::IndexMap;
 use longhaul_client::encoded;
 use longhaul_core::strict_json;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -143,7 +143,7 @@ pub(super) fn is_answer_to(id: &Value, answer: &Value) -> bool {
 
 /// A message with another id. Its other members are as they were written.
 pub(super) fn with_id(text: &str, id: &Value) -> serde_json::Result<String> {
-    let mut members: BTreeMap<String, Box<RawValue>> = strict_json::from_str(text)?;
+    let mut members: IndexMap<String, Box<RawValue>> = strict_json::from_str(text)?;
     members.insert("id".to_owned(), RawValue::from_string(id.to_string())?);
     serde_json::to_string(&members)
 }

@@ -145,7 +145,10 @@ impl Call<'_> {
 
     /// A task of revision `2025-11-25`: its result can be waited for, and its questions come meanwhile.
     async fn held_until_result(&self, connection: &Connection) -> Result<CallToolResponse, ServiceError> {
-        let params = json!({"name": self.params.name, "arguments": self.params.arguments, "task": {}});
+        let mut params = json!({"name": self.params.name, "arguments": self.params.arguments, "task": {}});
+        if let Some(meta) = &self.params.meta {
+            params["_meta"] = json!(meta);
+        }
         let created = match custom(connection, "tools/call", params).await? {
             ServerResult::CallToolResult(result) => return Ok(result.into()),
             created => serde_json::to_value(created).unwrap_or_default(),

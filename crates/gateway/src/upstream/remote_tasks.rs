@@ -81,7 +81,8 @@ impl Session {
     ) -> Result<Began, RequestError> {
         let listed = Tool::read(&json!({"name": params.name, "execution": {"taskSupport": "required"}}));
         let arguments = params.arguments.clone().unwrap_or_default();
-        let call = Call { listed, ttl_ms, ..Call::new(&params.name, arguments) };
+        let meta = params.meta.clone().unwrap_or_default().0.0;
+        let call = Call { listed, ttl_ms, meta, ..Call::new(&params.name, arguments) };
         let called = tokio::time::timeout(limits::ANSWER_MAX, self.0.call(&call, &mut Nobody)).await;
         let session = SessionId(self.0.session());
         self.end().await;

@@ -192,7 +192,7 @@ impl PlainCall {
         let mut variables = self.variables();
         let mut changed = variables.clone();
         if value.is_null() {
-            changed.remove(name);
+            changed.shift_remove(name);
         } else {
             changed.insert(name.to_owned(), value);
         }

@@ -64,7 +64,7 @@ fn announce(shared: &Shared, tool: &mut Map<String, Value>) {
     if policy.is_none_or(|policy| policy.need != Need::Optional) {
         return;
     }
-    tool.remove("outputSchema");
+    tool.shift_remove("outputSchema");
     let wait_s = shared.settings.inline_wait_ms / 1_000;
     let note = format!(
         "If this takes longer than {wait_s} s, the answer is a job_id: call get_job_status with it to get the result."

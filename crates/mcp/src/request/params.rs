@@ -5,9 +5,9 @@
 //! them. A member that a method needs is never guessed, and the refusal names it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 
+use indexmap::IndexMap;
 use longhaul_core::{limits, strict_json};
 use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, Icon, JsonObject, RequestMetaObject};
@@ -24,8 +24,8 @@ const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// How deep capabilities are searched for what fits: `experimental`, its members, and theirs.
 const FITTING_DEPTH: u32 = 3;
 
-/// The members of an object. No name is there twice: readers differ in which of the two counts.
-pub(crate) struct Members<'a>(BTreeMap<Cow<'a, str>, &'a RawValue>);
+/// The members of an object, in their order. No name is there twice: readers differ in which of the two counts.
+pub(crate) struct Members<'a>(IndexMap<Cow<'a, str>, &'a RawValue>);
 
 impl<'de: 'a, 'a> serde::Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -43,7 +43,7 @@ impl<'de> Visitor<'de> for EachOnce {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-        let mut members = BTreeMap::new();
+        let mut members = IndexMap::new();
         while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
             if members.contains_key(&name) {
                 return Err(A::Error::custom(format!("`{}` is there twice", limits::cut(&name, SHOWN_BYTES_MAX))));
@@ -171,7 +171,7 @@ enum Fit {
 impl<'a> Members<'a> {
     /// The members of an object; none of what is not there. Fails with `-32602` if a member is there twice.
     pub(crate) fn read(params: Option<&'a RawValue>) -> Result<Self, ErrorData> {
-        let Some(params) = params else { return Ok(Self(BTreeMap::new())) };
+        let Some(params) = params else { return Ok(Self(IndexMap::new())) };
         strict_json::from_str(params.get())
             .map_err(|error| ErrorData::invalid_params(format!("the parameters are not valid: {error}"), None))
     }
@@ -230,11 +230,11 @@ impl<'a> Members<'a> {
 
     /// The object with these members changed.
     fn with(&self, changed: &[(&str, Option<Box<RawValue>>)]) -> Result<Box<RawValue>, ErrorData> {
-        let mut members: BTreeMap<&str, &RawValue> = self.0.iter().map(|(name, member)| (&**name, *member)).collect();
+        let mut members: IndexMap<&str, &RawValue> = self.0.iter().map(|(name, member)| (&**name, *member)).collect();
         for (name, other) in changed {
             match other {
                 Some(other) => drop(members.insert(name, other)),
-                None => drop(members.remove(name)),
+                None => drop(members.shift_remove(name)),
             }
         }
         serde_json::value::to_raw_value(&members)

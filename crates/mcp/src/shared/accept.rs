@@ -95,7 +95,7 @@ fn known(caller: &Principal) -> Result<Option<VerifiedCaller>, ErrorData> {
 fn trace_of(call: &mut StoredCall) -> Option<TraceParent> {
     let trace = call.meta.0.get_traceparent().and_then(TraceParent::parse);
     if trace.is_none() {
-        call.meta.0.0.remove("traceparent");
+        call.meta.0.0.shift_remove("traceparent");
     }
     trace
 }
@@ -119,7 +119,7 @@ pub(crate) fn later_start(meta: &RequestMetaObject) -> Result<Option<Timestamp>,
 /// Fails with `-32602` if it is not a moment.
 fn take_later_start(meta: &mut RequestMetaObject) -> Result<Option<Timestamp>, ErrorData> {
     let start = later_start(meta)?;
-    meta.0.0.remove(START_KEY);
+    meta.0.0.shift_remove(START_KEY);
     Ok(start)
 }
 
@@ -162,7 +162,7 @@ impl StoredCall {
         mut meta: RequestMetaObject,
         given: BTreeMap<String, Value>,
     ) -> Self {
-        meta.0.0.remove("progressToken");
+        meta.0.0.shift_remove("progressToken");
         let CallToolRequestParams { arguments, input_responses, request_state, .. } = request;
         Self { arguments, meta, input_responses, request_state, progress_token: None, given, caller: None }
     }

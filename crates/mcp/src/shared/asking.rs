@@ -319,11 +319,11 @@ pub(crate) fn message(id: &str, mut request: Map<String, Value>) -> String {
 pub(crate) fn strip_progress_token(request: &mut Value) {
     let Some(params) = request.get_mut("params").and_then(Value::as_object_mut) else { return };
     let meta_is_empty = params.get_mut("_meta").and_then(Value::as_object_mut).is_some_and(|meta| {
-        meta.remove("progressToken");
+        meta.shift_remove("progressToken");
         meta.is_empty()
     });
     if meta_is_empty {
-        params.remove("_meta");
+        params.shift_remove("_meta");
     }
 }
 

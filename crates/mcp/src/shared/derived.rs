@@ -106,18 +106,46 @@ fn hash_value(hash: &mut Sha256, any: &Value) {
             }
             hash.update("]");
         }
-        Value::Number(number) => hash.update(whole(number).map_or_else(|| any.to_string(), |whole| whole.to_string())),
+        Value::Number(number) => hash.update(decimal(number)),
         Value::Null | Value::Bool(_) | Value::String(_) => hash.update(any.to_string()),
     }
 }
 
-/// The integer that a number is, though it is written as a fraction: `0` for `0.0`, `1000` for `1e3`.
+/// A number in one form, whatever digits it is written with: `1000` for `1e3`, `0.5` for `5e-1`. The fingerprints of
+/// earlier versions are made of these. Digits that no `f64` has are kept where `serde_json` keeps them.
+fn decimal(number: &Number) -> String {
+    let text = number.to_string();
+    if number.is_i64() || number.is_u64() {
+        return text;
+    }
+    let nearest = number.as_f64().and_then(nearest).filter(|nearest| significant(nearest) == significant(&text));
+    nearest.unwrap_or(text)
+}
+
+/// The number as earlier versions wrote it: an integer without its fraction, as far as integers are exact.
 #[expect(clippy::cast_possible_truncation, reason = "it has no fraction, and fits")]
-fn whole(number: &Number) -> Option<i64> {
+fn nearest(value: f64) -> Option<String> {
     /// Up to here, every integer is a number of its own among floating-point numbers.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
-    let value = number.as_f64().filter(|value| number.is_f64() && value.fract() == 0.0 && value.abs() <= EXACT_MAX)?;
-    Some(value as i64)
+    if value.fract() == 0.0 && value.abs() <= EXACT_MAX {
+        return Some((value as i64).to_string());
+    }
+    Number::from_f64(value).map(|number| number.to_string())
+}
+
+/// The sign of a number, its digits without the zeros at both ends, and their power of ten; `None` if the power is
+/// beyond all reason.
+fn significant(text: &str) -> Option<(bool, String, i64)> {
+    let (mantissa, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{}{fraction}", whole.trim_start_matches('-'));
+    let kept = digits.trim_end_matches('0');
+    if kept.is_empty() {
+        return Some((false, String::new(), 0));
+    }
+    let shift = i64::try_from(digits.len() - kept.len()).ok()? - i64::try_from(fraction.len()).ok()?;
+    let power = power.parse::<i64>().ok()?.checked_add(shift)?;
+    Some((whole.starts_with('-'), kept.trim_start_matches('0').to_owned(), power))
 }
 
 #[cfg(test)]
@@ -178,6 +206,38 @@ mod tests {
             ("1", "\"1\""),
             ("9007199254740993", "9007199254740992.0"),
             ("18446744073709551615", "1.8446744073709552e19"),
+        ] {
+            assert_ne!(of(one), of(other), "{one} {other}");
+        }
+    }
+
+    /// Records of earlier versions have these fingerprints, whatever the features of `serde_json` are.
+    #[test]
+    fn numbers_have_the_form_that_earlier_versions_gave_them() {
+        let of = |text: &str| decimal(&serde_json::from_str(text).unwrap());
+        for (text, form) in [
+            ("0.10", "0.1"),
+            ("-0.0", "0"),
+            ("-0", "0"),
+            ("1E2", "100"),
+            ("1.5e300", "1.5e300"),
+            ("5e-07", "5e-7"),
+            ("-9223372036854775808", "-9223372036854775808"),
+            ("18446744073709551615", "18446744073709551615"),
+        ] {
+            assert_eq!(of(text), form, "{text}");
+        }
+    }
+
+    #[cfg(feature = "arbitrary-precision")]
+    #[test]
+    fn digits_that_no_f64_has_make_a_difference() {
+        let of = |text: &str| decimal(&serde_json::from_str(text).unwrap());
+        for (one, other) in [
+            ("18446744073709551616", "18446744073709551617"),
+            ("1", "1.00000000000000000001"),
+            ("0", "1e-999"),
+            ("0.1", "0.1000000000000000055"),
         ] {
             assert_ne!(of(one), of(other), "{one} {other}");
         }

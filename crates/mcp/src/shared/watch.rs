@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::error::Error;
 use std::sync::Arc;
 
-use longhaul_core::{Ask, Progress, Status, Task, TaskId, TaskKey, Timestamp};
+use longhaul_core::{Ask, Progress, Status, Task, TaskId, TaskKey, Timestamp, strict_json};
 use longhaul_engine::{Engine, Listener, PollError, Subject};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -55,7 +55,12 @@ pub(crate) enum Event {
 /// resumes a stream; hence the short names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Reported {
-    #[serde(rename = "d", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "d",
+        skip_serializing_if = "Option::is_none",
+        default,
+        deserialize_with = "strict_json::optional_number"
+    )]
     progress: Option<f64>,
     #[serde(rename = "u", skip_serializing_if = "Option::is_none")]
     status: Option<String>,

@@ -142,7 +142,7 @@ impl Outcome {
                 Ok(Some(match strict_json::from_str::<Map<String, Value>>(&text) {
                     Ok(mut result) => {
                         // Older revisions have only one kind of result.
-                        result.remove("resultType");
+                        result.shift_remove("resultType");
                         Self::Result(result)
                     }
                     Err(error) => Self::Error(errors::unreadable_result(&error)),

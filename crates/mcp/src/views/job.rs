@@ -103,9 +103,9 @@ fn is_success(task: &Task) -> bool {
 
 /// The structured content of the result, if it has any; otherwise its content.
 fn output(mut result: Map<String, Value>) -> Value {
-    result.remove("structuredContent").unwrap_or_else(|| {
-        result.remove("_meta");
-        result.remove("isError");
+    result.shift_remove("structuredContent").unwrap_or_else(|| {
+        result.shift_remove("_meta");
+        result.shift_remove("isError");
         Value::Object(result)
     })
 }

@@ -35,7 +35,7 @@ pub(crate) fn result(revision: &str, result: &mut Map<String, Value>) {
     if is_known(revision, result.get("structuredContent")) {
         return;
     }
-    let structured = result.remove("structuredContent");
+    let structured = result.shift_remove("structuredContent");
     let content = result.entry("content").or_insert_with(|| json!([]));
     let Some(blocks) = content.as_array_mut() else { return };
     blocks.iter_mut().for_each(|block| content_block(served_as(revision), block));
@@ -48,7 +48,7 @@ pub(crate) fn result(revision: &str, result: &mut Map<String, Value>) {
 pub(crate) fn output_schema(revision: &str, tool: &mut Map<String, Value>) {
     let is_object = |schema: &Value| schema.get("type").and_then(Value::as_str) == Some("object");
     if served_as(revision) < ANY_STRUCTURE_SINCE && tool.get("outputSchema").is_some_and(|schema| !is_object(schema)) {
-        tool.remove("outputSchema");
+        tool.shift_remove("outputSchema");
     }
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn content_block(revision: &str, block: &mut Value) {
         "audio" if revision < AUDIO_SINCE => text(format!("[audio, {}]", field("mimeType"))),
         _ => {
             if let Some(block) = block.as_object_mut().filter(|_| revision < STRUCTURED_SINCE) {
-                block.remove("_meta");
+                block.shift_remove("_meta");
             }
             return;
         }
@@ -78,7 +78,7 @@ pub(crate) fn request(revision: &str, method: &str, params: &mut Map<String, Val
     if method != "elicitation/create" || revision >= MODES_SINCE {
         return Ok(());
     }
-    match params.remove("mode").as_ref().and_then(Value::as_str) {
+    match params.shift_remove("mode").as_ref().and_then(Value::as_str) {
         None | Some("form") => {}
         Some(mode) => return Err(unknown(&format!("elicitation in the mode `{mode}`"))),
     }
@@ -91,7 +91,7 @@ pub(crate) fn request(revision: &str, method: &str, params: &mut Map<String, Val
 /// A field of a form: a text, a number, yes or no, or one of some texts.
 fn form_field(field: &mut Value) -> Result<(), ErrorData> {
     let Some(field) = field.as_object_mut() else { return Ok(()) };
-    if let Some(choices) = field.remove("oneOf") {
+    if let Some(choices) = field.shift_remove("oneOf") {
         let all =
             |name: &str| choices.as_array().into_iter().flatten().filter_map(|one| one.get(name)).cloned().collect();
         let (values, names): (Vec<Value>, Vec<Value>) = (all("const"), all("title"));
@@ -103,7 +103,7 @@ fn form_field(field: &mut Value) -> Result<(), ErrorData> {
     match field.get("type").and_then(Value::as_str) {
         Some("array") => return Err(unknown("a question with several answers")),
         Some("boolean") => {}
-        _ => drop(field.remove("default")),
+        _ => drop(field.shift_remove("default")),
     }
     Ok(())
 }

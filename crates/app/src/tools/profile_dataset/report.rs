@@ -113,11 +113,17 @@ pub enum Scalar {
     /// An integer of at most 64 bits.
     Integer(i64),
     /// A number.
-    Number(f64),
+    Number(#[serde(deserialize_with = "any_spelling")] f64),
     /// True or false.
     Boolean(bool),
     /// A text; long ones are cut.
     Text(String),
+}
+
+/// Reads a number also if `serde_json` keeps all digits, which another crate of the program may have decided.
+fn any_spelling<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let number = serde_json::Number::deserialize(deserializer)?;
+    number.as_f64().ok_or_else(|| serde::de::Error::custom("the number is too large"))
 }
 
 /// How quantiles were found.

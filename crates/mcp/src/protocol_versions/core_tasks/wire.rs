@@ -1,7 +1,6 @@
 //! MCP `2025-11-25` on the wire: the task that a request names, and how a task looks.
 
-use std::collections::BTreeMap;
-
+use indexmap::IndexMap;
 use longhaul_core::{Progress, ResultKind, State, Task, TaskKey, Timestamp, limits, strict_json};
 use longhaul_engine::{Engine, Listener, LoadError};
 use rmcp::ErrorData;
@@ -152,8 +151,8 @@ pub(super) async fn outcome(engine: &Engine, task: &Task) -> Result<Option<Resul
 /// The result as the tool returned it, with the id of the task in `_meta`, and without what this revision does not
 /// know. Its fields are copied unparsed, however large they are.
 fn related(result: &str, task: &Task) -> Result<String, serde_json::Error> {
-    let mut fields: BTreeMap<String, Box<RawValue>> = strict_json::from_str(result)?;
-    fields.remove("resultType");
+    let mut fields: IndexMap<String, Box<RawValue>> = strict_json::from_str(result)?;
+    fields.shift_remove("resultType");
     leave_out_structure(&mut fields)?;
     let meta = fields.get("_meta").map(|meta| strict_json::from_str::<Value>(meta.get())).transpose()?;
     let mut meta = meta.filter(Value::is_object).unwrap_or_else(|| json!({}));
@@ -165,11 +164,11 @@ fn related(result: &str, task: &Task) -> Result<String, serde_json::Error> {
 }
 
 /// Leaves out structured content that is not an object, and shows it as a text if nothing else does.
-fn leave_out_structure(fields: &mut BTreeMap<String, Box<RawValue>>) -> Result<(), serde_json::Error> {
+fn leave_out_structure(fields: &mut IndexMap<String, Box<RawValue>>) -> Result<(), serde_json::Error> {
     if fields.get("structuredContent").is_none_or(|structured| structured.get().starts_with('{')) {
         return Ok(());
     }
-    let Some(structured) = fields.remove("structuredContent") else { return Ok(()) };
+    let Some(structured) = fields.shift_remove("structuredContent") else { return Ok(()) };
     if fields.get("content").is_none_or(|content| is_empty_list(content.get())) {
         let content = json!([{"type": "text", "text": structured.get()}]);
         fields.insert("content".to_owned(), serde_json::value::to_raw_value(&content)?);

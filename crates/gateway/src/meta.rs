@@ -1,0 +1,43 @@
+//! The `_meta` of a caller, as far as it is for the server that is called.
+
+use rmcp::model::RequestMetaObject;
+
+/// The key under which a request says how its progress is reported: the gateway has its own.
+const PROGRESS_TOKEN: &str = "progressToken";
+
+/// All keys but those that say something about one connection: `progressToken`, what MCP reserves, and what is for
+/// Longhaul. The level of logs stays: servers of `2026-07-28` log for those who ask for it.
+pub(crate) fn passed_on(caller: &RequestMetaObject) -> Option<RequestMetaObject> {
+    let mut meta = RequestMetaObject::default();
+    let passed = caller.0.0.iter().filter(|(key, _)| *key != PROGRESS_TOKEN && !is_reserved(key));
+    meta.0.0.extend(passed.map(|(key, value)| (key.clone(), value.clone())));
+    if let Some(level) = caller.log_level() {
+        meta.set_log_level(level);
+    }
+    (!meta.0.0.is_empty()).then_some(meta)
+}
+
+/// Whether a key has a prefix that MCP reserves, by the rules of any revision, or that of Longhaul.
+fn is_reserved(key: &str) -> bool {
+    let Some((prefix, _)) = key.split_once('/') else { return false };
+    let labels: Vec<&str> = prefix.split('.').collect();
+    let is_of_mcp = |label: Option<&&str>| label.is_some_and(|label| matches!(*label, "mcp" | "modelcontextprotocol"));
+    is_of_mcp(labels.get(1)) || is_of_mcp(labels.iter().rev().nth(1)) || prefix == "dev.longhaul"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_are_not_reserved_are_passed_on() {
+        let text = r#"{"traceparent":"00-a","progressToken":7,"com.example/tenant":{"z":1,"a":18446744073709551616},
+            "io.modelcontextprotocol/clientInfo":{},"dev.mcp/x":1,"mcp.dev/x":1,"org.modelcontextprotocol.api/x":1,
+            "tools.mcp.com/x":1,"com.example.mcp/x":1,"dev.longhaul/notBefore":"x","baggage":"k=v","bare":null}"#;
+        let caller = serde_json::from_str(text).unwrap();
+        let passed = serde_json::to_string(&passed_on(&caller)).unwrap();
+        let expected = r#"{"traceparent":"00-a","com.example/tenant":{"z":1,"a":18446744073709551616},"com.example.mcp/x":1,"baggage":"k=v","bare":null}"#;
+        assert_eq!(passed, expected);
+        assert_eq!(passed_on(&RequestMetaObject::default()), None);
+    }
+}
