@@ -1,5 +1,5 @@
-//! `docs/SEMANTICS.md` links each promise to its proof in `docs/proofs.md`: that no checker is missing there, and that its
-//! numbers are right. `scripts/docs.py` checks that the links of all pages lead somewhere.
+//! `docs/SEMANTICS.md` links each promise to its proof in `docs/proofs.md`: that no checker is missing there, and that
+//! its numbers are right. `scripts/docs.py` checks that the links of all pages lead somewhere.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
 use std::path::Path;
@@ -66,10 +66,7 @@ fn each_checker_has_its_place_in_a_proof_and_the_right_number_of_planted_faults(
         named.push(*promise);
     }
     let missing: Vec<&Promise> = Promise::ALL.iter().filter(|promise| !named.contains(promise)).collect();
-    assert!(
-        missing.is_empty(),
-        "{missing:?} is in no proof: name it in docs/proofs.md at the promise that it checks"
-    );
+    assert!(missing.is_empty(), "{missing:?} is in no proof: name it in docs/proofs.md at the promise that it checks");
 }
 
 #[test]
