@@ -23,8 +23,8 @@ OTHERS := package(longhaul-aws) & kind(test) | binary(aws) | binary(starter) | b
 # So many of them at a time: they mostly wait, for leases, for schedules and for each other.
 END_TO_END_THREADS ?= 4
 
-.PHONY: help run check test test-all nightly lint advisories features programs conformance conformance-local e2e local-aws \
-	simulate scale chaos fuzz mutants sizes bench bench-peers pictures build build-gateway package deploy deploy-gateway clean
+.PHONY: help run check test test-all nightly lint docs advisories features programs conformance conformance-local e2e local-aws \
+	simulate scale chaos fuzz mutants sizes bench bench-peers pictures build build-gateway package dist deploy deploy-gateway clean
 # The order of the prerequisites matters: what is quick and fails often comes first.
 .NOTPARALLEL:
 
@@ -69,6 +69,7 @@ lint: ## Formatting, lints, docs, dependencies, templates, Dockerfile, workflow
 	scripts/count_lines.py --check
 	scripts/check_columns.py
 	scripts/check_words.py
+	scripts/docs.py check
 	$(CARGO) clippy $(WORKSPACE) --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --no-deps --locked --quiet
 	$(TOOLS)/cargo-deny --locked check bans licenses sources
@@ -122,6 +123,11 @@ package: ## Package the crates that are published, and build each from its packa
 	CARGO_BUILD_BUILD_DIR=$(abspath $(TARGET_DIR))/package/build CARGO_PROFILE_DEV_DEBUG=0 \
 	    $(CARGO) package $(PACKAGES) --locked $(PACKAGE_ARGS)
 
+# TARGET needs a linker of its own for another processor than this machine's.
+dist: ## The program for a release: archive, npm packages, wheel, formula, licences (TARGET=aarch64-apple-darwin)
+	$(CARGO) build --release --locked -p longhaul-cli --features aws --bin longhaul $(addprefix --target ,$(TARGET))
+	scripts/dist.py $(TARGET_DIR)/$(addsuffix /,$(TARGET))release/longhaul $(TARGET_DIR)/dist $(TARGET)
+
 deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="--guided" PARAMETERS="AuthMode=anonymous" SETTINGS="lease-ms=30000" TAGS="team=etl")
 	PARAMETERS="$(PARAMETERS)" SETTINGS='$(SETTINGS)' AUTHENTICATION='$(AUTHENTICATION)' TAGS="$(TAGS)" scripts/deploy.sh $(DEPLOY_ARGS)
 
@@ -168,6 +174,10 @@ bench-peers: ## Longhaul next to Restate, DBOS, FastMCP, rmcp, pmcp and turul, i
 	cd crates/bench/peers && python3 -B -m unittest --quiet
 	scripts/emulator.sh run-with python3 -B crates/bench/peers/compare.py --bench target/release/bench --tools .cache/tools \
 	    --out $(PEERS_OUT) $(PEERS_ARGS)
+
+docs: ## The documentation as a site with search, in target/book, with llms.txt
+	scripts/setup-tools.sh mdbook
+	scripts/docs.py build $(TARGET_DIR)/book
 
 pictures: ## The pictures in the docs: pages of the console, and the command in a terminal
 	scripts/setup-tools.sh browser

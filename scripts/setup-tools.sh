@@ -2,7 +2,7 @@
 # Installs the pinned tools that the checks need, below .cache/tools. Only "browser", "peers" and "containers" may install
 # something on the machine itself: Chromium, Redis and Docker, from the system's packages.
 #
-#   scripts/setup-tools.sh [PART...]        (default: all of them but mcp-proxy, peers, mutants and containers)
+#   scripts/setup-tools.sh [PART...]        (default: all of them but mcp-proxy, peers, mutants, mdbook and containers)
 #
 #   suite          the MCP conformance suite, and a Node that is new enough for it
 #   ts             the TypeScript SDK that tests/clients/ts/*.mjs use (includes the Node of "suite")
@@ -28,6 +28,7 @@
 #   containers     for `sam local`: Docker and debootstrap, by root with apt-get, and .cache/tools/lambda-image.tar, an image
 #                  of the system's packages that stands for Lambda's. Where no daemon may be started, it only says so
 #   mutants        cargo-mutants, for scripts/mutants.sh; built from source, which takes minutes
+#   mdbook         mdBook, which `make docs` builds the documentation site with; built from source, which takes minutes
 #   conformance    another name for "suite"
 #   clients        all parts whose names begin with "ts" or "python"
 #
@@ -35,7 +36,7 @@
 # Afterwards .cache/tools/bin has: node, conformance, inspector, auth-server, python, python-1.30.0, python-1.13.1,
 # python-1.9.4, verify-webhooks-node, verify-webhooks-python, chromium, server-everything, server-filesystem, server-memory, mcp-server-fetch, mcp-server-git,
 # mcp-server-time, mcp-proxy, python-dbos, python-fastmcp,
-# restate-server, restate-life, redis-server, cargo-nextest, cargo-deny, hadolint, actionlint, ministack, sam, cfn-lint, cargo-lambda.
+# restate-server, restate-life, redis-server, cargo-nextest, cargo-deny, hadolint, actionlint, ministack, sam, cfn-lint, cargo-lambda, mdbook.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -46,6 +47,7 @@ readonly npm_attempts_max=3
 readonly apt_attempts_max=3
 readonly apt_seconds_max=600
 readonly mutants_version=27.1.0
+readonly mdbook_version=0.5.4
 readonly parts_default=(
     suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser schemas nextest deny hadolint
     actionlint aws aws-lint cargo-lambda
@@ -469,6 +471,17 @@ setup_mutants() {
     mark_current mutants
 }
 
+# Without the features that serve and watch pages: the server of `make docs` is Python's.
+setup_mdbook() {
+    if [[ $("$tools/bin/mdbook" --version 2>/dev/null) == "mdbook v$mdbook_version" ]]; then return; fi
+    say "building mdbook $mdbook_version"
+    (cd / && cargo install mdbook --locked --quiet --version "$mdbook_version" --no-default-features --features search \
+        --force --root "$tools/mdbook" --target-dir "$tools/mdbook/build" >&2)
+    rm -rf "$tools/mdbook/build"
+    launcher mdbook "$tools/mdbook/bin/mdbook"
+    "$tools/bin/mdbook" --version >/dev/null
+}
+
 setup() {
     local part
     case $1 in
@@ -492,9 +505,10 @@ setup() {
         cargo-lambda) setup_cargo_lambda ;;
         peers) setup_peers ;;
         mutants) setup_mutants ;;
+        mdbook) setup_mdbook ;;
         containers) setup_containers ;;
         *)
-            say "unknown part '$1'; the parts are: ${parts_default[*]} mcp-proxy peers mutants containers conformance clients"
+            say "unknown part '$1'; the parts are: ${parts_default[*]} mcp-proxy peers mutants mdbook containers conformance clients"
             exit 2
             ;;
     esac

@@ -5,6 +5,8 @@
 
 Each line of the standard input is a scene, as JSON: {"type": "longhaul …"}. "keys" are pressed "after" so many seconds, and
 {LAST} stands for the last word of the form of an id that was shown before. The commands run in a shell with this environment.
+"run" is what is run instead of what is typed, where that would reach other programs of this machine. "pause" is a time in
+seconds that passes before the scene.
 Where the reader wants no motion, the picture is the last moment.
 """
 
@@ -204,9 +206,11 @@ def main():
     recording = Recording()
     for line in filter(str.strip, sys.stdin):
         scene = json.loads(line)
+        time.sleep(scene.get("pause", 0))
+        recording.at_s += scene.get("pause", 0)
         command = scene["type"].replace("{LAST}", recording.last_id())
         recording.type(command)
-        recording.run(command, [(key["after"], key["press"]) for key in scene.get("keys", [])])
+        recording.run(scene.get("run", command), [(key["after"], key["press"]) for key in scene.get("keys", [])])
     recording.screen.feed("$ ")
     recording.keep()
     with open(sys.argv[1], "w", encoding="utf-8") as file:

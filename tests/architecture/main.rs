@@ -11,6 +11,7 @@ mod commands;
 mod includes;
 mod layers;
 mod modules;
+mod pages;
 mod security;
 mod strict_json;
 

@@ -9,6 +9,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use jiff::Timestamp;
 use longhaul_client::{Status, time};
+use longhaul_core::OwnerId;
 
 use crate::clock::{moment, timestamp};
 
@@ -135,6 +136,24 @@ pub(crate) enum Verb {
         /// The copy, which must not exist yet
         #[arg(value_name = "FILE")]
         to: PathBuf,
+        /// The database file of the server
+        #[arg(long, env = "LONGHAUL_DB", value_name = "FILE", default_value = "longhaul.db")]
+        db: PathBuf,
+    },
+    /// Erases all tasks of an owner from the database file of a server that does not run
+    Erase {
+        /// The owner, as the audit log has it: 64 hexadecimal digits
+        #[arg(required_unless_present = "issuer", conflicts_with = "issuer")]
+        owner: Option<OwnerId>,
+        /// Instead of OWNER: the issuer of the caller's identity, such as `bearer` for the names of a token file
+        #[arg(long)]
+        issuer: Option<String>,
+        /// The subject of the identity, such as a name of the token file
+        #[arg(long, requires = "issuer", default_value = "", hide_default_value = true)]
+        subject: String,
+        /// The tenant: an account of AWS, or the value of the claim that shares tasks
+        #[arg(long, requires = "issuer", default_value = "", hide_default_value = true)]
+        tenant: String,
         /// The database file of the server
         #[arg(long, env = "LONGHAUL_DB", value_name = "FILE", default_value = "longhaul.db")]
         db: PathBuf,

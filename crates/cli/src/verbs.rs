@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::CommandFactory;
 use longhaul::settings::{EnvSource, ProcessEnv};
 use longhaul_client::TaskFilter;
+use longhaul_core::{Identity, OwnerId};
 
 use crate::args::{Cli, Global, Verb};
 use crate::bridge;
@@ -17,6 +18,7 @@ mod backup;
 mod call;
 mod console;
 mod ends;
+mod erase;
 mod found;
 mod tasks;
 
@@ -38,6 +40,11 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Stop> {
         Verb::Answer { id, given, question, .. } => ends::give(global, &id, &given, question.as_deref()).await,
         Verb::Cancel { ids } => ends::cancel(global, &ids).await,
         Verb::Backup { to, db } => backup::run(global, &db, &to),
+        Verb::Erase { owner, issuer, subject, tenant, db } => {
+            let issuer = issuer.unwrap_or_default();
+            let identity = Identity::Verified { issuer: &issuer, subject: &subject, tenant: &tenant };
+            erase::run(global, &db, owner.unwrap_or_else(|| OwnerId::of(identity))).await
+        }
         Verb::Console(flags) => console::run(global, flags).await,
         Verb::Login { how } => {
             let secret = ProcessEnv.get("LONGHAUL_CLIENT_SECRET").filter(|secret| !secret.is_empty());

@@ -140,6 +140,11 @@ pub mod contract {
 #[doc = include_str!("../../../docs/writing-tools.md")]
 struct WritingTools;
 
+/// The code on the page with recipes, compiled.
+#[cfg(all(doctest, feature = "local"))]
+#[doc = include_str!("../../../docs/recipes.md")]
+struct Recipes;
+
 /// The code on the page about testing tools, compiled and run.
 #[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../../../docs/testing-tools.md")]

@@ -7,6 +7,7 @@
 mod attachments;
 mod backup;
 mod database;
+mod erase;
 mod error;
 mod file_system;
 mod ground;
@@ -38,6 +39,7 @@ mod writer;
 
 pub use backup::{Backup, BackupError, back_up};
 pub use database::Database;
+pub use erase::{EraseError, erase};
 pub use error::{DatabaseError, OpenError};
 pub use outbox::SqliteOutbox;
 pub use purge::Purged;

@@ -6,6 +6,7 @@ mod backup;
 mod contract;
 mod crash;
 mod damage;
+mod erase;
 mod fairness;
 #[cfg(unix)]
 mod ground;
