@@ -29,6 +29,7 @@ mod process;
 pub(crate) mod programs;
 mod publishing;
 mod rest_api;
+mod restore;
 #[path = "../e2e/rmcp_client.rs"]
 mod rmcp_client;
 mod sam_local;

@@ -158,7 +158,7 @@ fn waits_on_purpose_are_not_slow_answers() {
 /// Mails that a month costs too much.
 #[test]
 fn a_budget_tells_of_what_the_stack_spends() {
-    let stack = Stack::new(&TEMPLATE, &[MAIL, ("BudgetDollars", "20")]);
+    let stack = Stack::new(&TEMPLATE, &[("AlarmEmail", "operations@example.com,20")]);
     let budget = stack.resource("Budget").unwrap();
     assert_eq!(text(&budget["Budget"]["BudgetLimit"]["Amount"]), "20");
     for told in budget["NotificationsWithSubscribers"].as_array().unwrap() {
@@ -187,6 +187,7 @@ fn the_alarms_watch_what_fails_without_a_crash() {
         (&lambda, "Throttles"),
         (&lambda, "Url5xxCount"),
         (&lambda, "IteratorAge"),
+        (&lambda, "RecursiveInvocationsDropped"),
         (&events, "FailedInvocations"),
         (&scheduler, "InvocationDroppedCount"),
         (&gateway, "5xx"),

@@ -70,7 +70,6 @@ fn the_queues_refuse_what_comes_without_tls() {
 #[test]
 fn a_key_of_ones_own_encrypts_table_and_queues_and_the_functions_may_use_it() {
     let queue = json!({"KmsMasterKeyId": KEY.1, "SqsManagedSseEnabled": null});
-    let roles = json!(["ApiRole", "WorkerRole", "DeadLetterWorkerRole", "PublisherRole"]);
     let through = ["dynamodb", "sqs", "lambda"]
         .map(|name| json!({"Fn::Sub": format!("{name}.${{AWS::Region}}.${{AWS::URLSuffix}}")}));
     let via = json!({"StringEquals": {"kms:ViaService": through}});
@@ -79,18 +78,50 @@ fn a_key_of_ones_own_encrypts_table_and_queues_and_the_functions_may_use_it() {
         ("SQS takes one of the two", &[KEY], "Work", queue.clone()),
         ("SQS takes one of the two", &[KEY], "DeadLetters", queue.clone()),
         ("SQS takes one of the two", &[KEY, PUSH], "NotPublished", queue),
-        ("the roles", &[KEY, PUSH], "KeyUse/Roles", roles),
-        ("this key", &[KEY], "KeyUse/PolicyDocument/Statement/0/Resource", json!(KEY.1)),
-        ("through services", &[KEY], "KeyUse/PolicyDocument/Statement/0/Condition", via),
-        ("no key", &[], "KeyUse", json!(null)),
         ("no key", &[], "Tasks/SSESpecification/KMSMasterKeyId", json!(null)),
     ]);
-    let policy = Stack::new(&TEMPLATE, &[KEY]).resource("KeyUse").unwrap();
-    let actions = policy["PolicyDocument"]["Statement"][0]["Action"].as_array().unwrap().clone();
-    for action in ["kms:Decrypt", "kms:GenerateDataKey"] {
-        assert!(actions.contains(&json!(action)), "SQS and DynamoDB ask for {action}");
+    let uses = |role: &str, parameters: &[_]| {
+        let role = Stack::new(&TEMPLATE, parameters).resource(role).unwrap();
+        let statements = role["Policies"][0]["PolicyDocument"]["Statement"].as_array().unwrap().clone();
+        statements.into_iter().find(|statement| statement["Sid"] == "KeyOfTableQueuesAndEnvironment")
+    };
+    // In the role itself: what waits for a role, such as the mapping of a queue, finds the key usable.
+    for role in ["ApiRole", "WorkerRole", "DeadLetterWorkerRole", "PublisherRole"] {
+        assert_eq!(uses(role, &[PUSH]), None, "{role}");
+        let statement = uses(role, &[KEY, PUSH]).unwrap_or_else(|| panic!("{role} may not use the key"));
+        assert_eq!((&statement["Resource"], &statement["Condition"]), (&json!(KEY.1), &via), "{role}");
+        let actions = statement["Action"].as_array().unwrap();
+        for action in ["kms:Decrypt", "kms:GenerateDataKey"] {
+            assert!(actions.contains(&json!(action)), "SQS and DynamoDB ask for {action}");
+        }
+        assert!(actions.iter().all(|action| !action.as_str().unwrap().contains('*')), "{role}");
     }
-    assert!(actions.iter().all(|action| !action.as_str().unwrap().contains('*')));
+}
+
+const EXISTING: (&str, &str) = ("ExistingTableName", "restored/stream/2026-11-27T10:00:00.000");
+
+#[test]
+fn a_stack_on_an_existing_table_makes_none_and_reaches_it_everywhere() {
+    let stack = Stack::new(&TEMPLATE, &[EXISTING, PUSH]);
+    assert_eq!(stack.resource("Tasks"), None);
+    let whole = |name: &str| stack.resource(name).unwrap_or_else(|| panic!("no {name}")).to_string();
+    for (name, resource) in TEMPLATE["Resources"].as_object().unwrap() {
+        let text = stack.resource(name).map(|_| whole(name)).unwrap_or_default();
+        assert!(!text.contains("\"Tasks.") && !text.contains("\"Ref\":\"Tasks\""), "{name} needs the table: {text}");
+        assert!(resource["DependsOn"].is_null(), "{name}");
+    }
+    for function in super::FUNCTIONS.into_iter().chain([super::PUBLISHER]) {
+        assert_eq!(stack.environment(function)["LONGHAUL_TABLE"], "restored", "{function}");
+    }
+    let arn = format!("arn:${{AWS::Partition}}:dynamodb:${{AWS::Region}}:${{AWS::AccountId}}:table/{}", EXISTING.1);
+    for mapping in ["UnclaimedTasks", "ChangesToPublish"] {
+        let source = stack.resource(mapping).unwrap()["EventSourceArn"]["Fn::Sub"].clone();
+        assert_eq!(text(&source).replace("${ExistingTableName}", EXISTING.1), arn, "{mapping}");
+    }
+    let table_arn = arn.split("/stream/").next().unwrap();
+    for role in ["ApiRole", "WorkerRole", "DeadLetterWorkerRole", "PublisherRole"] {
+        assert!(whole(role).replace("${ExistingTableName}", "restored").contains(table_arn), "{role}");
+    }
 }
 
 #[test]

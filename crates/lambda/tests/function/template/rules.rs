@@ -21,7 +21,6 @@ fn every_way_to_log_in_has_what_it_needs() {
         &[gateway, issuer, audience, http_api],
         &webhooks[..1],
         &webhooks,
-        &[("BudgetDollars", "20"), ("AlarmEmail", "operations@example.com")],
     ] {
         assert_eq!(refusals(accepted), Vec::<String>::new(), "{accepted:?}");
     }
@@ -32,7 +31,6 @@ fn every_way_to_log_in_has_what_it_needs() {
         (&[gateway, issuer, audience], "Endpoint=http-api"),
         (&webhooks[1..], "Push=on"),
         (&webhooks[..2], "SecretArns"),
-        (&[("BudgetDollars", "20")], "AlarmEmail"),
     ] {
         let said_about_it = refusals(refused);
         assert!(said_about_it.len() == 1 && said_about_it[0].contains(said), "{refused:?}: {said_about_it:?}");
