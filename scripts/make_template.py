@@ -23,7 +23,7 @@ TEMPLATE = ROOT / "template.yaml"
 CORE = ["stack", "tasks", "functions", "roles", "endpoint"]
 CORE_LINES_MAX = 800
 PARTS = [
-    *CORE, "key", "http-api", "rest-api", "domain", "tools", "gateway", "class", "schedules", "push",
+    *CORE, "bearer", "key", "http-api", "rest-api", "domain", "tools", "gateway", "class", "schedules", "push",
     "alarms", "alarms-of-callers", "alarms-of-work", "dashboard",
 ]  # fmt: skip
 PART_LINES_MAX = 400
