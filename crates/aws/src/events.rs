@@ -129,7 +129,7 @@ impl EventBus {
             body: json!({"Entries": entries}).to_string(),
             about: &self.name,
         };
-        let body = self.caller.call(&call, &*self.clock.0).await.map_err(|Refused(why)| EventBusError(why))?;
+        let body = self.caller.call(&call, &*self.clock.0).await.map_err(|Refused { why, .. }| EventBusError(why))?;
         match strict_json::from_slice(&body) {
             Ok(Answer { entries }) if entries.len() == events.len() => Ok(entries.into_iter().map(outcome).collect()),
             Ok(_) | Err(_) => Err(EventBusError("its answer cannot be read, or is about other events".to_owned())),

@@ -35,11 +35,24 @@ const PAUSE_MS: u64 = 200;
 
 /// Why a call was not successful. Says nothing about what was sent.
 #[derive(Debug)]
-pub(crate) struct Refused(pub(crate) String);
+pub(crate) struct Refused {
+    pub(crate) why: String,
+    /// The service's name for the reason, if it gave one.
+    code: Option<String>,
+}
 
 impl Refused {
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self { why: why.into(), code: None }
+    }
+
     fn because(error: &(dyn Error + 'static)) -> Self {
-        Self(limits::cut(&with_causes(error), limits::MESSAGE_BYTES_MAX))
+        Self::new(limits::cut(&with_causes(error), limits::MESSAGE_BYTES_MAX))
+    }
+
+    /// Whether the service gave this reason. Some services write their own name before it.
+    pub(crate) fn is(&self, code: &str) -> bool {
+        self.code.as_deref().is_some_and(|own| own.rsplit('#').next() == Some(code))
     }
 }
 
@@ -94,7 +107,7 @@ impl Caller {
                 Ok(body) => return Ok(body),
                 Err(Try::Never(refused)) => return Err(refused),
                 Err(Try::Again(refused)) => {
-                    tracing::warn!(about = call.about, why = refused.0, "a call was not successful; retrying");
+                    tracing::warn!(about = call.about, why = refused.why, "a call was not successful; retrying");
                 }
             }
             clock.sleep_ms(PAUSE_MS * number).await;
@@ -108,7 +121,9 @@ impl Caller {
         let answer = std::pin::pin!(self.answer(request));
         let (status, body) = match select(answer, clock.sleep_ms(TRY_MS_MAX)).await {
             Either::Left((answer, _)) => answer.map_err(Try::Again)?,
-            Either::Right(_) => return Err(Try::Again(Refused(format!("there was no answer in {TRY_MS_MAX} ms")))),
+            Either::Right(_) => {
+                return Err(Try::Again(Refused::new(format!("there was no answer in {TRY_MS_MAX} ms"))));
+            }
         };
         match status {
             200 => Ok(body),
@@ -120,7 +135,7 @@ impl Caller {
 
     async fn credentials(&self) -> Result<Credentials, Refused> {
         let provider = self.config.credentials_provider();
-        let provider = provider.ok_or_else(|| Refused("this process has no credentials for AWS".to_owned()))?;
+        let provider = provider.ok_or_else(|| Refused::new("this process has no credentials for AWS"))?;
         provider.provide_credentials().await.map_err(|error| Refused::because(&error))
     }
 
@@ -160,7 +175,7 @@ impl Caller {
         let answer = self.connector.call(request).await.map_err(|error| Refused::because(&error))?;
         let status = answer.status().as_u16();
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|_error| Refused("the answer was cut off, or is too long".to_owned()))?;
+        let body = body.map_err(|_error| Refused::new("the answer was cut off, or is too long"))?;
         Ok((status, body.to_bytes().to_vec()))
     }
 }
@@ -189,7 +204,8 @@ fn is_throttled(body: &[u8]) -> bool {
 }
 
 fn refusal(status: u16, body: &[u8]) -> Refused {
-    let Some(Problem { kind, message }) = problem(body) else { return Refused(format!("HTTP status {status}")) };
-    let words = [kind, message].into_iter().flatten().collect::<Vec<_>>().join(": ");
-    Refused(limits::cut(&format!("HTTP status {status}, {words}"), limits::MESSAGE_BYTES_MAX))
+    let Some(Problem { kind, message }) = problem(body) else { return Refused::new(format!("HTTP status {status}")) };
+    let words = [kind.clone(), message].into_iter().flatten().collect::<Vec<_>>().join(": ");
+    let why = limits::cut(&format!("HTTP status {status}, {words}"), limits::MESSAGE_BYTES_MAX);
+    Refused { why, code: kind }
 }

@@ -121,11 +121,11 @@ impl Service {
             value: String,
         }
         // What serde says about an answer may show a part of it.
-        let unreadable = |_error: serde_json::Error| Refused("the service's answer cannot be read".to_owned());
+        let unreadable = |_error: serde_json::Error| Refused::new("the service's answer cannot be read");
         match self {
             Self::SecretsManager => {
                 let secret: Secret = strict_json::from_slice(answer).map_err(unreadable)?;
-                let binary = || Refused("it is not a text: tools read secrets that are text only".to_owned());
+                let binary = || Refused::new("it is not a text: tools read secrets that are text only");
                 secret.secret_string.ok_or_else(binary)
             }
             Self::ParameterStore => {
@@ -145,13 +145,13 @@ impl Reader<'_> {
     async fn named(&self, name: &str, arn: &str) -> Result<(String, String), ToolSecretError> {
         match self.read(arn).await {
             Ok(text) => Ok((name.to_owned(), text)),
-            Err(Refused(why)) => Err(ToolSecretError { name: name.to_owned(), arn: arn.to_owned(), why }),
+            Err(Refused { why, .. }) => Err(ToolSecretError { name: name.to_owned(), arn: arn.to_owned(), why }),
         }
     }
 
     async fn read(&self, arn: &str) -> Result<String, Refused> {
         let place = Place::of(arn).ok_or_else(|| {
-            Refused("it is not the whole ARN of a secret of Secrets Manager, or of a parameter of SSM".to_owned())
+            Refused::new("it is not the whole ARN of a secret of Secrets Manager, or of a parameter of SSM")
         })?;
         let body = self.caller.call(&place.question(arn), self.clock).await?;
         place.service.text(&body)
@@ -184,9 +184,9 @@ mod tests {
     fn an_answer_that_cannot_be_read_is_not_shown() {
         for service in [Service::SecretsManager, Service::ParameterStore] {
             let refused = service.text(br#"{"SecretString": 7, "Parameter": {"Value": ["hunter2"]}}"#).err().unwrap();
-            assert!(!refused.0.contains("hunter2") && !refused.0.contains('7'), "{}", refused.0);
+            assert!(!refused.why.contains("hunter2") && !refused.why.contains('7'), "{}", refused.why);
         }
         let binary = Service::SecretsManager.text(br#"{"SecretBinary": "aHVudGVyMg=="}"#).err().unwrap();
-        assert!(binary.0.contains("text only"), "{}", binary.0);
+        assert!(binary.why.contains("text only"), "{}", binary.why);
     }
 }

@@ -3,6 +3,7 @@
 
 mod audited;
 mod authority;
+mod bearer;
 mod budget;
 #[cfg(feature = "client")]
 pub mod client;
@@ -16,6 +17,9 @@ mod web_origin;
 
 pub use audited::audited;
 pub use authority::Host;
+pub use bearer::{
+    BearerTokens, TokenEntry, TokenFaults, TokensError, bearer_token, read_token_file, time_of, time_text,
+};
 pub use frontend::{DeniedLogIn, HttpFrontend, Sender};
 pub use identify::{Anyone, Challenge, Identified, Identify, InvalidToken};
 pub use origin_policy::OriginPolicy;

@@ -65,6 +65,12 @@ pub enum Rejection {
         /// When to try again, in seconds.
         retry_after_s: u64,
     },
+    /// The list of tokens cannot be read.
+    #[error("the tokens of this server cannot be read now: keep yours, and send the request again later")]
+    NoTokens {
+        /// When to try again, in seconds.
+        retry_after_s: u64,
+    },
     /// The request carries no verified signature.
     #[error("the caller is not known: sign the request with credentials that may call this server")]
     NotSigned,
@@ -115,7 +121,7 @@ impl Rejection {
             Self::Host { .. } | Self::Origin { .. } | Self::NotSigned | Self::OnBehalf(_) => StatusCode::FORBIDDEN,
             Self::Unauthorized { .. } => StatusCode::UNAUTHORIZED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Busy | Self::NoKeys { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy | Self::NoKeys { .. } | Self::NoTokens { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::SeveralHosts
             | Self::MalformedHost
@@ -135,7 +141,9 @@ impl Rejection {
             Self::Method => Some((ALLOW, HeaderValue::from_static("GET, HEAD"))),
             Self::OnlyPost => Some((ALLOW, HeaderValue::from_static("POST"))),
             Self::Busy => Some((RETRY_AFTER, HeaderValue::from_static("2"))),
-            Self::NoKeys { retry_after_s } => Some((RETRY_AFTER, HeaderValue::from(*retry_after_s))),
+            Self::NoKeys { retry_after_s } | Self::NoTokens { retry_after_s } => {
+                Some((RETRY_AFTER, HeaderValue::from(*retry_after_s)))
+            }
             Self::Unauthorized { challenge, .. } | Self::SeveralTokens { challenge } => {
                 Some((WWW_AUTHENTICATE, challenge.clone()))
             }

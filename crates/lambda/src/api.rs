@@ -16,7 +16,7 @@ use lambda_http::request::{LambdaRequest, RequestContext};
 use lambda_http::{Adapter, LambdaEvent, RequestExt};
 use lambda_runtime::tower::ServiceBuilder;
 use longhaul_core::{Clock, Timestamp};
-use longhaul_http::{HttpFrontend, OriginPolicy, Rejection, Sender, WebOrigin, audited};
+use longhaul_http::{HttpFrontend, Identify, OriginPolicy, Rejection, Sender, WebOrigin, audited};
 use longhaul_mcp::{Body, McpServer};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
@@ -61,6 +61,13 @@ impl Api {
         let caller = AwsCaller::new(auth, Arc::clone(&clock));
         let frontend = HttpFrontend::new(OriginPolicy::behind_router(allow_origins)).identified_by(Arc::new(caller));
         Self { frontend, pages, mcp, clock, metrics: None }
+    }
+
+    /// The same function, whose callers are identified by `caller`.
+    #[must_use]
+    pub fn identified_by(mut self, caller: Arc<dyn Identify>) -> Self {
+        self.frontend = self.frontend.identified_by(caller);
+        self
     }
 
     /// The same function, which counts its answers.

@@ -1,6 +1,7 @@
 //! Who calls the API function: as verified by AWS before the function was invoked, in the request context of the event,
 //! which callers cannot write; or by an access token, which is verified here.
 
+mod bearer;
 mod signed;
 mod token;
 
@@ -16,6 +17,8 @@ use longhaul_core::{Clock, Identity, OwnerId};
 use longhaul_http::{Challenge, Identified, Identify, Rejection};
 use longhaul_oauth::ResourceServer;
 
+pub(crate) use self::bearer::TokenParameter;
+pub use self::bearer::{BearerCaller, TokenSource};
 pub use self::signed::OnBehalf;
 pub use self::token::TokenClaims;
 use crate::Auth;
@@ -33,7 +36,7 @@ impl AwsCaller {
         let config = match &auth {
             Auth::Gateway(_, published) => published.clone(),
             Auth::Oauth(config) => Some(config.clone()),
-            Auth::Iam(_) | Auth::IamOnBehalf(..) | Auth::Anonymous => None,
+            Auth::Iam(_) | Auth::IamOnBehalf(..) | Auth::Bearer(_) | Auth::Anonymous => None,
         };
         Self { auth, resource: config.map(|config| ResourceServer::new(*config, clock)) }
     }
@@ -63,6 +66,8 @@ impl Identify for AwsCaller {
                     None => Err(not_logged_in(&challenge)),
                 }
             }
+            // The list is read by a caller of its own.
+            (Auth::Bearer(_), _) => Err(not_logged_in(&Challenge::default())),
             (Auth::Oauth(_), Some(resource)) => resource.identify_at(domain(request), &request.headers).await,
             (Auth::Oauth(_), None) => Err(not_logged_in(&Challenge::default())),
         }

@@ -32,6 +32,8 @@ pub enum Auth {
     Gateway(TokenClaims, Option<Box<OauthConfig>>),
     /// By an access token, which the function verifies itself.
     Oauth(Box<OauthConfig>),
+    /// By a token of the list in the parameter of SSM with this name.
+    Bearer(String),
     /// Not at all: everyone is one owner, and whoever knows a task's id can see the task. What callers choose
     /// themselves is valid within their session only.
     Anonymous,
@@ -214,9 +216,13 @@ fn auth(values: &Values) -> Result<Auth, SettingsError> {
         }
         Callers::Oauth => Ok(Auth::Oauth(Box::new(OauthConfig::of(values)?))),
         Callers::Anonymous => Ok(Auth::Anonymous),
-        Callers::Loopback | Callers::Bearer => {
-            let why = "only a local server identifies callers in this way: it must be `iam`, `gateway`, `oauth` or \
-                       `anonymous`";
+        Callers::Bearer => values.find(&table::TOKEN_PARAMETER)?.map(Auth::Bearer).ok_or_else(|| {
+            let why = "it needs the parameter of SSM that has the tokens: set LONGHAUL_TOKEN_PARAMETER";
+            values.refuse(&table::AUTH, &auth, why)
+        }),
+        Callers::Loopback => {
+            let why = "only a local server identifies callers in this way: it must be `bearer`, `iam`, `gateway`, \
+                       `oauth` or `anonymous`";
             Err(values.refuse(&table::AUTH, &auth, why))
         }
     }
@@ -279,6 +285,15 @@ mod tests {
         for wrong in ["none", "Anonymous", "iam ", "true"] {
             assert!(ApiConfig::read(&env(&[(auth, wrong)])).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn tokens_are_in_a_parameter() {
+        let [auth, parameter] = [table::AUTH.variable(), table::TOKEN_PARAMETER.variable()];
+        let read = ApiConfig::read(&env(&[(auth, "bearer"), (parameter, "/longhaul/etl/tokens")]));
+        assert_eq!(read.unwrap().auth, Auth::Bearer("/longhaul/etl/tokens".to_owned()));
+        let refused = ApiConfig::read(&env(&[(auth, "bearer")])).unwrap_err().to_string();
+        assert!(refused.contains("LONGHAUL_TOKEN_PARAMETER"), "{refused}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod unclaimed;
 mod worker;
 
 pub use api::Api;
-pub use caller::{OnBehalf, TokenClaims};
+pub use caller::{BearerCaller, OnBehalf, TokenClaims, TokenSource};
 pub use config::{ApiConfig, Auth, Common, IamOwner, Responses, WorkerConfig};
 pub use event::{HttpEvent, UnreadableEvent};
 pub use logs::{LogSettings, init_logs, json_logs};

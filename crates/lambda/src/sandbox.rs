@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures::future::join;
 use longhaul_aws::clients::{Clients, SdkConfig, function_config};
 use longhaul_aws::{
-    DynamoStore, EventBus, NotPublishedQueue, QuotaMode, SECRET, SqsQueue, ToolSecretError, read_tool_secrets,
+    DynamoStore, EventBus, NotPublishedQueue, Parameter, QuotaMode, SECRET, SqsQueue, ToolSecretError,
+    read_tool_secrets,
 };
 use longhaul_core::ports::{QueueError, StoreError, WorkQueue};
 use longhaul_core::{Clock, IdSource, ToolClass};
@@ -15,9 +17,10 @@ use longhaul_push::{Endpoints, WebhookDeliveryRunner, read, read_without_secrets
 use longhaul_settings::EnvSource;
 
 use crate::api::Api;
+use crate::caller::{BearerCaller, TokenParameter};
 use crate::metrics::EmbeddedMetrics;
 use crate::worker::{DeadLetters, Worker};
-use crate::{ApiConfig, Common, Publisher, WorkerConfig};
+use crate::{ApiConfig, Auth, Common, Publisher, WorkerConfig};
 
 /// What a sandbox is not to find for itself: time, randomness, and its environment.
 #[derive(Clone)]
@@ -78,10 +81,13 @@ pub async fn start_api(
     policies: &Policies,
     build: impl FnOnce(Engine, McpSettings) -> McpServer,
 ) -> Result<Api, StartError> {
-    let clients = Clients::new(&world.aws());
+    let aws = world.aws();
+    let clients = Clients::new(&aws);
     let store = store(&clients, &config.common, &world);
     let unusable = |cause| StartError::Table { table: config.common.table.clone(), cause };
-    let secret = store.secret(SECRET, &*world.ids).await.map_err(unusable)?;
+    let bearer = bearer_caller(config, &aws, &world);
+    let (secret, ()) = join(store.secret(SECRET, &*world.ids), first_read(bearer.as_deref())).await;
+    let secret = secret.map_err(unusable)?;
     // The API function only sends: it needs no dead-letter queue.
     let queues = Queues { clients, dead_letter_url: "" };
     let queue = queues.at(&config.common.queue_url);
@@ -91,7 +97,23 @@ pub async fn start_api(
     let engine = engine(&config.common, store, queue, world, Arc::clone(&metrics)).with_own_queues(own_queues);
     let server = build(engine, config.mcp(secret));
     server.ready().await.map_err(unusable)?;
-    Ok(Api::new(server, config.auth.clone(), config.allow_origins.clone(), clock).measured_by(metrics))
+    let api = Api::new(server, config.auth.clone(), config.allow_origins.clone(), clock).measured_by(metrics);
+    Ok(bearer.into_iter().fold(api, |api, caller| api.identified_by(caller)))
+}
+
+/// The callers of the list of tokens, if there is one.
+fn bearer_caller(config: &ApiConfig, aws: &SdkConfig, world: &World) -> Option<Arc<BearerCaller>> {
+    let Auth::Bearer(name) = &config.auth else { return None };
+    let source = TokenParameter { parameter: Parameter::new(aws, name), clock: Arc::clone(&world.clock) };
+    Some(Arc::new(BearerCaller::new(source, Arc::clone(&world.clock))))
+}
+
+/// Reads the list before the first request. A list that cannot be read is read again for each, and does not stop the
+/// function.
+async fn first_read(bearer: Option<&BearerCaller>) {
+    if let Some(bearer) = bearer {
+        drop(bearer.tokens().await);
+    }
 }
 
 /// Sets up the worker function. The policies say which queue the work of a tool is sent to.

@@ -15,7 +15,7 @@ pub enum Callers {
     /// By where they are: only programs on the same machine reach the server, and all of them are one user. Only the
     /// local server has this.
     Loopback,
-    /// By the token that they send, among those of a file. Only the local server has this.
+    /// By the token that they send, among those of a list.
     Bearer,
     /// By the signature that AWS checked before it invoked the function.
     Iam,
@@ -154,8 +154,10 @@ declare! {
     OAUTH_CLAIMS: List = List("CLAIM"), local Unset("none"), api Unset("none"), parameter "Authentication" =>
         "Claims of an access token that tools may see, separated by commas; at most 4 KiB together.";
     TOKEN_FILE: Path = Path("FILE"), local Unset("none") =>
-        "File with a line `NAME TOKEN [SCOPE…]` for each caller, for `auth` `bearer`. Only its owner may read it. It \
-         is read again every second.";
+        "File with a line `NAME TOKEN [owner=OWNER] [expires=TIME] [SCOPE…]` for each token, for `auth` `bearer`; \
+         `longhaul token` writes it. Only its owner may read it. It is read again every second.";
+    TOKEN_PARAMETER: Text = Text("NAME"), api Unset("none") =>
+        "Parameter of SSM (SecureString) with the same lines, for `auth` `bearer`. It is read again every 30 seconds.";
     IAM_OWNER: Words<IamOwner> = Words(&[("principal", IamOwner::Principal), ("session", IamOwner::Session),
         ("account", IamOwner::Account)]), api Value("principal"), parameter "Authentication" =>
         "Which signed callers share their tasks.";

@@ -32,7 +32,7 @@ pub(crate) fn tables(page: &str) -> Vec<Vec<Line>> {
 #[test]
 fn every_amount_is_what_its_arithmetic_says() {
     let tables = tables(PAGE);
-    assert_eq!(tables.len(), 14);
+    assert_eq!(tables.len(), 15);
     for line in tables.iter().flatten() {
         match line.exact {
             // Half a cent is rounded up.
@@ -65,6 +65,9 @@ fn what_the_text_adds_up_is_right() {
     let of_rest_api = tables[1].iter().find(|line| line.what.contains("four") && line.what.contains("REST")).unwrap();
     let through_rest_api = task + of_rest_api.exact.unwrap();
     assert!(page.contains(&format!("they cost {through_rest_api:.2}")), "{through_rest_api}");
+    // Ten executions of a function URL, each of which takes ten requests a second, for a day.
+    let refused = 10.0 * 10.0 * 86_400.0 / 1e6 * sum_of("the Lambda request");
+    assert!(page.contains(&format!("at most {refused:.2} dollars a day")), "{refused}");
     assert!(page.contains("as of November 2026"));
 }
 

@@ -6,6 +6,7 @@
 mod allocations;
 mod answering;
 mod audit;
+mod bearer;
 mod costs;
 mod logs;
 mod metrics;

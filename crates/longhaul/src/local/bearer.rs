@@ -1,32 +1,28 @@
 //! Callers with a token from a file: who they are, and how the file is read again when it has changed.
 
-mod file;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::header::AUTHORIZATION;
 use http::request::Parts;
 use longhaul_core::Clock;
-use longhaul_http::{Challenge, Identified, Identify, InvalidToken, Rejection};
+use longhaul_http::{BearerTokens, Identified, Identify, Rejection, TokensError, bearer_token, read_token_file};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use self::file::{TokenFileError, Tokens};
 use super::ServeError;
 use crate::SystemClock;
 use crate::local::limits::TOKEN_FILE_READ_EVERY_MS;
 
 /// Identifies callers by the token that they send, among those of a file.
 pub(super) struct Bearer {
-    tokens: watch::Receiver<Arc<Tokens>>,
+    tokens: watch::Receiver<Arc<BearerTokens>>,
 }
 
 /// A file of tokens, which is read again and again.
 pub(super) struct TokenFile {
     path: PathBuf,
-    tokens: watch::Sender<Arc<Tokens>>,
+    tokens: watch::Sender<Arc<BearerTokens>>,
     /// What was found last: the content, or what is wrong with the file.
     found: Result<Vec<u8>, String>,
 }
@@ -34,9 +30,9 @@ pub(super) struct TokenFile {
 impl TokenFile {
     /// Reads the file.
     pub(super) async fn open(path: &Path) -> Result<Self, ServeError> {
-        let refused = |cause: TokenFileError| ServeError::TokenFile { path: path.to_owned(), cause: cause.into() };
+        let refused = |cause: TokensError| ServeError::TokenFile { path: path.to_owned(), cause: cause.into() };
         let content = read(path).await.map_err(refused)?;
-        let (tokens, _) = watch::channel(Arc::new(Tokens::parse(&content).map_err(refused)?));
+        let (tokens, _) = watch::channel(Arc::new(BearerTokens::parse(&content).map_err(refused)?));
         Ok(Self { path: path.to_owned(), tokens, found: Ok(content) })
     }
 
@@ -60,10 +56,10 @@ impl TokenFile {
         {
             return;
         }
-        let parsed = read.and_then(|content| Ok((Tokens::parse(&content)?, content)));
+        let parsed = read.and_then(|content| Ok((BearerTokens::parse(&content)?, content)));
         match parsed {
             Ok((tokens, content)) => {
-                tracing::info!(callers = tokens.len(), "the token file has changed, and is in use");
+                tracing::info!(tokens = tokens.entries().len(), "the token file has changed, and is in use");
                 self.tokens.send_replace(Arc::new(tokens));
                 self.found = Ok(content);
             }
@@ -72,7 +68,7 @@ impl TokenFile {
     }
 
     /// Says once what is wrong.
-    fn refuse(&mut self, error: &TokenFileError) {
+    fn refuse(&mut self, error: &TokensError) {
         let problem = match std::error::Error::source(error) {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),
@@ -89,37 +85,17 @@ impl TokenFile {
     }
 }
 
-async fn read(path: &Path) -> Result<Vec<u8>, TokenFileError> {
+async fn read(path: &Path) -> Result<Vec<u8>, TokensError> {
     let path = path.to_owned();
-    let read = tokio::task::spawn_blocking(move || file::read(&path)).await;
-    read.unwrap_or_else(|stopped| Err(TokenFileError::Io(std::io::Error::other(stopped))))
+    let read = tokio::task::spawn_blocking(move || read_token_file(&path)).await;
+    read.unwrap_or_else(|stopped| Err(TokensError::Io(std::io::Error::other(stopped))))
 }
 
 #[async_trait]
 impl Identify for Bearer {
     async fn identify(&self, request: &Parts) -> Result<Identified, Rejection> {
-        let mut sent = request.headers.get_all(AUTHORIZATION).iter();
-        let (only, further) = (sent.next(), sent.next());
-        if further.is_some() {
-            let challenge = Challenge::default().invalid_request("send one Authorization header");
-            return Err(Rejection::SeveralTokens { challenge });
-        }
-        let Some(token) = only.and_then(|only| only.to_str().ok()).and_then(token) else { return Err(refused(None)) };
+        let token = bearer_token(&request.headers)?;
         let tokens = Arc::clone(&self.tokens.borrow());
-        let caller = tokens.caller(token).ok_or_else(|| refused(Some(InvalidToken("the token is not known"))))?;
-        Ok(Identified { principal: caller.clone(), challenge: Challenge::default() })
-    }
-}
-
-/// The token in a header's value (RFC 6750, section 2.1).
-fn token(value: &str) -> Option<&str> {
-    let (scheme, token) = value.trim().split_once(' ')?;
-    scheme.eq_ignore_ascii_case("Bearer").then(|| token.trim_start())
-}
-
-fn refused(why: Option<InvalidToken>) -> Rejection {
-    Rejection::Unauthorized {
-        reason: "this server wants a token that it knows, in the header `Authorization: Bearer TOKEN`",
-        challenge: Challenge::default().unauthorized(why, ""),
+        tokens.identify(token, SystemClock.now())
     }
 }

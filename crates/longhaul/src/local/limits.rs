@@ -5,28 +5,7 @@ use std::time::Duration;
 
 use longhaul_core::limits;
 
-/// What is read of a file.
-pub(crate) const TOKEN_FILE_BYTES_MAX: u64 = 256 * 1024;
-
-/// Lines of a file, comments included.
-pub(crate) const TOKEN_LINES_MAX: usize = 1_000;
-
-/// Characters of a name.
-pub(crate) const CALLER_NAME_CHARS_MAX: usize = 64;
-
-/// Tokens of one name: the one that is valid, and the one that it replaces.
-pub(crate) const TOKENS_OF_ONE_MAX: usize = 2;
-
-/// Scopes of one name.
-pub(crate) const SCOPES_MAX: usize = 32;
-
-/// Characters of a scope.
-pub(crate) const SCOPE_CHARS_MAX: usize = 128;
-
-/// How many lines an error names.
-pub(crate) const WRONG_LINES_NAMED_MAX: usize = 10;
-
-/// How often the file is read. It is compared by its content: two changes may have the same time and size.
+/// How often the file of tokens is read. It is compared by its content: two changes may have the same time and size.
 pub(crate) const TOKEN_FILE_READ_EVERY_MS: u64 = 1_000;
 
 /// The longest secret: as on AWS.
@@ -98,9 +77,6 @@ pub(crate) const DISCARD: Duration = Duration::from_secs(5);
 
 // What is related stays so.
 const _: () = {
-    // A file with as many lines as it may have is not larger than it may be, if its tokens have the usual length.
-    assert!(TOKEN_LINES_MAX as u64 * 256 <= TOKEN_FILE_BYTES_MAX);
-    assert!(WRONG_LINES_NAMED_MAX <= TOKEN_LINES_MAX);
     assert!(ACCEPT_BACKOFF_MS.0 < ACCEPT_BACKOFF_MS.1);
     // A probe takes no longer than an orchestrator waits for its answer; an answer is not remembered for longer.
     assert!(HEALTH_REMEMBERED_MS as u128 <= PROBE_WAIT.as_millis());

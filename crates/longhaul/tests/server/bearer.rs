@@ -196,6 +196,34 @@ async fn a_file_that_becomes_useless_keeps_the_tokens_that_it_had() {
 }
 
 #[tokio::test]
+async fn tokens_of_one_owner_share_tasks_and_an_expired_one_is_refused_as_such() {
+    let folder = Folder::new();
+    let lines = format!("ann {ANN}\nlaptop {BOB} owner=ann expires=2100-01-01\n");
+    let running = start(&options(&folder.put(&lines))).await.unwrap();
+    let call = answer(&running, ANN, "tools/call", json!({"name": "work", "arguments": {}})).await;
+    let id = call["result"]["taskId"].as_str().unwrap().to_owned();
+    let seen = answer(&running, BOB, "tasks/get", json!({"taskId": id})).await;
+    assert_eq!(seen["result"]["taskId"], id.as_str(), "{seen}");
+    folder.put(&lines.replace("2100", "2020"));
+    until(&running, BOB, StatusCode::UNAUTHORIZED).await;
+    let refused = send(&running, &[&format!("Bearer {BOB}")], "tools/list", json!({})).await;
+    let challenge = refused.headers()["www-authenticate"].to_str().unwrap();
+    assert!(challenge.contains("the token has expired"), "{challenge}");
+    running.stop().await;
+}
+
+/// As `longhaul token revoke` leaves it after the last token.
+#[tokio::test]
+async fn a_file_with_a_comment_alone_lets_in_nobody() {
+    let folder = Folder::new();
+    let running = start(&options(&folder.put(&format!("# tokens\nann {ANN}")))).await.unwrap();
+    assert_eq!(status(&running, &[&format!("Bearer {ANN}")]).await, StatusCode::OK);
+    folder.put("# tokens\n");
+    until(&running, ANN, StatusCode::UNAUTHORIZED).await;
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_server_does_not_start_with_a_file_that_it_cannot_use() {
     let folder = Folder::new();
     let missing = refusal(&options(&folder.file())).await;

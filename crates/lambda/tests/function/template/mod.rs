@@ -157,6 +157,7 @@ fn the_code_accepts_every_value_that_a_parameter_allows() {
     }
     accepted(&[("Settings", "lease-ms=50000 heartbeat-ms=16666 owner-concurrency=2 secret-names=A tool-env=B=c")]);
     assert_eq!(api(&[("AuthMode", "anonymous")]).auth, Auth::Anonymous);
+    assert!(matches!(api(&[("AuthMode", "bearer")]).auth, Auth::Bearer(_)));
     let claims = TokenClaims { owner: Some("team".to_owned()), visible: vec!["email".to_owned()] };
     let read = r#"{"oauth-owner-claim": "team", "oauth-claims": ["email"]}"#;
     let gateway = [("AuthMode", "gateway"), ("Authentication", read)];

@@ -223,7 +223,7 @@ fn there_is_one_endpoint_and_a_policy_for_those_who_sign() {
         let there = ["ApiUrl", "HttpApi", "RestApi"].map(|name| stack.resource(name).is_some());
         assert_eq!(there, ["function-url", "http-api", "rest-api"].map(|other| other == endpoint), "{endpoint}");
     }
-    for mode in ["iam", "oauth", "gateway", "anonymous"] {
+    for mode in ["iam", "oauth", "gateway", "bearer", "anonymous"] {
         let stack = Stack::new(&TEMPLATE, &[HTTP_API, ("AuthMode", mode)]);
         assert_eq!(stack.resource("CallerPolicy").is_some(), mode == "iam", "{mode}");
     }
@@ -293,6 +293,7 @@ fn the_endpoint_is_open_only_if_the_function_asks_for_tokens_or_everyone_may_cal
     assert_eq!(open(&[HTTP_API]), BTreeSet::new());
     let url = ["AnyoneMayInvokeThroughTheUrl", "AnyoneMayUseTheUrl", "ApiUrl"].map(str::to_owned);
     assert_eq!(open(&[("AuthMode", "anonymous")]), url.clone().into());
+    assert_eq!(open(&[("AuthMode", "bearer")]), url.clone().into());
     assert_eq!(open(&[("AuthMode", "oauth")]), url.into());
     let http_api = ["HttpApiCallbacks", "HttpApiDelete", "HttpApiGet", "HttpApiHealth", "HttpApiPost"];
     let http_api = http_api.map(str::to_owned);
@@ -301,6 +302,23 @@ fn the_endpoint_is_open_only_if_the_function_asks_for_tokens_or_everyone_may_cal
     assert_eq!(open(&[("AuthMode", "oauth"), HTTP_API]), with_documents);
     // A rule refuses this; if it were not there, nobody would get in.
     assert_eq!(open(&[("AuthMode", "gateway")]), BTreeSet::new());
+}
+
+/// Neither the digests of tokens nor anything else of SSM is for functions that need none.
+#[test]
+fn the_api_function_alone_reads_the_tokens_and_only_where_there_are_some() {
+    let parameter = "parameter/longhaul/${AWS::StackName}/tokens";
+    let named = |mode: &str, role: &str| {
+        let stack = Stack::new(&TEMPLATE, &[("AuthMode", mode)]);
+        let policies = stack.resource(role).unwrap()["Policies"].to_string();
+        (policies.contains(parameter), policies.matches("ssm:Get").count())
+    };
+    assert_eq!(named("bearer", "ApiRole"), (true, 1));
+    for (mode, role) in [("iam", "ApiRole"), ("oauth", "ApiRole"), ("bearer", "WorkerRole")] {
+        assert_eq!(named(mode, role), (false, 0), "{mode} {role}");
+    }
+    let name = TEMPLATE["Outputs"]["TokenParameter"]["Value"]["Fn::Sub"].as_str().unwrap();
+    assert!(parameter.ends_with(name), "{name}");
 }
 
 #[test]
