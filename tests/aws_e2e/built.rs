@@ -9,7 +9,6 @@ use harness::emulator::fresh_name;
 use harness::{file, output_of, root};
 use serde_json::Value;
 
-use super::process::endpoint;
 use super::programs::{api, worker};
 
 /// What commands read, and no command writes.
@@ -46,14 +45,6 @@ impl Built {
     fn pack(&self) {
         let script = root().join("scripts/pack_lambda.py");
         output_of(Command::new("python3").arg(script).args(["target/lambda", "api", "worker"]).current_dir(&self.0));
-    }
-
-    /// Runs a command line as a reader would, in the checkout and with credentials.
-    pub(crate) fn run(&self, line: &str) -> String {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", line]).current_dir(&self.0).env("AWS_ENDPOINT_URL", endpoint());
-        shell.env("AWS_REGION", "us-east-1").env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
-        output_of(&mut shell)
     }
 
     /// What is in a zip: names, permissions, and whether the program is the one that was built.

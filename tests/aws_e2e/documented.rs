@@ -1,4 +1,4 @@
-//! The commands of docs/operations.md that deploy code, run as they are printed there.
+//! The scripts that build and deploy, as the pages use them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,55 +7,10 @@ use std::process::Command;
 use harness::caller::Caller;
 use harness::process::Server;
 use harness::{output_of, root};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::built::{Built, commands_of, script};
-use super::process::Setup;
 use super::programs::api;
-
-/// The documented command line for each function, with the name of the deployed one.
-fn update_commands(setup: &Setup) -> Vec<String> {
-    let commands = commands_of("docs/operations.md");
-    let updates = commands.into_iter().filter(|line| line.contains("cargo-lambda lambda deploy"));
-    let named = |line: String| {
-        let line = line.replace("DEAD_LETTER_WORKER_FUNCTION", setup.output("DeadLetterWorkerFunction"));
-        let line = line.replace("API_FUNCTION", setup.output("ApiFunction"));
-        line.replace("WORKER_FUNCTION", setup.output("WorkerFunction"))
-    };
-    updates.map(named).collect()
-}
-
-/// What AWS says about a function, without what an update of its code changes.
-fn configuration(built: &Built, function: &str) -> Value {
-    let python = root().join(".cache/tools/aws/bin/python");
-    let ask = "import boto3,json,sys; c=boto3.client('lambda', region_name='us-east-1')\
-        .get_function_configuration(FunctionName=sys.argv[1]); print(json.dumps({name: c.get(name) for name in \
-        ('Architectures','Environment','Handler','Layers','MemorySize','Role','Runtime','Timeout','TracingConfig')}))";
-    let line = format!("{} -c \"{ask}\" {function}", python.display());
-    serde_json::from_str(&built.run(&line)).unwrap()
-}
-
-#[tokio::test]
-async fn the_documented_commands_update_the_code_of_every_function() {
-    let (setup, built) = (Setup::new(), Built::new());
-    let executable = json!([["bootstrap", "0o755", true]]);
-    assert_eq!((built.zip("api"), built.zip("worker")), (executable.clone(), executable.clone()));
-    let commands = update_commands(&setup);
-    assert_eq!(commands.len(), 3, "one for each function: {commands:?}");
-    let functions = ["ApiFunction", "WorkerFunction", "DeadLetterWorkerFunction"];
-    let before = functions.map(|function| configuration(&built, setup.output(function)));
-    for command in commands {
-        built.run(&format!("{command} --dry"));
-        assert_eq!((built.zip("api"), built.zip("worker")), (executable.clone(), executable.clone()), "{command}");
-        built.run(&command);
-        assert_eq!((built.zip("api"), built.zip("worker")), (executable.clone(), executable.clone()), "{command}");
-    }
-    assert_eq!(functions.map(|function| configuration(&built, setup.output(function))), before);
-    // What was deployed works.
-    let caller = setup.start().caller();
-    let id = caller.call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await;
-    caller.until(&id, "completed").await;
-}
 
 /// Runs scripts/deploy.sh with a SAM CLI that prints its arguments.
 fn deploy(built: &Built, parameters: &str, arguments: &[&str]) -> (bool, String) {

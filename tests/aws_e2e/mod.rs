@@ -9,6 +9,7 @@ mod children;
 mod clients;
 mod conformance;
 mod containers;
+mod deployed;
 mod documented;
 #[path = "../e2e/flows.rs"]
 mod flows;

@@ -12,6 +12,7 @@ use longhaul_client::{Status, time};
 use longhaul_core::OwnerId;
 
 use crate::clock::{moment, timestamp};
+use crate::deploy::flags::Verb as DeployVerb;
 
 /// See and steer the tasks of an MCP server, or make one whose tools are durable.
 #[derive(Debug, Parser)]
@@ -171,6 +172,8 @@ pub(crate) enum Verb {
         #[arg(value_name = "NAME|URL")]
         to: Option<String>,
     },
+    #[command(flatten)]
+    Deploy(DeployVerb),
     /// Writes completions for a shell
     Completions { shell: clap_complete::Shell },
     /// Serves demonstration tools, with their tasks in an embedded database

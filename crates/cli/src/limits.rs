@@ -83,6 +83,51 @@ pub(crate) const USER_MAX: Duration = Duration::from_secs(10 * 60);
 /// A token that is over so soon is renewed before it is sent.
 pub(crate) const OVER_SOON: Duration = Duration::from_secs(30);
 
+/// Lambda does not take a larger package.
+pub(crate) const PACKAGE_BYTES_MAX: u64 = 250 << 20;
+
+/// CloudFormation does not take a larger template.
+pub(crate) const TEMPLATE_BYTES_MAX: u64 = 1_000_000;
+
+/// An answer of AWS has at most so many bytes: an answer of a function with a log, or a template.
+pub(crate) const AWS_ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// How long a connection to AWS, or to a deployed server, may take.
+pub(crate) const AWS_CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// How long a request to AWS may take: the longest uploads a package.
+pub(crate) const AWS_REQUEST_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// So often a request to AWS is tried.
+pub(crate) const AWS_TRIES_MAX: u32 = 5;
+
+/// The first pause between two tries; each further one is longer by as much.
+pub(crate) const AWS_PAUSE: Duration = Duration::from_secs(1);
+
+/// Between two looks at a stack that is being changed.
+pub(crate) const STACK_INTERVAL: Duration = Duration::from_secs(2);
+
+/// A stack that is being changed is watched no longer.
+pub(crate) const CHANGE_MAX: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// So many pages of a list of CloudFormation are read.
+pub(crate) const PAGES_MAX: usize = 100;
+
+/// So many pages of a log group are read at once.
+pub(crate) const LOG_PAGES_MAX: usize = 100;
+
+/// Between two looks for new lines of logs.
+pub(crate) const LOGS_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long a server that was just deployed may take to answer its first request.
+pub(crate) const HEALTHY_MAX: Duration = Duration::from_secs(90);
+
+/// How long one answer of a deployed server may take.
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// So many earlier templates of a stack are remembered.
+pub(crate) const PREVIOUS_MAX: usize = 20;
+
 // What is related stays so.
 const _: () = {
     assert!(INTERVAL_MIN.as_millis() <= INTERVAL.as_millis() && INTERVAL.as_millis() <= INTERVAL_MAX.as_millis());

@@ -8,6 +8,7 @@ mod arguments;
 mod bridge;
 mod clock;
 mod credentials;
+mod deploy;
 mod exit;
 mod follow;
 mod form;

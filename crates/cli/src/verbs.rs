@@ -10,6 +10,7 @@ use longhaul_core::{Identity, OwnerId};
 use crate::args::{Cli, Global, Verb};
 use crate::bridge;
 use crate::credentials::{login, logout};
+use crate::deploy;
 use crate::exit::{Exit, Stop};
 use crate::out;
 use crate::server::{target, without_credentials};
@@ -58,6 +59,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Stop> {
             let named = Global { server: to.unwrap_or_else(|| global.server.clone()), ..global.clone() };
             bridge::run(target(&named)?).await
         }
+        Verb::Deploy(verb) => deploy::run(verb, global.json).await,
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "longhaul", &mut script);

@@ -133,24 +133,41 @@ impl Aws {
     }
 
     async fn url(&self, service: &Service, region: &str, operation: &str) -> Result<Url, AwsError> {
-        let config = self.config().await;
-        let key =
-            ServiceConfigKey::builder().service_id(service.id).env("AWS_ENDPOINT_URL").profile("endpoint_url").build();
-        let own = key.ok().and_then(|key| config.service_config()?.load_config(key));
-        let base = own.or_else(|| config.endpoint_url().map(str::to_owned)).unwrap_or_else(|| {
-            let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-            format!("https://{}.{region}.{suffix}", service.host)
-        });
+        let base = self.base(service.id, service.host, region).await;
         let path = match service.protocol {
             Protocol::Json { .. } => String::new(),
             Protocol::Rest => format!("v1/{}", operation.to_ascii_lowercase()),
         };
-        let url = Url::parse(&format!("{}/{path}", base.trim_end_matches('/')));
+        let url = Url::parse(&format!("{base}/{path}"));
         url.map_err(|error| AwsError::new(operation, "no URL", format!("`{base}` is no URL: {error}"), Kind::Refused))
     }
 
+    /// Where a service is in the region of the configuration, without a slash at its end. `id` is the SDKs' name of the
+    /// service, as in `AWS_ENDPOINT_URL_CLOUDFORMATION`, and `host` the first label of its host name.
+    ///
+    /// # Errors
+    /// If the configuration has no region.
+    pub async fn endpoint(&self, id: &str, host: &str) -> Result<String, SigningError> {
+        let region = self.region(None).await?;
+        Ok(self.base(id, host, &region).await)
+    }
+
+    async fn base(&self, id: &str, host: &str, region: &str) -> String {
+        let config = self.config().await;
+        let key = ServiceConfigKey::builder().service_id(id).env("AWS_ENDPOINT_URL").profile("endpoint_url").build();
+        let own = key.ok().and_then(|key| config.service_config()?.load_config(key));
+        let base = own.or_else(|| config.endpoint_url().map(str::to_owned)).unwrap_or_else(|| {
+            let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+            format!("https://{host}.{region}.{suffix}")
+        });
+        base.trim_end_matches('/').to_owned()
+    }
+
     /// This region, or that of the configuration.
-    async fn region(&self, wanted: Option<&str>) -> Result<String, SigningError> {
+    ///
+    /// # Errors
+    /// If neither is there.
+    pub async fn region(&self, wanted: Option<&str>) -> Result<String, SigningError> {
         let configured = self.config().await.region();
         wanted.or(configured.map(AsRef::as_ref)).map(str::to_owned).ok_or(SigningError::NoRegion)
     }

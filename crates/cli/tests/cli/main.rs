@@ -13,6 +13,7 @@ mod bridge;
 mod browser;
 mod command;
 mod console;
+mod deploy;
 mod external;
 mod kills;
 mod login;
