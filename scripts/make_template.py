@@ -23,9 +23,8 @@ TEMPLATE = ROOT / "template.yaml"
 CORE = ["stack", "tasks", "functions", "roles", "endpoint"]
 CORE_LINES_MAX = 800
 PARTS = [
-    *CORE, "bearer", "existing-table", "key", "http-api", "rest-api", "domain", "tools", "gateway", "class", "schedules",
-    "push",
-    "alarms", "alarms-of-callers", "alarms-of-work", "dashboard",
+    *CORE, "bearer", "existing-table", "key", "http-api", "rest-api", "domain", "tools", "gateway", "class",
+    "schedules", "push", "alarms", "alarms-of-callers", "alarms-of-work", "dashboard",
 ]  # fmt: skip
 PART_LINES_MAX = 400
 PARAMETERS_MAX = 30

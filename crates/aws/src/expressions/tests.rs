@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use longhaul_core::ports::NewTask;
 use longhaul_testkit::{SeededIds, StoreModel, given};
 use proptest::prelude::*;
 
