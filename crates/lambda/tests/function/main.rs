@@ -5,8 +5,10 @@
 
 mod allocations;
 mod answering;
+mod answering_in_time;
 mod audit;
 mod costs;
+mod dead_letters;
 mod logs;
 mod metrics;
 mod oauth;
