@@ -1,9 +1,6 @@
 //! Who calls the API function: as verified by AWS before the function was invoked, in the request context of the event,
 //! which callers cannot write; or by an access token, which is verified here.
 
-mod signed;
-mod token;
-
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,9 +13,7 @@ use longhaul_core::{Clock, Identity, OwnerId};
 use longhaul_http::{Challenge, Identified, Identify, Rejection};
 use longhaul_oauth::ResourceServer;
 
-pub use self::signed::OnBehalf;
-pub use self::token::TokenClaims;
-use crate::Auth;
+use crate::{Auth, signed};
 
 /// Identifies callers in one of the ways of [`Auth`].
 #[derive(Debug)]

@@ -34,6 +34,7 @@ mod take_up;
 mod tasks;
 mod unfinished;
 mod unreadable;
+mod work_queue;
 mod writer;
 
 pub use backup::{Backup, BackupError, back_up};
@@ -41,6 +42,6 @@ pub use database::Database;
 pub use error::{DatabaseError, OpenError};
 pub use outbox::SqliteOutbox;
 pub use purge::Purged;
-pub use queue::SqliteQueue;
 pub use settings::{Durability, Notifications, Settings};
 pub use store::SqliteStore;
+pub use work_queue::SqliteQueue;
