@@ -89,6 +89,7 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("engine", &["attempt", "children", "delivery", "signals", "tool"]),
     ("gateway", &["config", "upstream"]),
     ("gateway", &["gateway", "lock"]),
+    ("lambda", &["caller", "config"]),
 ];
 
 /// The layers of modules, from the lowest to the highest: none imports another one of its own layer.

@@ -1,6 +1,9 @@
 //! Who calls the API function: as verified by AWS before the function was invoked, in the request context of the event,
 //! which callers cannot write; or by an access token, which is verified here.
 
+mod signed;
+mod token;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -13,7 +16,9 @@ use longhaul_core::{Clock, Identity, OwnerId};
 use longhaul_http::{Challenge, Identified, Identify, Rejection};
 use longhaul_oauth::ResourceServer;
 
-use crate::{Auth, signed};
+pub use self::signed::OnBehalf;
+pub use self::token::TokenClaims;
+use crate::Auth;
 
 /// Identifies callers in one of the ways of [`Auth`].
 #[derive(Debug)]

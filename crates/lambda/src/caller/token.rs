@@ -25,7 +25,7 @@ pub struct TokenClaims {
 impl TokenClaims {
     /// Who has the token; `None` if it does not say so clearly. The owner is the same as if the function had verified
     /// the token itself.
-    pub(crate) fn caller(&self, jwt: &ApiGatewayRequestAuthorizerJwtDescription) -> Option<Principal> {
+    pub(super) fn caller(&self, jwt: &ApiGatewayRequestAuthorizerJwtDescription) -> Option<Principal> {
         let claim = |name: &str| stated(jwt.claims.get(name).map(String::as_str));
         let (issuer, subject) = (claim("iss")?, claim("sub").filter(|subject| is_name(subject))?);
         let owner = match &self.owner {

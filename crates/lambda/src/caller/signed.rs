@@ -29,12 +29,12 @@ struct Signer<'a> {
     id: &'a str,
 }
 
-pub(crate) fn signed(iam: &ApiGatewayRequestAuthorizerIamDescription, owner: IamOwner) -> Option<Principal> {
+pub(super) fn signed(iam: &ApiGatewayRequestAuthorizerIamDescription, owner: IamOwner) -> Option<Principal> {
     Some(Signer::of(iam)?.alone(owner))
 }
 
 /// Who signed a request, or the user for whom the trusted role did.
-pub(crate) fn signed_on_behalf(
+pub(super) fn signed_on_behalf(
     iam: &ApiGatewayRequestAuthorizerIamDescription,
     owner: IamOwner,
     trusted: &OnBehalf,
@@ -111,7 +111,7 @@ impl<'a> Signer<'a> {
 }
 
 /// The text, unless it is empty: AWS writes an empty text for an unknown value.
-pub(crate) fn stated(text: Option<&str>) -> Option<&str> {
+pub(super) fn stated(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
 
