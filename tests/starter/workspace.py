@@ -112,7 +112,9 @@ def write(folder, server, target, packages):
     (folder / "features" / "src" / "lib.rs").write_text("")
     (folder / "features" / "Cargo.toml").write_text(features)
     cargo = folder / "cargo"
-    cargo.write_text('#!/bin/sh\n[ "$1" = fmt ] && exec cargo "$@"\nverb=$1\nshift\nexec cargo "$verb" --workspace "$@"\n')
+    # These two know no option of that name.
+    exempt = 'case "$1" in fmt | metadata) exec cargo "$@" ;; esac'
+    cargo.write_text(f'#!/bin/sh\n{exempt}\nverb=$1\nshift\nexec cargo "$verb" --workspace "$@"\n')
     cargo.chmod(0o755)
 
 

@@ -88,8 +88,24 @@ impl Schema {
         if self.validator.is_valid(arguments) {
             return Ok(());
         }
+        Err(self.explainer().explain(arguments))
+    }
+
+    /// The arguments without the members whose value is a refused `null`, if they match then. Many clients send `null`
+    /// for an optional member that has no value.
+    pub(crate) fn without_refused_nulls(&self, arguments: &Value) -> Option<Value> {
+        let mut without = arguments.clone();
+        for at in self.explainer().refused_nulls(arguments) {
+            let (parent, name) = at.rsplit_once('/')?;
+            let name = name.replace("~1", "/").replace("~0", "~");
+            without.pointer_mut(parent)?.as_object_mut()?.remove(&name);
+        }
+        self.validator.is_valid(&without).then_some(without)
+    }
+
+    const fn explainer(&self) -> Explainer<'_> {
         let Self { source: schema, validator, alternatives } = self;
-        Err(Explainer { schema, validator, alternatives: *alternatives }.explain(arguments))
+        Explainer { schema, validator, alternatives: *alternatives }
     }
 }
 

@@ -127,12 +127,23 @@ impl Tools {
         arguments: &mut Option<JsonObject>,
     ) -> Result<(), String> {
         let Some(schema) = self.compiled(tool, source) else { return Ok(()) };
-        let taken = Value::Object(arguments.take().unwrap_or_default());
-        let checked = schema.check(&taken);
+        let mut taken = Value::Object(arguments.take().unwrap_or_default());
+        let mut checked = schema.check(&taken);
+        if checked.is_err()
+            && let Some(without) = schema.without_refused_nulls(&taken)
+        {
+            (taken, checked) = (without, Ok(()));
+        }
         if let Value::Object(taken) = taken {
             *arguments = Some(taken);
         }
-        checked.map_err(|faults| format!("The arguments of `{tool}` are not valid: {}.", faults.join("; ")))
+        checked.map_err(|faults| {
+            tracing::info!(
+                tool,
+                "a call was refused by the tool's input schema; `unchecked_arguments` lets it through"
+            );
+            format!("The arguments of `{tool}` are not valid: {}.", faults.join("; "))
+        })
     }
 
     /// The compiled schema; `None` if it cannot be compiled, which the start of the server refuses: then the tool has

@@ -28,9 +28,9 @@ use work::Work;
 /// less in an optimized build.
 const fn instructions_max(work: Work) -> u64 {
     match work {
-        Work::Poll => 1_450_000,   // 1,262,000
-        Work::Accept => 2_470_000, // 2,150,000
-        Work::Attempt => 440_000,  // 382,000
+        Work::Poll => 1_450_000,   // 1,322,000
+        Work::Accept => 2_260_000, // 1,963,000
+        Work::Attempt => 505_000,  // 439,000
     }
 }
 

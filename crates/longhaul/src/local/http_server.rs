@@ -41,6 +41,7 @@ pub(crate) struct Service {
 }
 
 /// The MCP endpoint.
+#[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) frontend: HttpFrontend,
     /// Once it has its store and its queue.
@@ -195,7 +196,12 @@ impl Server {
 }
 
 impl Endpoint {
-    async fn answer(&self, request: Request<RequestBody>) -> Response<Body> {
+    /// Answers a request for one of the endpoint's paths.
+    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: hyper::body::Body<Data = bytes::Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
         let answer = async move |request: Request<bytes::Bytes>, sender| match (self.mcp.get(), sender) {
             (Some(mcp), Sender::Caller(caller)) => mcp.respond(request, *caller).await,
             (Some(mcp), Sender::Holder { token }) => mcp.call_back(&token, request.body()).await,

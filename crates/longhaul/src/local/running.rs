@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use super::bearer::TokenFile;
 use super::console::Pages;
 use super::health::{Health, Probe, StoreAlone};
+use super::http_server::Endpoint;
 use super::options::{Config, LocalCallers};
 #[cfg(feature = "aws")]
 use super::shared::Shared;
@@ -53,6 +54,8 @@ pub struct Running {
     stop: CancellationToken,
     rest: TaskTracker,
     console: Option<Console>,
+    /// The MCP endpoint, unless this process only runs tasks.
+    endpoint: Option<Endpoint>,
 }
 
 /// What answers requests and runs tools, once there is a store.
@@ -85,26 +88,29 @@ impl Opened {
     }
 }
 
-/// Where requests come from, and what identifies their callers.
-struct Listening {
-    listener: TcpListener,
-    frontend: HttpFrontend,
+/// Whose listener accepts the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Connected {
+    /// That of this server, which answers about its health and serves the console too.
+    Directly,
+    /// That of the program which the server is a part of.
+    ByItsHost,
 }
 
 impl Running {
     /// Starts on the store that the options name.
-    pub(crate) async fn start(server: &Server, options: &Options) -> Result<Self, ServeError> {
+    pub(crate) async fn start(server: &Server, options: &Options, connected: Connected) -> Result<Self, ServeError> {
         server.check().await?;
         let config = options.config()?;
         let storage = options.storage()?;
         match &storage {
-            Storage::File(file) => Self::start_on_file(server, file, options, config).await,
+            Storage::File(file) => Self::start_on_file(server, file, options, config, connected).await,
             #[cfg(feature = "aws")]
             Storage::Aws { table, queue_url } => {
                 let shared = Shared::new(table, queue_url, config.role).await?;
-                let (running, listening) = Self::listen(server, Some(storage), options, config).await?;
+                let (running, listener) = Self::listen(server, Some(storage), options, config, connected).await?;
                 // It may take long until there is a store: meanwhile it says that it is not ready.
-                running.serve_http(listening);
+                running.serve_http(listener);
                 running.begin_when_open(shared).await;
                 Ok(running)
             }
@@ -115,9 +121,9 @@ impl Running {
     pub(crate) async fn start_on(server: &Server, backend: Backend, options: &Options) -> Result<Self, ServeError> {
         server.check().await?;
         webhooks::refuse(options.values())?;
-        let (running, listening) = Self::listen(server, None, options, options.config()?).await?;
+        let (running, listener) = Self::listen(server, None, options, options.config()?, Connected::Directly).await?;
         drop(running.parts.begin(Opened::alone(backend, None)));
-        running.serve_http(listening);
+        running.serve_http(listener);
         Ok(running)
     }
 
@@ -127,6 +133,7 @@ impl Running {
         file: &Path,
         options: &Options,
         config: Config,
+        connected: Connected,
     ) -> Result<Self, ServeError> {
         let endpoints = match &config.webhooks {
             Some(webhooks) => webhooks.endpoints(&ProcessEnv)?,
@@ -138,13 +145,13 @@ impl Running {
         let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
         let (store, queue) = (Arc::new(database.store_with_queue()), Arc::new(database.queue()));
         let storage = Some(Storage::File(file.to_owned()));
-        let (mut running, listening) = Self::listen(server, storage, options, config).await?;
+        let (mut running, listener) = Self::listen(server, storage, options, config, connected).await?;
         running.database = Some(database.clone());
         let (tasks, outbox) = (database.store(), database.outbox());
         let told = (!endpoints.is_empty()).then(|| endpoints.clone());
         let opened = Opened::alone(Backend { store, queue, signing_key }, Some(database.clone()));
         let engine = running.parts.begin(Opened { told, ..opened });
-        running.serve_http(listening);
+        running.serve_http(listener);
         running.rest.spawn(webhooks::sweep(engine.clone(), tasks, running.stop.clone()));
         if !endpoints.is_empty() {
             running.rest.spawn(webhooks::publish(engine, outbox, endpoints, running.stop.clone()));
@@ -159,13 +166,18 @@ impl Running {
         storage: Option<Storage>,
         options: &Options,
         config: Config,
-    ) -> Result<(Self, Listening), ServeError> {
-        let listener = options.listener(&config).await?;
-        let address = listener.local_addr().map_err(|cause| ServeError::Listen { address: config.listen, cause })?;
-        let console = match config.console {
-            table::Console::On => Some(console::of(address, &Pages::ThatAct)?),
-            table::Console::ReadOnly => Some(console::of(address, &Pages::ThatOnlyShow)?),
-            table::Console::Off => None,
+        connected: Connected,
+    ) -> Result<(Self, Option<TcpListener>), ServeError> {
+        let listener = match connected {
+            Connected::Directly => Some(options.listener(&config).await?),
+            Connected::ByItsHost => None,
+        };
+        let bound = listener.as_ref().map(TcpListener::local_addr).transpose();
+        let bound = bound.map_err(|cause| ServeError::Listen { address: config.listen, cause })?;
+        let console = match (bound, config.console) {
+            (Some(address), table::Console::On) => Some(console::of(address, &Pages::ThatAct)?),
+            (Some(address), table::Console::ReadOnly) => Some(console::of(address, &Pages::ThatOnlyShow)?),
+            (Some(_), table::Console::Off) | (None, _) => None,
         };
         let (stop, rest) = (CancellationToken::new(), TaskTracker::new());
         let frontend = HttpFrontend::new(config.origin_policy());
@@ -189,8 +201,16 @@ impl Running {
             drain: CancellationToken::new(),
             workers: TaskTracker::new(),
         };
-        let running = Self { address, database: None, storage, parts, stop, rest, console };
-        Ok((running, Listening { listener, frontend }))
+        let endpoint = Endpoint { frontend, mcp: Arc::clone(&parts.mcp) };
+        let endpoint = (parts.config.role != Role::Worker).then_some(endpoint);
+        let address = bound.unwrap_or(parts.config.listen);
+        let running = Self { address, database: None, storage, parts, stop, rest, console, endpoint };
+        Ok((running, listener))
+    }
+
+    /// The MCP endpoint, unless this process only runs tasks.
+    pub(super) const fn endpoint(&self) -> Option<&Endpoint> {
+        self.endpoint.as_ref()
     }
 
     /// Where the server listens.
@@ -232,10 +252,11 @@ impl Running {
     }
 
     /// Answers requests: all of them once the server has begun, and before that those about its health.
-    fn serve_http(&self, Listening { listener, frontend }: Listening) {
-        let Parts { config, health, mcp, .. } = &self.parts;
-        let endpoint = (config.role != Role::Worker).then(|| http_server::Endpoint { frontend, mcp: Arc::clone(mcp) });
-        let service = http_server::Service { health: Arc::clone(health), endpoint, console: self.console.clone() };
+    fn serve_http(&self, listener: Option<TcpListener>) {
+        let Some(listener) = listener else { return };
+        let Parts { config, health, .. } = &self.parts;
+        let (endpoint, console) = (self.endpoint.clone(), self.console.clone());
+        let service = http_server::Service { health: Arc::clone(health), endpoint, console };
         let limits = config.connections.in_this_process();
         self.rest.spawn(http_server::serve(listener, service, limits, self.stop.clone()));
     }

@@ -2,14 +2,21 @@
 
 use std::net::SocketAddr;
 
-use super::{Backend, Options, Running, ServeError, init_logs};
+use super::running::Connected;
+use super::{Backend, Mounted, Options, Running, ServeError, init_logs};
 use crate::Server;
 
 /// Starts `server` and returns once it listens. A DynamoDB table or an SQS queue that cannot be used then is tried
 /// again and again: meanwhile the log says why, and `/readyz` that the server is not ready. Where it needs more file
 /// descriptors for its connections, it raises the limit of the process, as far as that may be done.
 pub async fn start(server: &Server, options: &Options) -> Result<Running, ServeError> {
-    Running::start(server, options).await
+    Running::start(server, options, Connected::Directly).await
+}
+
+/// Starts `server` inside a program that has a listener of its own, and gives it its requests: see [`Mounted`]. Nothing
+/// listens on `listen`, and there is no console.
+pub async fn mount(server: &Server, options: &Options) -> Result<Mounted, ServeError> {
+    Ok(Mounted::new(Running::start(server, options, Connected::ByItsHost).await?))
 }
 
 /// [`start`] on your own store and queue. The options `db`, `store` and `queue` are ignored.

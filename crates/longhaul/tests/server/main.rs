@@ -5,6 +5,7 @@ mod bearer;
 mod cleanup;
 mod command_line;
 mod disk;
+mod mounted;
 mod own_backend;
 mod owners;
 mod scopes;
@@ -16,6 +17,11 @@ mod testing;
 /// A call of this tool at a server, as a client makes it that does not know tasks: its answer comes with the task's
 /// end.
 fn call_of(tool: &str, server: &longhaul::local::Running) -> reqwest::RequestBuilder {
+    call_at(&format!("http://{}/mcp", server.address()), tool)
+}
+
+/// The same, at this URL.
+fn call_at(url: &str, tool: &str) -> reqwest::RequestBuilder {
     let params = serde_json::json!({
         "name": tool,
         "arguments": {},
@@ -26,7 +32,7 @@ fn call_of(tool: &str, server: &longhaul::local::Running) -> reqwest::RequestBui
     });
     let request = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
     reqwest::Client::new()
-        .post(format!("http://{}/mcp", server.address()))
+        .post(url)
         .header("content-type", "application/json")
         .header("accept", "application/json, text/event-stream")
         .header("mcp-protocol-version", "2026-07-28")

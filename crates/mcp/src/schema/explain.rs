@@ -66,14 +66,27 @@ pub(super) struct Explainer<'s> {
 impl Explainer<'_> {
     /// The faults of arguments that are not valid, as sentences.
     pub(super) fn explain(&self, arguments: &Value) -> Vec<String> {
-        let depth = u32::try_from(depth(arguments)).unwrap_or(u32::MAX);
-        if self.alternatives.saturating_pow(depth) > EXPLAINED_MAX {
+        if self.takes_too_long(arguments) {
             return vec!["they do not match the tool's input schema".to_owned()];
         }
         let errors: Vec<_> = self.validator.iter_errors(arguments).collect();
         let mut faults = Vec::new();
         self.add_all(errors.iter(), &mut faults);
         faults
+    }
+
+    /// Where a `null` is refused, as JSON pointers.
+    pub(super) fn refused_nulls(&self, arguments: &Value) -> Vec<String> {
+        if self.takes_too_long(arguments) {
+            return Vec::new();
+        }
+        let errors = self.validator.iter_errors(arguments).filter(|error| error.instance().is_null());
+        errors.map(|error| error.instance_path().to_string()).collect()
+    }
+
+    fn takes_too_long(&self, arguments: &Value) -> bool {
+        let depth = u32::try_from(depth(arguments)).unwrap_or(u32::MAX);
+        self.alternatives.saturating_pow(depth) > EXPLAINED_MAX
     }
 
     /// Adds what `errors` mean. Of a value that is another one altogether, nothing else is said.

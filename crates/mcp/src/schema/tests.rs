@@ -209,3 +209,27 @@ fn a_multiple_of_a_decimal_fraction_is_exact() {
         assert_eq!(valid, is_multiple, "{number} of {step}");
     }
 }
+
+#[test]
+fn a_refused_null_counts_as_the_absence_of_an_optional_member() {
+    let schema = json!({
+        "type": "object", "required": ["name"], "additionalProperties": false,
+        "properties": {
+            "name": {"type": "string"}, "a/b": {"type": "integer"}, "kind": {"enum": ["x", "y"]},
+            "maybe": {"type": ["string", "null"]}, "place": {"$ref": "#/$defs/place"},
+            "rows": {"type": "array", "items": {"type": "integer"}},
+        },
+        "$defs": {"place": {"type": "object", "properties": {"zone": {"type": "string"}}}},
+    });
+    let schema = Schema::compile(schema).unwrap();
+    let sent = json!({"name": "n", "a/b": null, "kind": null, "maybe": null, "place": {"zone": null}});
+    assert_eq!(schema.without_refused_nulls(&sent), Some(json!({"name": "n", "maybe": null, "place": {}})));
+    for refused in [
+        json!({"name": null}),
+        json!({"name": "n", "kind": null, "a/b": "one"}),
+        json!({"name": "n", "rows": [null]}),
+        json!({"name": "n", "other": null}),
+    ] {
+        assert_eq!(schema.without_refused_nulls(&refused), None, "{refused}");
+    }
+}

@@ -143,6 +143,8 @@ async fn a_name_that_no_tool_has_never_becomes_a_task() {
     assert_eq!(created["resultType"], "task");
     let refused = send(&server, &Sent::call("two", json!({"n": "one"}))).await.result();
     assert_eq!(refused["isError"], true, "{refused}");
+    let created = send(&server, &Sent::call("two", json!({"n": null}))).await.result();
+    assert_eq!(created["resultType"], "task", "an optional member that is null is absent: {created}");
 }
 
 /// The same, when there is a permit for it.

@@ -1,0 +1,110 @@
+//! A server inside a program of its author's, which has the listener, other paths, layers and its own callers.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use longhaul::local::{self, Caller, Mounted, Options};
+use longhaul::rmcp::service::RequestContext;
+use longhaul::rmcp::{self, RoleServer, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::settings::table;
+use longhaul::{Server, TaskPolicy, VerifiedCaller};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::call_at;
+
+struct Tools;
+
+#[tool_router]
+impl Tools {
+    #[tool]
+    async fn who(&self, context: RequestContext<RoleServer>) -> String {
+        let caller = VerifiedCaller::of(&context);
+        caller.map_or("nobody".to_owned(), |caller| format!("{} of {}", caller.subject(), caller.claims()["team"]))
+    }
+}
+
+#[tool_handler]
+impl ServerHandler for Tools {}
+
+async fn mounted(file: &Path) -> Mounted {
+    let server = Server::new(|| Tools).task("who", TaskPolicy::optional());
+    local::mount(&server, &Options::default().with(&table::DB, file)).await.unwrap()
+}
+
+/// A host that serves `router` until its other half is dropped.
+async fn host(router: Router) -> (SocketAddr, oneshot::Sender<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = axum::serve(listener, router).with_graceful_shutdown(async { drop(stopped.await) });
+    tokio::spawn(async move { serving.await.unwrap() });
+    (address, stop)
+}
+
+/// Verifies callers as a host does.
+async fn verified(mut request: Request, next: Next) -> Response {
+    match request.headers().get("x-user").map(|user| user.to_str().unwrap().to_owned()) {
+        Some(user) if user == "mallory" => StatusCode::FORBIDDEN.into_response(),
+        Some(user) => {
+            request.extensions_mut().insert(Caller::new("host", user).claim("team", "blue"));
+            next.run(request).await
+        }
+        None => next.run(request).await,
+    }
+}
+
+/// The text that a call of `who` returns.
+async fn said(request: reqwest::RequestBuilder) -> String {
+    let answer = request.send().await.unwrap().text().await.unwrap();
+    let answer: Value = serde_json::from_str(&answer).unwrap_or_else(|_| panic!("{answer}"));
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+#[tokio::test]
+async fn a_server_below_any_path_of_another_program_serves_its_tools_and_the_callers_of_its_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let mounted = mounted(&folder.path().join("tasks.db")).await;
+    let callers = mounted.service_for_callers();
+    let router = Router::new()
+        .route("/version", get(async || "1.0"))
+        .nest_service("/open/mcp", mounted.service())
+        .merge(Router::new().route_service("/mcp/of/users", callers).layer(from_fn(verified)));
+    let (address, stop) = host(router).await;
+    let at = |path: &str| format!("http://{address}{path}");
+
+    assert_eq!(reqwest::get(at("/version")).await.unwrap().text().await.unwrap(), "1.0");
+    assert_eq!(said(call_at(&at("/open/mcp"), "who")).await, "nobody");
+    let alice = || call_at(&at("/mcp/of/users"), "who").header("x-user", "alice");
+    assert_eq!(said(alice()).await, "alice of \"blue\"");
+    let statuses = [
+        (call_at(&at("/mcp/of/users"), "who"), 401),
+        (call_at(&at("/mcp/of/users"), "who").header("x-user", "mallory"), 403),
+        (alice().header("host", "evil.example"), 403),
+        (call_at(&at("/mcp"), "who"), 404),
+    ];
+    for (number, (request, status)) in statuses.into_iter().enumerate() {
+        assert_eq!(request.send().await.unwrap().status().as_u16(), status, "request {number}");
+    }
+
+    drop(stop);
+    mounted.stop().await;
+}
+
+#[tokio::test]
+async fn a_mounted_server_keeps_its_tasks_where_the_next_one_finds_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tasks.db");
+    let first = mounted(&file).await;
+    let again = local::mount(&Server::new(|| Tools), &Options::default().with(&table::DB, file.clone())).await;
+    assert_eq!(again.err().unwrap().to_string(), "the database of --db cannot be opened", "the first one has it open");
+    first.stop().await;
+    mounted(&file).await.stop().await;
+}
