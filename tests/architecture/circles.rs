@@ -38,7 +38,7 @@ const KNOWN: &[(&str, &[&str])] = &[
 ];
 
 /// The crate and the root file of every library and program in the workspace.
-fn roots() -> Vec<(String, PathBuf)> {
+pub(crate) fn roots() -> Vec<(String, PathBuf)> {
     let metadata = metadata();
     let packages = metadata["packages"].as_array().expect("there are packages");
     let mut roots = Vec::new();

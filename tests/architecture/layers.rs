@@ -1,9 +1,10 @@
-//! Checks the imports of the modules of `mcp` against the layers in `ARCHITECTURE.md`: no layer imports a higher one.
-//! That no modules import each other is checked for all crates in `circles.rs`.
+//! Checks the imports of modules against layers: those of `mcp` in `ARCHITECTURE.md`, those of all other crates in
+//! `layers.txt`. No layer imports a higher one. That no files import each other is checked in `circles.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::modules::{Imports, imports};
+use crate::circles::roots;
+use crate::modules::{Imports, cycles, imports};
 use crate::{cells, root, table};
 
 fn imports_in(name: &str) -> Imports {
@@ -58,12 +59,89 @@ fn the_layers_of_mcp_import_what_is_below_them_and_nothing_else() {
 
 #[test]
 fn no_protocol_version_imports_another() {
-    let protocol_version =
-        |module: &str| module.strip_prefix("protocol_versions::")?.split("::").next().map(str::to_owned);
+    let protocol_version = |module: &str| {
+        let below = module.strip_prefix("protocol_versions::")?;
+        below.strip_prefix("drafts::").unwrap_or(below).split("::").next().map(str::to_owned)
+    };
     for (module, imports) in imports_in("mcp") {
         let Some(own) = protocol_version(&module) else { continue };
         let others: Vec<&String> =
             imports.iter().filter(|import| protocol_version(import).is_some_and(|other| other != own)).collect();
         assert!(others.is_empty(), "`{module}` imports {others:?}");
     }
+}
+
+/// The modules of a crate with all that is below each.
+fn stack(imports: Imports) -> Imports {
+    let top = |module: &str| module.split("::").next().unwrap_or_default().to_owned();
+    let mut stack = Imports::new();
+    for (module, imports) in imports {
+        let (module, imports) = (top(&module), imports.iter().map(|import| top(import)));
+        let others: Vec<String> = imports.filter(|import| *import != module).collect();
+        stack.entry(module).or_default().extend(others);
+    }
+    stack
+}
+
+/// Modules that import each other, although no two of their files do. This list only shrinks.
+const KNOWN: &[(&str, &[&str])] = &[
+    ("app", &["handler", "tools"]),
+    ("engine", &["attempt", "children", "delivery", "signals", "tool"]),
+    ("gateway", &["config", "upstream"]),
+    ("gateway", &["gateway", "lock"]),
+    ("lambda", &["caller", "config"]),
+];
+
+/// The layers of modules, from the lowest to the highest: none imports another one of its own layer.
+fn layers(stack: &Imports) -> Vec<BTreeSet<String>> {
+    let circles = cycles(stack);
+    let mut layers: Vec<BTreeSet<String>> = Vec::new();
+    loop {
+        let below: BTreeSet<&String> = layers.iter().flatten().collect();
+        let rests_on_below = |module: &&String| {
+            let circle = circles.iter().find(|circle| circle.contains(*module));
+            let all = circle.map_or_else(|| vec![*module], |circle| circle.iter().collect());
+            let mut imports = all.iter().flat_map(|module| stack.get(*module).into_iter().flatten());
+            imports.all(|import| below.contains(import) || all.contains(&import))
+        };
+        let left = stack.keys().filter(|module| !below.contains(module));
+        let next: BTreeSet<String> = left.filter(rests_on_below).cloned().collect();
+        if next.is_empty() {
+            return layers;
+        }
+        layers.push(next);
+    }
+}
+
+#[test]
+fn the_layers_of_every_crate_import_what_is_below_them_and_nothing_else() {
+    let mut known: BTreeSet<(String, BTreeSet<String>)> = KNOWN
+        .iter()
+        .map(|(name, modules)| ((*name).to_owned(), modules.iter().map(|module| (*module).to_owned()).collect()))
+        .collect();
+    let mut text =
+        "# The modules of each crate in layers, from the lowest to the highest: a module imports only modules of \
+                    lines above\n# its own. UPDATE_GOLDEN=1 writes this file.\n"
+            .to_owned();
+    for (name, file) in roots().into_iter().filter(|(name, _)| name != "mcp") {
+        let stack = stack(imports(&file));
+        if stack.len() < 3 {
+            continue;
+        }
+        for circle in cycles(&stack) {
+            assert!(known.remove(&(name.clone(), circle.clone())), "modules of {name} import each other: {circle:?}");
+        }
+        let program = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        text += &format!("\n{name}, {program}.rs\n");
+        for layer in layers(&stack) {
+            text += &format!("  {}\n", layer.into_iter().collect::<Vec<_>>().join(" "));
+        }
+    }
+    assert!(known.is_empty(), "these are no longer there: remove them from the list: {known:?}");
+    let file = root().join("tests/architecture/layers.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&file, &text).expect("the file can be written");
+    }
+    let listed = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(listed == text, "tests/architecture/layers.txt differs; if the change is meant: UPDATE_GOLDEN=1\n{text}");
 }

@@ -31,7 +31,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("crates/jobs/src/http_job.rs", "reads any JSON, member by member"),
     ("crates/jobs/src/step_functions.rs", "reads any JSON, member by member"),
     ("crates/mcp/src/durable/waiting.rs", "reads what the server has written"),
-    ("crates/mcp/src/shared/asking.rs", "answers, which the router has found to be objects"),
+    ("crates/mcp/src/tool_calls/asking.rs", "answers, which the router has found to be objects"),
     ("crates/settings/src/bundles.rs", "reads an object member by member, and finds doubled names"),
 ];
 

@@ -5,7 +5,7 @@
   texts.py run CRATE OUT K/N      tests every Nth one, starting with the Kth (counted from 0), in the current directory, whose
                                   sources are changed and put back; writes caught.txt, missed.txt and timeout.txt to OUT
 
-CRATE is aws (the conditions of expressions.rs) or sqlite (every statement).
+CRATE is aws (the conditions of expressions) or sqlite (every statement).
 """
 
 import pathlib
@@ -16,7 +16,7 @@ import sys
 # A mutant that takes this long waits for something that never comes.
 TIMEOUT_S = 1_200
 
-SOURCES = {"aws": ["crates/aws/src/expressions.rs"], "sqlite": ["crates/sqlite/src"]}
+SOURCES = {"aws": ["crates/aws/src/expressions.rs", "crates/aws/src/expressions"], "sqlite": ["crates/sqlite/src"]}
 
 # A string literal, also one that continues on the next line.
 LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -54,7 +54,7 @@ def literals(text, path):
             continue
         before = text[:found.start()]
         constant = re.search(r"const (\w+): &str =\s*$", before)
-        if path.endswith("expressions.rs"):
+        if "/expressions" in path:
             if constant:
                 yield found.start(), found.end(), constant.group(1)
         elif STATEMENT.match(found.group()):

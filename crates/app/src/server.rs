@@ -38,9 +38,6 @@ impl ServerHandler for App {
 }
 
 /// The server with the tools that `settings` select.
-///
-/// # Errors
-/// [`ServerError`] if the data directory cannot be read.
 pub fn server(settings: Settings) -> Result<Server, ServerError> {
     let tools = settings.tools;
     let app = App::new(settings)?;

@@ -195,23 +195,12 @@ pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: T
             .set(TTL, seconds(next.expires_at))
             .set(LATE_AFTER, number(i128::from(next.expires_at.as_ms()) - i128::from(next.terms.retention_ms)))
     };
-    match event {
-        TaskEvent::Finish { attempt, outcome, progress } => moved(finish(*attempt, outcome, progress.as_ref(), now)),
-        TaskEvent::Cancel => moved(cancel(now)),
-        TaskEvent::Claim { .. }
-        | TaskEvent::Heartbeat { .. }
-        | TaskEvent::SetVariables { .. }
-        | TaskEvent::Suspend { .. }
-        | TaskEvent::Retry { .. }
-        | TaskEvent::Answer { .. }
-        | TaskEvent::Wake { .. }
-        | TaskEvent::Resend { .. }
-        | TaskEvent::RetriesExhausted
-        | TaskEvent::TimeOut
-        | TaskEvent::ExtendRetention { .. }
-        | TaskEvent::Forget
-        | TaskEvent::BeginCleanup { .. }
-        | TaskEvent::EndCleanup { .. } => difference(seen, next),
+    if let TaskEvent::Finish { attempt, outcome, progress } = event {
+        moved(finish(*attempt, outcome, progress.as_ref(), now))
+    } else if *event == TaskEvent::Cancel {
+        moved(cancel(now))
+    } else {
+        difference(seen, next)
     }
 }
 

@@ -27,9 +27,6 @@ impl NotPublishedQueue {
 
     /// When the queue was made. A stack makes it when publishing is switched on, and deletes it when it is switched
     /// off.
-    ///
-    /// # Errors
-    /// [`QueueError`] if the queue does not answer.
     pub async fn created_at(&self) -> Result<Timestamp, QueueError> {
         let created = self.0.attribute(QueueAttributeName::CreatedTimestamp).await?;
         let seconds: Option<u64> = created.and_then(|seconds| seconds.parse().ok());
@@ -39,9 +36,6 @@ impl NotPublishedQueue {
 
     /// Puts the position of one record there, as Lambda writes positions; but a record does not say in which shard it
     /// is.
-    ///
-    /// # Errors
-    /// [`QueueError`] if the queue does not take it.
     pub async fn put(&self, record: &StreamRecord) -> Result<(), QueueError> {
         let number = record.sequence_number();
         let position = json!({

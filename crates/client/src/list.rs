@@ -52,9 +52,6 @@ pub struct Listed {
 
 impl Client {
     /// All tasks of this caller: a [`list`](Self::list) without a filter.
-    ///
-    /// # Errors
-    /// As [`list`](Self::list).
     pub async fn tasks(&self) -> Result<Vec<Task>, Error> {
         Ok(self.list(&TaskFilter::default(), usize::MAX).await?.tasks)
     }
@@ -119,17 +116,11 @@ impl Client {
 
     /// The same without the journal, which a server need not read then: one of an older version shows the first page of
     /// it all the same.
-    ///
-    /// # Errors
-    /// As [`inspect`](Self::inspect).
     pub async fn record(&self, id: &str) -> Result<Value, Error> {
         self.inspected(id, json!({"taskId": id, "journal": false})).await
     }
 
     /// The tool and the arguments that a task was called with.
-    ///
-    /// # Errors
-    /// As [`inspect`](Self::inspect).
     pub async fn called(&self, id: &str) -> Result<(String, Map<String, Value>), Error> {
         let shown = self.record(id).await?;
         let whole = json!({"taskId": id, "whole": {"kind": "arguments"}});

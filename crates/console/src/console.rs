@@ -44,9 +44,6 @@ pub struct Console {
 
 impl Console {
     /// A console with keys of its own.
-    ///
-    /// # Errors
-    /// If the secret is too short, or there is no randomness.
     pub fn new(setup: Setup) -> std::io::Result<Self> {
         let mut guard = Guard::new()?;
         guard.hosts = setup.hosts;

@@ -20,6 +20,7 @@ mod live;
 mod log_in;
 mod page;
 mod pages;
+mod parts;
 mod posted;
 mod problem;
 mod serve;

@@ -3,7 +3,6 @@
 mod acts;
 mod health;
 pub(crate) mod log_in;
-pub(crate) mod parts;
 mod questions;
 mod task;
 mod tasks;

@@ -1,6 +1,9 @@
 //! The events of a task.
 
-use crate::{Ask, CleanupEnd, Failure, Lease, LeaseToken, Payload, Progress, ResultKind, Timestamp};
+use crate::{
+    Ask, AttemptOutcome, CleanupEnd, Failure, Lease, LeaseToken, Payload, Progress, Refusal, ResultKind, State,
+    Timestamp,
+};
 
 /// What can happen to a task.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,6 +153,31 @@ pub enum Suspension {
     Yield,
 }
 
+impl Suspension {
+    /// The state of a task that is suspended like this.
+    ///
+    /// # Errors
+    /// [`Refusal::NothingAsked`] for a suspension for input without questions.
+    pub fn state(&self) -> Result<State, Refusal> {
+        match self {
+            Self::Input { asks, .. } if asks.is_empty() => Err(Refusal::NothingAsked),
+            Self::Input { asks, until } => Ok(State::InputRequired { asks: asks.clone(), until: *until }),
+            Self::Timer(until) => Ok(State::Sleeping { until: *until }),
+            Self::Yield => Ok(State::Queued),
+        }
+    }
+
+    /// How an attempt ended that was suspended like this.
+    #[must_use]
+    pub const fn attempt_outcome(&self) -> AttemptOutcome {
+        match self {
+            Self::Input { .. } => AttemptOutcome::Input,
+            Self::Timer(_) => AttemptOutcome::Timer,
+            Self::Yield => AttemptOutcome::Yield,
+        }
+    }
+}
+
 /// How a tool ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -162,4 +190,15 @@ pub enum Outcome {
     },
     /// With an error.
     Failed(Failure),
+}
+
+impl Outcome {
+    /// The state of a task that ended like this.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self {
+            Self::Completed { result, kind } => State::Completed { result: result.clone(), kind: *kind },
+            Self::Failed(failure) => State::Failed { failure: failure.clone() },
+        }
+    }
 }

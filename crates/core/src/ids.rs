@@ -28,9 +28,6 @@ impl TaskId {
     }
 
     /// The id that [`TaskId::as_bytes`] gave.
-    ///
-    /// # Errors
-    /// [`InvalidTaskId`] if the bytes are not a UUID of version 7.
     pub fn from_bytes(bytes: [u8; 16]) -> Result<Self, InvalidTaskId> {
         Self::checked(Uuid::from_bytes(bytes))
     }

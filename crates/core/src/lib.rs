@@ -9,8 +9,8 @@
 //! | to … | use | file |
 //! | --- | --- | --- |
 //! | decide what an event makes of a task | [`Task::apply`], [`TaskEvent`], [`Refusal`] | `transition.rs`, `event.rs`, `refusal.rs` |
-//! | recognise a write whose answer was lost | [`Task::already_applied`] | `transition.rs` |
-//! | read a task: status, deadline, questions | [`Task`], [`TaskRecord`], [`State`] | `task.rs` |
+//! | recognise a write whose answer was lost | [`Task::already_applied`] | `transition/repeated.rs` |
+//! | read a task: status, deadline, questions | [`Task`], [`TaskRecord`], [`State`] | `task.rs`, `state.rs` |
 //! | negotiate how long it may take and is kept | [`Terms::negotiate`], [`Policy`] | `terms.rs` |
 //! | know whether it needs cleanup | [`Task::needs_cleanup`], [`Cleanup`] | `cleanup.rs`, `transition/cleanup.rs` |
 //! | record steps, answers and signals | [`Entry`], [`EntryKind`] | `journal.rs` |
@@ -18,7 +18,7 @@
 //! | name tasks, mailboxes and leases | [`IdSource`], [`TaskId`], [`MailboxId`], [`Lease`] | `ids.rs` |
 //! | say who owns a task, and what a caller may do | [`OwnerId`], [`Principal`] | `owner.rs`, `principal.rs` |
 //! | publish that a task has ended | [`Notification`] | `notification.rs` |
-//! | write a store or a queue | [`ports`] | `ports.rs` |
+//! | write a store or a queue | [`ports`] | `ports.rs`, `ports/` |
 //! | look up a limit | [`limits`] | `limits.rs` |
 //! | read JSON from outside | [`strict_json`] | `strict_json.rs` |
 //!
@@ -65,6 +65,7 @@ mod payload;
 pub mod ports;
 mod principal;
 mod refusal;
+mod state;
 pub mod strict_json;
 mod task;
 mod terms;
@@ -85,9 +86,8 @@ pub use owner::{Identity, InvalidOwner, OwnerId};
 pub use payload::{PartsName, Payload, split};
 pub use principal::{MissingScopes, Principal, Scopes, VerifiedIdentity};
 pub use refusal::Refusal;
-pub use task::{
-    Ask, Failure, FailureKind, Parent, Progress, ResultKind, State, Status, Task, TaskRecord, WEBHOOK_DELIVERY_TOOL,
-};
+pub use state::{Ask, Failure, FailureKind, Progress, ResultKind, State, Status};
+pub use task::{Parent, Task, TaskRecord, WEBHOOK_DELIVERY_TOOL};
 pub use terms::{Policy, RequestedTerms, Terms};
 pub use time::{Clock, Timestamp};
 pub use trace::{InvalidTraceParent, TraceParent};

@@ -1,95 +1,21 @@
 //! The ports: where tasks and messages are stored. Each verb is atomic, and its documentation says what is true once it
 //! returns. After [`StoreError::Unavailable`] it is unknown whether the write was applied, or will be.
 
-use std::error::Error;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use crate::{
-    Entry, LeaseToken, MailboxId, Notification, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskFilter, TaskId,
-    TaskKey, Timestamp, TraceParent, limits,
+    Entry, MailboxId, Notification, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp, limits,
 };
 
-/// Why a store did not do what it was asked to do.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The store did not answer, or not reliably: a retry may succeed. The write may have been applied.
-    #[error("the store is not available")]
-    Unavailable(#[source] Box<dyn Error + Send + Sync>),
-    /// The storage below is gone: a retry fails until an operator has acted.
-    #[error("the store is gone")]
-    Lost(#[source] Box<dyn Error + Send + Sync>),
-    /// The stored data cannot be read, now or later: a retry fails in the same way. A store does not answer so for the
-    /// record of a task, in whose place it returns [`Task::unreadable`].
-    #[error("a stored record cannot be read")]
-    Corrupt(#[source] Box<dyn Error + Send + Sync>),
-    /// A newer version of Longhaul wrote what is stored. This one leaves it as it is; an instance of the newer version
-    /// can answer.
-    #[error("a newer version of Longhaul wrote this record")]
-    NewerVersion(#[source] Box<dyn Error + Send + Sync>),
-}
+mod error;
+mod permits;
+mod queue;
 
-impl StoreError {
-    /// Whether the same call may succeed later, or on another instance.
-    #[must_use]
-    pub const fn may_pass(&self) -> bool {
-        match self {
-            Self::Unavailable(_) | Self::NewerVersion(_) => true,
-            Self::Corrupt(_) | Self::Lost(_) => false,
-        }
-    }
-}
-
-/// Why an event was not applied.
-#[derive(Debug, thiserror::Error)]
-pub enum ApplyError {
-    /// The event does not apply to the task in its present state. Nothing was written.
-    #[error("{why}")]
-    Refused {
-        /// The task as it is.
-        current: Box<Task>,
-        /// The reason.
-        why: Refusal,
-    },
-    /// There is no such task, or it is past its time to live. Nothing was written.
-    #[error("there is no such task")]
-    NotFound,
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// Why a task was not created.
-#[derive(Debug, thiserror::Error)]
-pub enum CreateError {
-    /// The idempotency key belongs to a task that another request created. Nothing was written.
-    #[error("the idempotency key was used for another request")]
-    KeyReused,
-    /// The owner already has the highest allowed number of unfinished tasks. Nothing was written.
-    #[error("there are already {open_max} unfinished tasks")]
-    TooManyOpen {
-        /// The limit.
-        open_max: u32,
-    },
-    /// The owner's arguments and results would have more bytes than allowed. Nothing was written.
-    #[error("at most {stored_max} bytes of arguments and results are stored for one owner")]
-    TooMuchStored {
-        /// The limit.
-        stored_max: u64,
-    },
-    /// The owner has created as many tasks as it may in a minute. Nothing was written.
-    #[error("at most {new_max} tasks are created for one owner in a minute")]
-    TooManyNew {
-        /// The limit.
-        new_max: u32,
-        /// After this time there is room again.
-        retry_ms: u64,
-    },
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
+pub use error::{ApplyError, CreateError, StoreError};
+pub use permits::{AttemptPermit, AttemptPermits, Taken};
+pub use queue::{Delivery, Message, Purpose, QueueError, WorkQueue};
 
 /// How a retry of the same call is recognised as the same task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -279,147 +205,6 @@ pub trait TaskStore: Send + Sync {
     /// Sees every text whose `leave` has returned.
     async fn collect(&self, owner: &OwnerId, mailbox: &MailboxId, now: Timestamp)
     -> Result<Option<String>, StoreError>;
-}
-
-/// A queue that could not answer.
-#[derive(Debug, thiserror::Error)]
-#[error("the queue is not available")]
-pub struct QueueError(#[source] pub Box<dyn Error + Send + Sync>);
-
-/// "Work on this task." Carries the key, and nothing else that is in the record but the trace and the
-/// attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// Which task.
-    pub task: TaskKey,
-    /// The trace that the call belongs to.
-    pub trace: Option<TraceParent>,
-    /// The task's highest attempt when it was sent, if that is known. A message that is delivered for the first time
-    /// after a later attempt is not the one that the later attempt came from: then there is another one, and this one
-    /// may go.
-    pub attempt: Option<u32>,
-}
-
-impl Message {
-    /// "Work on this task", as it is recorded.
-    #[must_use]
-    pub fn about(task: &Task) -> Self {
-        Self { task: task.key(), trace: task.trace, attempt: Some(task.attempt) }
-    }
-}
-
-/// One delivery of a message. A message may be delivered several times, and a task may have several messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
-    /// The sent message.
-    pub message: Message,
-    /// Identifies this delivery to the queue.
-    pub receipt: String,
-    /// How often the message was delivered, this delivery included.
-    pub receives: u32,
-    /// Its purpose.
-    pub purpose: Purpose,
-}
-
-/// The purpose of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Purpose {
-    /// The engine sent it: "work on this task".
-    #[default]
-    Work,
-    /// Another system sent it, where others may send to a queue: "the awaited event may have happened".
-    Wake,
-}
-
-/// A queue that delivers every message at least once.
-#[async_trait]
-pub trait WorkQueue: Send + Sync {
-    /// Sends a message that becomes visible after `delay_ms`. Once it returns, the message will be delivered. An
-    /// adapter whose longest delay is shorter uses that: the engine sends a message that comes early again.
-    ///
-    /// # Errors
-    /// [`QueueError`]; the message may have been sent.
-    async fn send(&self, message: &Message, delay_ms: u64) -> Result<(), QueueError>;
-
-    /// Up to `max` visible messages, each hidden for `visibility_ms`; waits up to `wait_ms` for the first one. A
-    /// message that was delivered too often goes to the dead letters instead.
-    ///
-    /// Which of the visible messages it delivers is the queue's decision. It should let the owners take turns, so that
-    /// many messages of one owner do not keep those of another waiting.
-    ///
-    /// It need not be durable when it returns: if the queue itself dies right after, the message may be visible again,
-    /// and this delivery may not count.
-    async fn receive(&self, max: usize, visibility_ms: u64, wait_ms: u64) -> Result<Vec<Delivery>, QueueError>;
-
-    /// Hides the delivery's message for `visibility_ms` from now on; 0 makes it visible at once. Does nothing if the
-    /// receipt is no longer the latest of its message, or the message is gone. It need not be durable when it returns:
-    /// if the queue itself dies right after, the message may be visible at another time.
-    async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError>;
-
-    /// Deletes the delivery's message. Once it returns, the message is not delivered again, unless the queue itself
-    /// dies right after: it need not be durable when it returns. Does nothing if the receipt is no longer the latest of
-    /// its message, or the message is gone.
-    async fn delete(&self, receipt: &str) -> Result<(), QueueError>;
-
-    /// Up to `max` dead letters, each hidden for `visibility_ms`; [`delete`](Self::delete) takes their receipts too.
-    async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError>;
-}
-
-/// One of the attempts that an owner may run at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AttemptPermit {
-    /// Whose attempt it is. A task has one permit at most.
-    pub task: TaskKey,
-    /// The lease that the attempt claims, which tells it from other attempts of the same task.
-    pub lease: LeaseToken,
-    /// Since when it is taken.
-    pub since: Timestamp,
-    /// When the attempt can no longer run, whether its worker lives or not: from then on, the permit is free.
-    pub until: Timestamp,
-}
-
-/// The result of taking a permit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
-    /// The attempt has a permit.
-    Permit,
-    /// It has none, because another attempt of the same task has this one.
-    Held(AttemptPermit),
-    /// It has none, because the owner has as many as it may.
-    Full,
-}
-
-/// The permits of running attempts, where their number is limited for each owner. No store needs them: an engine
-/// without them has no such limit.
-#[async_trait]
-pub trait AttemptPermits: Send + Sync {
-    /// Takes a permit for an attempt, unless another attempt of its task has one, or the owner has `attempts_max` of
-    /// them. An expired permit counts as free, and is gone once another task has got it, even for a clock that is
-    /// behind. Once it returns `Place`, all that take a permit later count it, until it is given back or expires. A
-    /// permit that is taken twice is one permit.
-    ///
-    /// # Errors
-    /// [`StoreError`]; the permit may be taken.
-    async fn take(&self, permit: &AttemptPermit, attempts_max: u32, now: Timestamp) -> Result<Taken, StoreError>;
-
-    /// Takes the permit `held` of another attempt of the same task, whose lease has expired. If this task has no permit
-    /// any longer, takes one as [`take`](Self::take) does. Returns `Held` if a third attempt has it by now.
-    ///
-    /// # Errors
-    /// [`StoreError`]; the permit may be taken.
-    async fn take_over(
-        &self,
-        permit: &AttemptPermit,
-        held: &AttemptPermit,
-        attempts_max: u32,
-        now: Timestamp,
-    ) -> Result<Taken, StoreError>;
-
-    /// Gives a permit back. Does nothing if the attempt does not have it, or no longer.
-    ///
-    /// # Errors
-    /// [`StoreError`]; the permit may be free.
-    async fn give_back(&self, permit: &AttemptPermit) -> Result<(), StoreError>;
 }
 
 /// Notifications that are not passed on yet. They are optional. If a store has them and they are enabled, each event

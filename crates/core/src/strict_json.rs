@@ -14,9 +14,6 @@ use serde::de::{
 use serde_json::{Number, Value};
 
 /// Reads a JSON text.
-///
-/// # Errors
-/// If it is not JSON, or not a `T`.
 pub fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let read = T::deserialize(Strict(&mut deserializer))?;
@@ -25,9 +22,6 @@ pub fn from_str<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, serde_jso
 }
 
 /// Reads a JSON text.
-///
-/// # Errors
-/// If it is not JSON, or not a `T`.
 pub fn from_slice<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let read = T::deserialize(Strict(&mut deserializer))?;
@@ -36,9 +30,6 @@ pub fn from_slice<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, serde_
 }
 
 /// Takes a `T` out of a value.
-///
-/// # Errors
-/// If it is not a `T`.
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, serde_json::Error> {
     // `serde` cannot copy such a number for an `untagged` or `tag`ged enum out of a value, and can out of a text.
     if has_long_integer(&value) {

@@ -5,50 +5,15 @@
 //! must not happen twice is fenced by the attempt.
 
 use crate::{
-    Advance, Ask, AttemptOutcome, Failure, FailureKind, Lease, Outcome, Progress, Refusal, State, Suspension, Task,
-    TaskEvent, TaskRecord, Timestamp,
+    Advance, Ask, AttemptOutcome, Failure, FailureKind, Lease, Progress, Refusal, State, Suspension, Task, TaskEvent,
+    TaskRecord, Timestamp,
 };
 
 mod cleanup;
+mod repeated;
 
 /// The recorded reason for the failure of an attempt that stopped renewing its lease.
 const ATTEMPT_DIED: &str = "a worker died or lost its lease";
-
-impl Suspension {
-    /// The state of a task that is suspended like this.
-    ///
-    /// # Errors
-    /// [`Refusal::NothingAsked`] for a suspension for input without questions.
-    pub fn state(&self) -> Result<State, Refusal> {
-        match self {
-            Self::Input { asks, .. } if asks.is_empty() => Err(Refusal::NothingAsked),
-            Self::Input { asks, until } => Ok(State::InputRequired { asks: asks.clone(), until: *until }),
-            Self::Timer(until) => Ok(State::Sleeping { until: *until }),
-            Self::Yield => Ok(State::Queued),
-        }
-    }
-
-    /// How an attempt ended that was suspended like this.
-    #[must_use]
-    pub const fn attempt_outcome(&self) -> AttemptOutcome {
-        match self {
-            Self::Input { .. } => AttemptOutcome::Input,
-            Self::Timer(_) => AttemptOutcome::Timer,
-            Self::Yield => AttemptOutcome::Yield,
-        }
-    }
-}
-
-impl Outcome {
-    /// The state of a task that ended like this.
-    #[must_use]
-    pub fn state(&self) -> State {
-        match self {
-            Self::Completed { result, kind } => State::Completed { result: result.clone(), kind: *kind },
-            Self::Failed(failure) => State::Failed { failure: failure.clone() },
-        }
-    }
-}
 
 impl Task {
     /// The task after `event`, or why the event does not apply. Pure: a store is correct when it does the same in one
@@ -128,65 +93,6 @@ impl Task {
         Ok(Self::restore(next))
     }
 
-    /// Whether `self`, the task for which a store refused `event`, shows that the same write was applied before: a
-    /// writer whose answer was lost repeats the write, which is then refused because of its own effect.
-    ///
-    /// Only the holder of an attempt writes events that carry it, and a token is generated for one claim. So a task in
-    /// the state that such an event leads to was brought there by that event.
-    #[must_use]
-    pub fn already_applied(&self, event: &TaskEvent) -> bool {
-        match event {
-            TaskEvent::Claim { token, .. } => matches!(&self.state, State::Running { lease } if lease.token == *token),
-            TaskEvent::Suspend { attempt, suspension, .. } => {
-                self.attempt == *attempt && self.is_suspended_by(suspension)
-            }
-            TaskEvent::Retry { attempt, not_before, .. } => {
-                self.attempt == *attempt && self.state == State::Sleeping { until: *not_before }
-            }
-            TaskEvent::Finish { attempt, outcome, .. } => self.attempt == *attempt && self.state == outcome.state(),
-            // A task that goes on at exactly this moment for another reason is taken for woken, and gets one more
-            // message.
-            TaskEvent::Wake { at } => self.waits_until() == Some(*at),
-            TaskEvent::BeginCleanup { lease } => self.has_begun_cleanup(*lease),
-            TaskEvent::EndCleanup { token, end } => self.has_ended_cleanup(*token, *end),
-            // These leave nothing that identifies their writer, or are rightly refused the second time.
-            TaskEvent::Heartbeat { .. }
-            | TaskEvent::SetVariables { .. }
-            | TaskEvent::Answer { .. }
-            | TaskEvent::Cancel
-            | TaskEvent::Resend { .. }
-            | TaskEvent::RetriesExhausted
-            | TaskEvent::TimeOut
-            | TaskEvent::ExtendRetention { .. }
-            | TaskEvent::Forget => false,
-        }
-    }
-
-    /// Whether the task has ended with the status that `event` gives, from any writer. For a writer that wrote it
-    /// perhaps, and was not told.
-    #[must_use]
-    pub fn has_ended_as(&self, event: &TaskEvent) -> bool {
-        let failed_by = |kind| matches!(&self.state, State::Failed { failure } if failure.kind == kind);
-        match event {
-            TaskEvent::Cancel => self.state == State::Cancelled,
-            TaskEvent::RetriesExhausted => failed_by(FailureKind::RetriesExhausted),
-            TaskEvent::TimeOut => failed_by(FailureKind::TimedOut),
-            TaskEvent::Finish { .. } => self.already_applied(event),
-            TaskEvent::Claim { .. }
-            | TaskEvent::Heartbeat { .. }
-            | TaskEvent::SetVariables { .. }
-            | TaskEvent::Suspend { .. }
-            | TaskEvent::Retry { .. }
-            | TaskEvent::Answer { .. }
-            | TaskEvent::Wake { .. }
-            | TaskEvent::Resend { .. }
-            | TaskEvent::ExtendRetention { .. }
-            | TaskEvent::Forget
-            | TaskEvent::BeginCleanup { .. }
-            | TaskEvent::EndCleanup { .. } => false,
-        }
-    }
-
     /// Whether the attempt before the one that just claimed the task died without reporting anything. For statistics.
     #[must_use]
     pub fn follows_a_dead_attempt(&self) -> bool {
@@ -219,15 +125,7 @@ impl Task {
 
     /// Ends the task, the process that holds it: that worker may not know before its lease expires.
     fn end_from_outside(&self, next: &mut TaskRecord, state: State, now: Timestamp) {
-        next.held_until = match &self.state {
-            State::Running { lease } => Some(lease.until),
-            State::Queued
-            | State::Sleeping { .. }
-            | State::InputRequired { .. }
-            | State::Completed { .. }
-            | State::Failed { .. }
-            | State::Cancelled => None,
-        };
+        next.held_until = if let State::Running { lease } = &self.state { Some(lease.until) } else { None };
         end(next, state, now);
     }
 
@@ -296,25 +194,6 @@ impl Task {
         Ok(())
     }
 
-    /// Whether the task is in a state that this suspension leads to. Its questions may have been answered before it, or
-    /// since.
-    fn is_suspended_by(&self, suspension: &Suspension) -> bool {
-        let Suspension::Input { asks, until } = suspension else {
-            return suspension.state().is_ok_and(|state| state == self.state);
-        };
-        match &self.state {
-            State::Queued => !asks.is_empty(),
-            State::InputRequired { asks: open, until: waits_until } => {
-                until == waits_until && open.iter().all(|ask| asks.contains(ask))
-            }
-            State::Running { .. }
-            | State::Sleeping { .. }
-            | State::Completed { .. }
-            | State::Failed { .. }
-            | State::Cancelled => false,
-        }
-    }
-
     /// Closes questions. Where none is open, because an attempt works next to them or is about to, their answers are
     /// noted: an attempt that has read the journal before may still suspend the task on them.
     fn answer(&self, next: &mut TaskRecord, keys: &[String], now: Timestamp) -> Result<(), Refusal> {
@@ -340,16 +219,8 @@ impl Task {
 
     /// The moment that the task waits for, unless it is the end of a delay before a retry, or a later start.
     fn waits_until(&self) -> Option<Timestamp> {
-        match &self.state {
-            State::Sleeping { until } if self.failures == 0 && self.attempt > 0 => Some(*until),
-            State::InputRequired { until, .. } => *until,
-            State::Sleeping { .. }
-            | State::Queued
-            | State::Running { .. }
-            | State::Completed { .. }
-            | State::Failed { .. }
-            | State::Cancelled => None,
-        }
+        let began_by_itself = !self.state.asks().is_empty() || self.failures == 0 && self.attempt > 0;
+        self.wakes_at().filter(|_until| began_by_itself)
     }
 
     /// The same state, until `at`. A question alone has no moment to which the tool would go on without an answer: then
@@ -359,15 +230,8 @@ impl Task {
         if self.waits_until().is_none_or(|until| until <= at) {
             return Err(Refusal::NothingToWake);
         }
-        Ok(match &self.state {
-            State::InputRequired { asks, .. } => State::InputRequired { asks: asks.clone(), until: Some(at) },
-            State::Queued
-            | State::Running { .. }
-            | State::Sleeping { .. }
-            | State::Completed { .. }
-            | State::Failed { .. }
-            | State::Cancelled => State::Sleeping { until: at },
-        })
+        let asks = self.state.asks().to_vec();
+        Ok(if asks.is_empty() { State::Sleeping { until: at } } else { State::InputRequired { asks, until: Some(at) } })
     }
 
     fn fail_attempt(

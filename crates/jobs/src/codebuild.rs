@@ -4,9 +4,10 @@ use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
 use crate::arguments::{is_reserved_variable, named};
-use crate::aws::{AwsJob, Protocol, Repeat, Rights, Service, Spec, list, started, text};
+use crate::aws::{AwsJob, Protocol, Repeat, Service, Spec, list, started, text};
 use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
 use crate::output;
+use crate::rights::Rights;
 
 /// The variable that says in a build which task it is for.
 const TASK: &str = "LONGHAUL_TASK";

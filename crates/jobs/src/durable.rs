@@ -93,9 +93,6 @@ impl DurableJob {
     }
 
     /// Stops what the task has started. For `Server::clean_up`. A job whose start is not recorded is looked for.
-    ///
-    /// # Errors
-    /// [`CleanUpError`], after which cleanup is tried again.
     pub async fn clean_up(&self, ended: &EndedTask) -> Result<(), CleanUpError> {
         self.driver().clean_up(ended).await
     }

@@ -4,9 +4,10 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::arguments::{is_reserved_variable, named};
-use crate::aws::{AwsError, AwsJob, Pages, Protocol, Repeat, Rights, Service, Spec, list, text};
+use crate::aws::{AwsError, AwsJob, Pages, Protocol, Repeat, Service, Spec, list, text};
 use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
 use crate::output;
+use crate::rights::Rights;
 
 const LIST: Pages = Pages { operation: "ListTasks", items: "/taskArns", token: "nextToken" };
 

@@ -6,9 +6,10 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::aws::{Aws, AwsError, Kind, Protocol, Repeat, Rights, Service, not_stopped, started};
+use crate::aws::{Aws, AwsError, Kind, Protocol, Repeat, Service, not_stopped, started};
 use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
 use crate::output;
+use crate::rights::Rights;
 
 const SERVICE: Service = Service {
     id: "SFN",

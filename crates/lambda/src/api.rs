@@ -151,9 +151,6 @@ impl Api {
     }
 
     /// Answers requests until the sandbox ends.
-    ///
-    /// # Errors
-    /// If the Runtime API does not answer.
     #[expect(clippy::future_not_send, reason = "a sandbox has one thread for requests; bodies of answers need no more")]
     pub async fn run(self, config: &ApiConfig) -> Result<(), lambda_runtime::Error> {
         let api = &self;

@@ -55,9 +55,6 @@ pub enum UnreadableEvent {
 
 impl HttpEvent {
     /// Reads the JSON of an event.
-    ///
-    /// # Errors
-    /// If it is of neither format.
     pub fn read(event: &[u8]) -> Result<Self, UnreadableEvent> {
         read(event).map(Self).map_err(|cause| {
             let value: Value = strict_json::from_slice(event).unwrap_or_default();

@@ -93,9 +93,6 @@ impl Publisher {
     }
 
     /// Publishes batches until the sandbox ends.
-    ///
-    /// # Errors
-    /// If the Runtime API does not answer.
     pub async fn run(self) -> Result<(), lambda_runtime::Error> {
         let publisher = &self;
         let publish = move |event: LambdaEvent<Box<RawValue>>| async move {

@@ -137,9 +137,6 @@ impl Worker {
     }
 
     /// Runs batches until the sandbox ends.
-    ///
-    /// # Errors
-    /// If the Runtime API does not answer.
     pub async fn run(self) -> Result<(), lambda_runtime::Error> {
         let worker = &self;
         let run_batch = move |event: LambdaEvent<WorkerEvent>| async move {

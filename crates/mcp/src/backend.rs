@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, JsonObject, ProtocolVersion};
 
-use crate::shared::handler::Pipes;
+use crate::tools::handler::Pipes;
 
 /// The handler behind one interface.
 #[async_trait]

@@ -13,9 +13,10 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use crate::Body;
-use crate::shared::reply::json as json_body;
-use crate::shared::weight::Weight;
-use crate::shared::{Shared, derived};
+use crate::admission::weight::Weight;
+use crate::reply::json as json_body;
+use crate::signing::derived;
+use crate::state::Shared;
 
 struct Answer(StatusCode, &'static str, Option<u64>);
 

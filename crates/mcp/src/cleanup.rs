@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::policy::{Cleaner, Policies};
-use crate::shared::accept::StoredCall;
-use crate::shared::caller::VerifiedCaller;
+use crate::tool_calls::accept::StoredCall;
+use crate::tool_calls::caller::VerifiedCaller;
 
 /// A task that is over, and that its tool did not bring to its end: what the code that cleans up after it sees.
 /// `Server::clean_up` says when that runs. Clones are the same task.
@@ -156,9 +156,6 @@ impl EndedTask {
 
     /// What the step `name` of the tool recorded. `None` if nothing is on record: the tool did not come to this step,
     /// its work failed, or its worker died before the record, and then the work may have been done.
-    ///
-    /// # Errors
-    /// [`EndedTaskError`] if the value is no `T`, or cannot be loaded.
     pub async fn step<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, EndedTaskError> {
         let what = || format!("the step `{name}`");
         let not_loaded = |cause: LoadError| EndedTaskError::NotLoaded { what: what(), cause: cause.into() };

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::VerifiedCaller;
 use crate::backend::Backend;
-use crate::shared::Shared;
+use crate::state::Shared;
 
 mod calling;
 mod input;

@@ -21,8 +21,10 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tracing::Instrument;
 
 use crate::revision::Generation;
-use crate::shared::handler::{Panicked, catch, guard};
-use crate::shared::{Shared, caller, derived, session};
+use crate::signing::{derived, session};
+use crate::state::Shared;
+use crate::tool_calls::caller;
+use crate::tools::handler::{Panicked, catch, guard};
 
 mod call;
 mod plain;

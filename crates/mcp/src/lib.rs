@@ -4,11 +4,10 @@
 //! the tools that have a [`TaskPolicy`] become tasks for clients that know tasks; everything else reaches the handler
 //! unchanged. A tool that needs more than being run again after a crash takes a [`TaskContext`].
 //!
-//! The modules form layers, and each imports only from the layers below it: `revision`, `policy`, `settings` and
-//! `nearest`; `schema` and `request`; `shared`; `views`, `context`, `cleanup`, `runner`, `tool_check` and `backend`;
-//! `protocol_version`; `call`; one module for each protocol version in `protocol_versions`, and `durable` at the same
-//! level; `router`; `server`. `ARCHITECTURE.md` has the table, and a test checks the code against it.
+//! The modules form layers, and each imports only from the layers below it. `ARCHITECTURE.md` has the table, and a test
+//! checks the code against it.
 
+mod admission;
 mod backend;
 mod call;
 mod callbacks;
@@ -19,6 +18,7 @@ mod nearest;
 mod policy;
 mod protocol_version;
 mod protocol_versions;
+mod reply;
 mod request;
 mod revision;
 mod router;
@@ -29,20 +29,24 @@ mod schedules;
 mod schema;
 mod server;
 mod settings;
-mod shared;
+mod signing;
+mod state;
+mod tool_calls;
 mod tool_check;
+mod tools;
 mod views;
+mod waiting;
 
 pub use cleanup::{End, EndedTask, EndedTaskError};
 pub use context::{Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, UseTryStep, VariableError};
 pub use longhaul_engine::{Every, VariableLimit};
 pub use policy::{Policies, TaskPolicy};
+pub use reply::Body;
 pub use schedule::{Overlap, Schedule, ScheduleError, ScheduleFault};
 pub use schedule_check::check_schedules;
 pub use schedules::Looked;
 pub use schema::SchemaError;
 pub use server::McpServer;
 pub use settings::{AnonymousCallers, McpSettings, NeededScopes, ServerSettings, StreamsCounted};
-pub use shared::caller::VerifiedCaller;
-pub use shared::reply::Body;
+pub use tool_calls::caller::VerifiedCaller;
 pub use tool_check::{Outline, ToolError, UnknownTool, check_tools, outline};

@@ -9,9 +9,9 @@
 //! - What a request says is in [`Incoming`]: read once, with the revision and the capabilities of its client, from the
 //!   request itself or from its signed session.
 //! - What the server can do is in [`Endpoint`]: the engine and the settings ([`Endpoint::shared`]), asking whether a
-//!   tool exists, and talking to the handler ([`Endpoint::backend`]). [`crate::shared::accept`] accepts a call
+//!   tool exists, and talking to the handler ([`Endpoint::backend`]). [`crate::tool_calls::accept`] accepts a call
 //!   as a task.
-//! - Answers are made with [`crate::shared::reply`]; what all protocol versions show in the same way is in
+//! - Answers are made with [`crate::reply`]; what all protocol versions show in the same way is in
 //!   [`crate::views`].
 //! - A revision that `rmcp` does not know has its line in [`crate::revision`]; handshake, headers and sessions then
 //!   support it.
@@ -25,8 +25,8 @@ use serde_json::{Map, Value};
 
 use crate::Body;
 use crate::backend::Backend;
-use crate::shared::Shared;
-use crate::shared::incoming::{Client, Incoming, Notice};
+use crate::request::incoming::{Client, Incoming, Notice};
+use crate::state::Shared;
 
 /// One way of speaking about tasks. A protocol version has no state: everything is in the request and in the store.
 #[async_trait]

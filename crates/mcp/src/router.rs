@@ -14,16 +14,20 @@ use rmcp::model::{ErrorCode, RequestId};
 use serde_json::value::RawValue;
 use tracing::Instrument;
 
+use crate::admission::memory;
 use crate::backend::Backend;
 use crate::protocol_version::{Endpoint, ProtocolVersion};
-use crate::protocol_versions::{async_calls, core_tasks, handshake, job_tools, operations, tasks_extension};
+use crate::protocol_versions::drafts::{async_calls, operations};
+use crate::protocol_versions::{core_tasks, handshake, job_tools, tasks_extension};
+use crate::reply::{self, errors, sse};
+use crate::request::envelope::{self, Refusal};
+use crate::request::incoming::{Client, Incoming, Message, Notice};
 use crate::request::params::Members;
 use crate::revision::Generation;
-use crate::shared::envelope::{self, Refusal};
-use crate::shared::handler::{Panicked, catch};
-use crate::shared::incoming::{Client, Incoming, Message, Notice};
-use crate::shared::session::{self, Scope, Session};
-use crate::shared::{Shared, asking, caller, errors, memory, reply, sse};
+use crate::signing::session::{self, Scope, Session};
+use crate::state::Shared;
+use crate::tool_calls::{asking, caller};
+use crate::tools::handler::{Panicked, catch};
 use crate::{Body, call};
 
 mod access;

@@ -14,13 +14,15 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RunningService, serve_directly};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use crate::TaskContext;
 use crate::backend::Backend;
 use crate::context::Tools;
 use crate::policy::Cleaners;
-use crate::shared::accept::StoredCall;
-use crate::shared::handler::{Panicked, UnusedService, Wire, catch};
-use crate::shared::{Shared, asking, errors, tools};
+use crate::reply::errors;
+use crate::state::Shared;
+use crate::tool_calls::accept::StoredCall;
+use crate::tool_calls::asking;
+use crate::tools::handler::{Panicked, UnusedService, Wire, catch};
+use crate::{TaskContext, tools};
 
 mod pump;
 

@@ -8,20 +8,16 @@ use rmcp::ServerHandler;
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
-use crate::Policies;
 use crate::nearest::nearest;
 use crate::policy::ArgumentCheck;
 use crate::schedule::{Schedule, ScheduleError, ScheduleFault, Times};
 use crate::schedules::arguments_of;
 use crate::schema::Schema;
-use crate::shared::handler::catch;
-use crate::shared::tools;
+use crate::tools::handler::catch;
+use crate::{Policies, tools};
 
 /// Checks that each schedule has times and a name of its own, that its tool becomes a task, and that the tool takes its
 /// arguments. The tools of a handler that names none cannot be checked, and pass.
-///
-/// # Errors
-/// [`ScheduleError`] for the first that cannot be kept.
 pub async fn check_schedules<H: ServerHandler>(
     make_handler: impl FnOnce() -> H,
     policies: &Policies,

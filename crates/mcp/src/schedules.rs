@@ -18,8 +18,9 @@ use serde_json::Value;
 
 use crate::AnonymousCallers;
 use crate::schedule::{Overlap, Schedule, Times};
-use crate::shared::derived::named_openly;
-use crate::shared::{Shared, accept};
+use crate::signing::derived::named_openly;
+use crate::state::Shared;
+use crate::tool_calls::accept;
 
 /// How late a run may be before it counts as missed: workers are told to look once a minute.
 const LATE_MS_MAX: u64 = 120_000;
@@ -202,7 +203,7 @@ impl Schedules {
         let call =
             accept::own_call(&self.shared, &owner, &policy, (tool, arguments), None).map_err(RunError::Refused)?;
         let accepted = self.shared.engine.accept_as(plan.task(time).id, call).await;
-        Ok(accepted.map_err(|error| RunError::Refused(crate::shared::errors::of_accept(error)))?.into_task())
+        Ok(accepted.map_err(|error| RunError::Refused(crate::reply::errors::of_accept(error)))?.into_task())
     }
 
     /// The task of an earlier time that has not ended.

@@ -50,9 +50,6 @@ pub struct SchemaError {
 
 impl Schema {
     /// Compiles a schema.
-    ///
-    /// # Errors
-    /// [`SchemaError`] if it is not a schema, or says something that cannot be checked.
     pub(crate) fn compile(source: Value) -> Result<Self, SchemaError> {
         let root = |why: String| SchemaError { at: "#".to_owned(), why };
         let draft = Draft::default().detect(&source);
@@ -87,9 +84,6 @@ impl Schema {
     }
 
     /// Checks the arguments of a call.
-    ///
-    /// # Errors
-    /// What is wrong, as sentences; the first few if there are many.
     pub(crate) fn check(&self, arguments: &Value) -> Result<(), Vec<String>> {
         if self.validator.is_valid(arguments) {
             return Ok(());

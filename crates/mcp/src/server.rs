@@ -15,7 +15,7 @@ use crate::router::Router;
 use crate::runner::Runner;
 use crate::schedule::Schedule;
 use crate::schedules::{Looked, Schedules};
-use crate::shared::Shared;
+use crate::state::Shared;
 use crate::{Body, McpSettings, Policies, callbacks};
 
 mod rmcp_backend;

@@ -11,9 +11,8 @@ use crate::nearest::nearest;
 use crate::policy::ArgumentCheck;
 use crate::schedule::ScheduleError;
 use crate::schema::{Schema, SchemaError};
-use crate::shared::handler::catch;
-use crate::shared::tools;
-use crate::{Policies, TaskPolicy};
+use crate::tools::handler::catch;
+use crate::{Policies, TaskPolicy, tools};
 
 /// A policy or a scope names a tool that the handler does not have.
 ///

@@ -46,9 +46,6 @@ pub struct OauthConfig {
 
 impl OauthConfig {
     /// The configuration in `values`.
-    ///
-    /// # Errors
-    /// [`SettingsError`], if there is no issuer, or one that is not a URL.
     pub fn of(values: &Values) -> Result<Self, SettingsError> {
         let issuers = listed(values, &table::OAUTH_ISSUER, ISSUERS_MAX)?;
         if issuers.is_empty() {
@@ -83,9 +80,6 @@ impl OauthConfig {
     }
 
     /// The same, for a server that has to be told its URL: nothing else knows how its callers reach it.
-    ///
-    /// # Errors
-    /// [`SettingsError`], if no audience is a URL.
     pub fn with_own_url(self, values: &Values) -> Result<Self, SettingsError> {
         if self.audiences.resources.is_empty() {
             let why = "it needs the URL of this endpoint as its callers know it, which their tokens have to be issued \

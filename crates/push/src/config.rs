@@ -42,9 +42,6 @@ impl fmt::Display for ConfigError {
 pub type Secrets<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 /// The endpoints in `text`, which is JSON.
-///
-/// # Errors
-/// [`ConfigError`], with all that is wrong.
 pub fn read(text: &str, secrets: Secrets<'_>, reach: Reach) -> Result<Endpoints, ConfigError> {
     Reader { secrets: Some(secrets), reach, faults: Vec::new(), sources: BTreeSet::new() }
         .read(text)
@@ -53,9 +50,6 @@ pub fn read(text: &str, secrets: Secrets<'_>, reach: Reach) -> Result<Endpoints,
 
 /// The endpoints in `text` without their secrets, and where those are: for whoever decides who is told and signs
 /// nothing, or has to fetch the secrets first.
-///
-/// # Errors
-/// [`ConfigError`], with all that is wrong but for the secrets themselves.
 pub fn read_without_secrets(text: &str, reach: Reach) -> Result<(Endpoints, BTreeSet<String>), ConfigError> {
     Reader { secrets: None, reach, faults: Vec::new(), sources: BTreeSet::new() }.read(text)
 }

@@ -1,4 +1,4 @@
-//! Settings that are gone: what holds instead of each is said where one is still set.
+//! Settings that are gone, each with what holds now.
 
 use crate::{Declared, EnvSource, Fault, Flags};
 

@@ -1,4 +1,4 @@
-//! The declaration of a setting, and what a kind of values is.
+//! The declaration of a setting, and of a kind of values.
 
 use std::ffi::{OsStr, OsString};
 

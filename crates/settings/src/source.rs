@@ -1,4 +1,4 @@
-//! Where the values of settings come from, and what is wrong with them.
+//! Sources of the values of settings, and their faults.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

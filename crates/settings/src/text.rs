@@ -15,9 +15,6 @@ pub fn read_text(file: &Path, bytes_max: u64) -> Result<String> {
 }
 
 /// Reads the text in what was opened. A byte order mark is skipped.
-///
-/// # Errors
-/// As [`read_text`].
 pub fn text_in(from: impl Read, bytes_max: u64) -> Result<String> {
     let mut bytes = Vec::new();
     from.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -28,9 +25,6 @@ pub fn text_in(from: impl Read, bytes_max: u64) -> Result<String> {
 }
 
 /// The text that bytes are. A byte order mark is skipped.
-///
-/// # Errors
-/// If they are not UTF-8.
 pub fn text_of(mut bytes: Vec<u8>) -> Result<String> {
     let wrong = |why: &str| Error::new(ErrorKind::InvalidData, why);
     // With a byte order mark, or by a first character of ASCII.

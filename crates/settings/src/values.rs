@@ -107,17 +107,11 @@ impl Values {
     }
 
     /// The value of `setting`, given or default.
-    ///
-    /// # Errors
-    /// [`SettingsError`], if it has no value or one that is not allowed.
     pub fn get<K: Kind>(&self, setting: &Setting<K>) -> Result<K::Value, SettingsError> {
         self.find(setting)?.ok_or_else(|| SettingsError::of(self.name_of(setting), MISSING))
     }
 
     /// The value of `setting`, given or default, if it has one.
-    ///
-    /// # Errors
-    /// [`SettingsError`], if a required value is missing, or the value is not allowed.
     pub fn find<K: Kind>(&self, setting: &Setting<K>) -> Result<Option<K::Value>, SettingsError> {
         let Some(text) = self.text_of(setting) else {
             let is_missing = self.preset(setting) == Preset::Required;

@@ -16,10 +16,12 @@
 )]
 
 mod beside;
+mod call_plan;
 mod calling;
 mod checks;
 mod clients;
 mod fault_profile;
+mod filtered_lists;
 mod kernel;
 mod load;
 mod lying;

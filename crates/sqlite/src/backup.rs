@@ -60,9 +60,6 @@ pub enum BackupError {
 
 /// Copies the database at `from`, with its log, to the new file `to`. A server may have it open. Returns once the copy
 /// was checked and is on the disk. Nothing is left of a copy that fails.
-///
-/// # Errors
-/// [`BackupError`], which says what to do.
 pub fn back_up(from: &Path, to: &Path) -> Result<Backup, BackupError> {
     if !from.is_file() {
         return Err(BackupError::NoDatabase(from.to_owned()));

@@ -35,6 +35,7 @@ mod take_up;
 mod tasks;
 mod unfinished;
 mod unreadable;
+mod work_queue;
 mod writer;
 
 pub use backup::{Backup, BackupError, back_up};
@@ -43,6 +44,6 @@ pub use erase::{EraseError, erase};
 pub use error::{DatabaseError, OpenError};
 pub use outbox::SqliteOutbox;
 pub use purge::Purged;
-pub use queue::SqliteQueue;
 pub use settings::{Durability, Notifications, Settings};
 pub use store::SqliteStore;
+pub use work_queue::SqliteQueue;

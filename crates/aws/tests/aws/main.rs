@@ -6,6 +6,7 @@ mod batches;
 mod conflicts;
 mod contract;
 mod counts;
+mod counts_of_sizes;
 mod creating;
 mod damage;
 mod faults;

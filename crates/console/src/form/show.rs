@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Entry, FieldError, Form, Prefill, WHOLE, post_name};
 use crate::limits::{CHOICE_MAX, HINT_MAX, NAMED_MAX, TITLE_MAX};
-use crate::pages::parts;
+use crate::parts;
 
 /// A field as it is shown: where, with what in it, and what is wrong with that.
 struct Shown<'a> {

@@ -88,7 +88,7 @@ async fn again(ask: &PageRequest, id: &str, key: Option<&str>, tools: &[Tool]) -
                 h1 { "Called again" }
                 section class="card" {
                     p { "The server made no task of it, and answered at once." }
-                    (super::parts::json(&result))
+                    (crate::parts::json(&result))
                 }
                 p { a href=(link_to_task(id)) { "Back to the task" } }
             },

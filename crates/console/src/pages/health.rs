@@ -5,11 +5,11 @@ use longhaul_client::{Status, Task};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::parts;
 use crate::ask::{PageRequest, link, link_to_task};
 use crate::clock::{in_words_ms, time_of_day};
 use crate::limits::{OLDEST_MAX, RECORDS_MAX};
 use crate::page::Page;
+use crate::parts;
 use crate::problem::Problem;
 use crate::source::{Filter, Listed, Row, created_ms, updated_ms};
 

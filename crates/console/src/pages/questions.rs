@@ -8,11 +8,11 @@ use longhaul_client::{Error, Question, Status, Task};
 use maud::{Markup, html};
 use serde_json::json;
 
-use super::parts;
 use crate::ask::{PageRequest, link, link_to_task};
 use crate::form::{self, FieldError, Form, Prefill};
 use crate::limits::{ASKED_AT_A_TIME, ASKING_TASKS_MAX, HEADING_MAX, MESSAGE_MAX};
 use crate::page::{Done, Page};
+use crate::parts;
 use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::source::{Filter, Row, updated_ms};

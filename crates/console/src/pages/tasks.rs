@@ -4,10 +4,11 @@ use longhaul_client::Status;
 use longhaul_client::text::{count, is_plain, line};
 use maud::{Markup, html};
 
-use super::{acts, parts};
+use super::acts;
 use crate::ask::{PageRequest, link, link_to_task};
 use crate::limits::{CELL_MAX, FILTER_TOOLS_MAX, TASKS_ON_A_PAGE};
 use crate::page::Page;
+use crate::parts;
 use crate::problem::Problem;
 use crate::source::{Filter, Listed, Row, created_ms, updated_ms, wakes_ms};
 

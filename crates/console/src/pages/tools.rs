@@ -6,12 +6,12 @@ use longhaul_client::{Call, Called, Error, Tool};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::parts;
 use crate::ask::{PageRequest, link};
 use crate::form::{FieldError, Form, Prefill, fingerprint};
 use crate::limits::{DESCRIPTION_MAX, LISTED_TOOLS_MAX, SHORT_DESCRIPTION_MAX, TOOL_NAME_MAX, TOOL_TEXT_MAX};
 use crate::log_in::random;
 use crate::page::{Done, Page};
+use crate::parts;
 use crate::posted::Posted;
 use crate::problem::Problem;
 

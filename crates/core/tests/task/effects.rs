@@ -1,48 +1,48 @@
 //! What each event changes on the record besides the state, field by field, and the exact moments at which it applies.
 
 use longhaul_core::{
-    Advance, Ask, AttemptOutcome, Attempts, Cleanup, CleanupEnd, Failure, FailureKind, Lease, Outcome, PastAttempt,
-    Progress, Refusal, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp,
+    Advance, AttemptOutcome, Attempts, Failure, FailureKind, Lease, Outcome, PastAttempt, Progress, Refusal,
+    ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp,
 };
 
 use crate::given::{CREATED, ask, inline, record, token};
 
-const NOW: Timestamp = Timestamp::from_ms(1_100_000);
-const LATER: Timestamp = Timestamp::from_ms(1_130_000);
+pub(super) const NOW: Timestamp = Timestamp::from_ms(1_100_000);
+pub(super) const LATER: Timestamp = Timestamp::from_ms(1_130_000);
 
-fn progress() -> Progress {
+pub(super) fn progress() -> Progress {
     Progress { done: 1.0, total: Some(2.0), message: Some("half".to_owned()) }
 }
 
-fn running() -> State {
+pub(super) fn running() -> State {
     State::Running { lease: Lease { until: LATER, token: token(1) } }
 }
 
-fn apply_at(before: &TaskRecord, event: &TaskEvent, now: Timestamp) -> Result<TaskRecord, Refusal> {
+pub(super) fn apply_at(before: &TaskRecord, event: &TaskEvent, now: Timestamp) -> Result<TaskRecord, Refusal> {
     Task::restore(before.clone()).apply(event, now).map(Task::into_record)
 }
 
-fn apply(before: &TaskRecord, event: &TaskEvent) -> TaskRecord {
+pub(super) fn apply(before: &TaskRecord, event: &TaskEvent) -> TaskRecord {
     apply_at(before, event, NOW).expect("the event applies")
 }
 
-fn claim() -> TaskEvent {
+pub(super) fn claim() -> TaskEvent {
     TaskEvent::Claim { token: token(2), lease_until: LATER }
 }
 
-fn claimed() -> State {
+pub(super) fn claimed() -> State {
     State::Running { lease: Lease { until: LATER, token: token(2) } }
 }
 
-fn heartbeat(progress: Option<Progress>, advance: Advance) -> TaskEvent {
+pub(super) fn heartbeat(progress: Option<Progress>, advance: Advance) -> TaskEvent {
     TaskEvent::Heartbeat { attempt: 2, lease_until: LATER.plus_ms(5), progress, advance }
 }
 
-fn suspend(suspension: Suspension, progress: Option<Progress>) -> TaskEvent {
+pub(super) fn suspend(suspension: Suspension, progress: Option<Progress>) -> TaskEvent {
     TaskEvent::Suspend { attempt: 2, suspension, progress }
 }
 
-fn retry(not_before: Timestamp) -> TaskEvent {
+pub(super) fn retry(not_before: Timestamp) -> TaskEvent {
     TaskEvent::Retry { attempt: 2, not_before, reason: "no answer".to_owned() }
 }
 
@@ -55,11 +55,11 @@ fn begun_attempt() -> Attempts {
     Attempts { since: Some(NOW), past: Vec::new() }
 }
 
-fn completed() -> Outcome {
+pub(super) fn completed() -> Outcome {
     Outcome::Completed { result: inline("1"), kind: ResultKind::ToolError }
 }
 
-fn failure(kind: FailureKind, message: &str) -> Failure {
+pub(super) fn failure(kind: FailureKind, message: &str) -> Failure {
     Failure { kind, message: message.to_owned(), detail: None }
 }
 
@@ -216,157 +216,6 @@ fn a_record_remembers_the_last_16_attempts_and_the_beginning_of_the_one_that_run
 }
 
 #[test]
-fn an_end_is_retained_for_as_long_as_was_agreed() {
-    let failed = failure(FailureKind::Tool, "no");
-    let ends = [
-        (TaskEvent::Finish { attempt: 2, outcome: completed(), progress: None }, completed().state()),
-        (
-            TaskEvent::Finish { attempt: 2, outcome: Outcome::Failed(failed.clone()), progress: None },
-            State::Failed { failure: failed },
-        ),
-        (TaskEvent::Cancel, State::Cancelled),
-    ];
-    let held_until = |event: &TaskEvent| (*event == TaskEvent::Cancel).then_some(LATER);
-    assert_eq!(completed().state(), State::Completed { result: inline("1"), kind: ResultKind::ToolError });
-    let before = record(running());
-    let late = TaskRecord { expires_at: NOW.plus_ms(1), ..before.clone() };
-    for (event, state) in ends {
-        let held_until = held_until(&event);
-        let after = TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, held_until, ..before.clone() };
-        assert_eq!(apply(&before, &event), after, "the time to live is long enough");
-        let expires_at = NOW.plus_ms(before.terms.retention_ms);
-        assert_eq!(apply(&late, &event), TaskRecord { expires_at, ..after }, "the time to live is extended");
-    }
-}
-
-#[test]
-fn answers_close_questions_and_the_last_one_queues_the_task() {
-    let before = record(State::InputRequired { asks: vec![ask("a"), ask("b")], until: Some(LATER) });
-    let answer = |keys: &[&str]| TaskEvent::Answer { keys: keys.iter().map(|key| (*key).to_owned()).collect() };
-    let left = State::InputRequired { asks: vec![ask("b")], until: Some(LATER) };
-    let after = TaskRecord { state: left, sent_at: NOW, updated_at: NOW, ..before.clone() };
-    assert_eq!(apply(&before, &answer(&["a", "z"])), after);
-    let queued = TaskRecord { state: State::Queued, ..after.clone() };
-    assert_eq!(apply(&after, &answer(&["b"])), queued);
-    assert_eq!(apply_at(&after, &answer(&["a"]), NOW), Err(Refusal::NotAsked));
-}
-
-#[test]
-fn what_was_asked_may_be_answered_while_the_task_works() {
-    let (a, b) = (ask("a"), ask("b"));
-    let asks = || vec![a.clone(), b.clone()];
-    let answer = |key: &str| TaskEvent::Answer { keys: vec![key.to_owned()] };
-    let asking = TaskRecord { failures: 0, ..record(State::InputRequired { asks: asks(), until: Some(NOW) }) };
-    let claimed = apply(&asking, &claim());
-    assert_eq!((&claimed.asked, claimed.answered.is_empty()), (&asks(), true));
-    let attempt = claimed.attempt;
-    let suspend = |suspension| TaskEvent::Suspend { attempt, suspension, progress: None };
-    let input = |asks: Vec<Ask>| Suspension::Input { asks, until: Some(LATER) };
-
-    let half = apply(&claimed, &answer("a"));
-    assert_eq!(half, TaskRecord { answered: vec!["a".to_owned()], ..claimed.clone() });
-    for key in ["a", "z"] {
-        assert_eq!(apply_at(&half, &answer(key), NOW), Err(Refusal::NotAsked), "{key}");
-    }
-    let open = |record: &TaskRecord| Task::restore(record.clone()).answerable().cloned().collect::<Vec<_>>();
-    assert_eq!((open(&asking), open(&claimed), open(&half)), (asks(), asks(), vec![b.clone()]));
-
-    let left = apply(&half, &suspend(input(asks())));
-    assert_eq!(left.state, State::InputRequired { asks: vec![b.clone()], until: Some(LATER) });
-    assert!(left.asked.is_empty() && left.answered.is_empty());
-    let none = apply(&apply(&half, &answer("b")), &suspend(input(asks())));
-    assert_eq!((&none.state, none.asked.is_empty()), (&State::Queued, true));
-    for suspended in [&left, &none] {
-        assert!(Task::restore(suspended.clone()).already_applied(&suspend(input(asks()))));
-        assert!(!Task::restore(suspended.clone()).already_applied(&suspend(input(Vec::new()))));
-    }
-
-    let not_before = TaskEvent::Retry { attempt, not_before: LATER, reason: "no".to_owned() };
-    for event in [suspend(Suspension::Yield), suspend(Suspension::Timer(LATER)), not_before] {
-        let waits = apply(&half, &event);
-        assert_eq!((&waits.asked, &waits.answered), (&half.asked, &half.answered), "{event:?}");
-        let both = apply(&waits, &answer("b"));
-        assert_eq!((&both.state, both.answered.len()), (&waits.state, 2), "{event:?}");
-    }
-    let finish = TaskEvent::Finish { attempt, outcome: completed(), progress: None };
-    for event in [finish, TaskEvent::Cancel] {
-        let ended = apply(&half, &event);
-        assert!(ended.asked.is_empty() && ended.answered.is_empty(), "{event:?}");
-    }
-}
-
-#[test]
-fn a_record_that_says_nothing_of_what_was_asked_has_asked_nothing() {
-    let task = Task::restore(record(running()));
-    let stored = serde_json::to_value(&task).unwrap();
-    assert_eq!((stored.get("asked"), stored.get("answered")), (None, None));
-    assert_eq!(serde_json::from_value::<Task>(stored).unwrap(), task);
-}
-
-#[test]
-fn a_wake_moves_what_the_task_waits_for_and_nothing_else() {
-    let wake = TaskEvent::Wake { at: NOW.plus_ms(5) };
-    let asks = vec![ask("a")];
-    for (waiting, woken) in [
-        (State::Sleeping { until: LATER }, State::Sleeping { until: NOW.plus_ms(5) }),
-        (
-            State::InputRequired { asks: asks.clone(), until: Some(LATER) },
-            State::InputRequired { asks, until: Some(NOW.plus_ms(5)) },
-        ),
-    ] {
-        let before = TaskRecord { resends: 3, failures: 0, ..record(waiting) };
-        let after = TaskRecord { state: woken, sent_at: NOW, updated_at: NOW, resends: 0, ..before.clone() };
-        assert_eq!(apply(&before, &wake), after);
-        assert_eq!(apply_at(&after, &wake, NOW), Err(Refusal::NothingToWake));
-    }
-}
-
-#[test]
-fn a_wake_does_not_cut_the_delay_before_a_retry_short() {
-    let before = TaskRecord { failures: 1, ..record(State::Sleeping { until: LATER }) };
-    assert_eq!(apply_at(&before, &TaskEvent::Wake { at: NOW }, NOW), Err(Refusal::NothingToWake));
-}
-
-#[test]
-fn a_resend_is_noted_and_nothing_else_changes() {
-    let before = record(State::Queued);
-    let after = TaskRecord { sent_at: NOW, resends: 1, ..before.clone() };
-    assert_eq!(apply(&before, &TaskEvent::Resend { not_since: before.sent_at }), after);
-    let again = TaskRecord { resends: 2, ..after.clone() };
-    assert_eq!(apply(&after, &TaskEvent::Resend { not_since: after.sent_at }), again);
-    let most = TaskRecord { resends: u32::MAX, ..after };
-    assert_eq!(apply(&most, &TaskEvent::Resend { not_since: most.sent_at }), most);
-    let too_early = TaskEvent::Resend { not_since: before.sent_at.minus_ms(1) };
-    assert_eq!(apply_at(&before, &too_early, NOW), Err(Refusal::SentAlready { at: before.sent_at }));
-}
-
-#[test]
-fn resends_are_counted_until_the_task_is_claimed_or_a_new_message_is_due() {
-    let claimed_again = apply(&TaskRecord { resends: 3, ..record(State::Queued) }, &claim());
-    assert_eq!(claimed_again.resends, 0);
-    let held = TaskRecord { resends: 3, ..record(running()) };
-    for event in [suspend(Suspension::Yield, None), retry(LATER)] {
-        assert_eq!(apply(&held, &event).resends, 0, "{event:?}");
-    }
-    for event in
-        [heartbeat(None, Advance::Recorded), TaskEvent::Finish { attempt: 2, outcome: completed(), progress: None }]
-    {
-        assert_eq!(apply(&held, &event).resends, 3, "{event:?}");
-    }
-    let asking = record(State::InputRequired { asks: vec![ask("a")], until: Some(NOW) });
-    let answered = apply(&TaskRecord { resends: 3, ..asking }, &TaskEvent::Answer { keys: vec!["a".to_owned()] });
-    assert_eq!(answered.resends, 0);
-}
-
-#[test]
-fn a_record_without_a_count_of_resends_has_none() {
-    let task = Task::restore(record(State::Queued));
-    let stored = serde_json::to_value(&task).unwrap();
-    assert_eq!(stored.get("resends"), None);
-    assert_eq!(serde_json::from_value::<Task>(stored).unwrap(), task);
-}
-
-#[test]
 fn exhausted_retries_and_a_missed_deadline_say_what_happened() {
     let dead = State::Running { lease: Lease { until: NOW, token: token(1) } };
     let before = TaskRecord { failures: 2, ..record(dead) };
@@ -380,99 +229,6 @@ fn exhausted_retries_and_a_missed_deadline_say_what_happened() {
     let state = State::Failed { failure: failure(FailureKind::TimedOut, message) };
     let after = TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, held_until: Some(LATER), ..before.clone() };
     assert_eq!(apply(&before, &TaskEvent::TimeOut), after);
-}
-
-#[test]
-fn who_ends_a_task_that_no_worker_holds_leaves_no_lease() {
-    let waits = State::InputRequired { asks: vec![ask("a")], until: None };
-    for state in [State::Queued, State::Sleeping { until: LATER }, waits] {
-        assert_eq!(apply(&record(state), &TaskEvent::Cancel).held_until, None);
-    }
-}
-
-#[test]
-fn retention_is_extended_and_never_shortened() {
-    let before = record(State::Queued);
-    let agreed = before.terms.retention_ms;
-    assert_eq!(apply(&before, &TaskEvent::ExtendRetention { retention_ms: agreed - 1 }), before);
-    let retention_ms = agreed + 86_400_000;
-    let deadline = CREATED.plus_ms(before.terms.run_ms);
-    let terms = Terms { retention_ms, ..before.terms };
-    let after = TaskRecord { terms, expires_at: deadline.plus_ms(retention_ms), ..before.clone() };
-    assert_eq!(
-        apply(&before, &TaskEvent::ExtendRetention { retention_ms }),
-        after,
-        "an unfinished task may end at its deadline"
-    );
-
-    let ended = TaskRecord { ended_at: Some(NOW), ..record(State::Cancelled) };
-    let after = TaskRecord { terms, expires_at: NOW.plus_ms(retention_ms), ..ended.clone() };
-    assert_eq!(apply(&ended, &TaskEvent::ExtendRetention { retention_ms }), after);
-}
-
-#[test]
-fn a_forgotten_task_expires_now() {
-    let before = TaskRecord { ended_at: Some(CREATED), ..record(State::Cancelled) };
-    let forgotten = apply(&before, &TaskEvent::Forget);
-    assert_eq!(forgotten, TaskRecord { expires_at: NOW, ..before });
-    let late = apply_at(&forgotten, &TaskEvent::ExtendRetention { retention_ms: u64::MAX }, NOW.minus_ms(1));
-    assert_eq!(late, Err(Refusal::Expired), "an earlier write that arrives late does not bring it back");
-}
-
-fn to_be_cleaned() -> TaskRecord {
-    TaskRecord { ended_at: Some(CREATED), cleanup: Cleanup::ARMED, ..record(State::Cancelled) }
-}
-
-const fn begins(number: u8, until: Timestamp) -> TaskEvent {
-    TaskEvent::BeginCleanup { lease: Lease { until, token: token(number) } }
-}
-
-const fn cleaned(number: u8, end: CleanupEnd) -> TaskEvent {
-    TaskEvent::EndCleanup { token: token(number), end }
-}
-
-#[test]
-fn cleanup_is_begun_by_one_worker_at_a_time_and_ended_by_who_began() {
-    let before = TaskRecord { held_until: Some(LATER), ..to_be_cleaned() };
-    let lease = Lease { until: NOW.plus_ms(5), token: token(1) };
-    let begun = apply(&before, &begins(1, lease.until));
-    let cleanup = Cleanup::Armed { tries: 1, lease: Some(lease) };
-    assert_eq!(begun, TaskRecord { cleanup, held_until: None, ..before });
-    assert_eq!(apply_at(&begun, &begins(2, NOW), NOW), Err(Refusal::Leased { until: lease.until }));
-    let stale = apply_at(&begun, &cleaned(2, CleanupEnd::Done), NOW);
-    assert!(matches!(stale, Err(Refusal::Stale { .. })), "{stale:?}");
-    let done = apply(&begun, &cleaned(1, CleanupEnd::Done));
-    assert_eq!(done.cleanup, Cleanup::Done);
-    assert_eq!(apply_at(&done, &begins(2, NOW), NOW), Err(Refusal::NothingToClean));
-    assert_eq!(apply_at(&done, &cleaned(1, CleanupEnd::Done), NOW), Err(Refusal::NothingToClean));
-}
-
-#[test]
-fn cleanup_that_fails_is_tried_again_and_given_up_after_five_tries() {
-    let mut task = to_be_cleaned();
-    for number in 1..=5 {
-        task = apply(&task, &begins(number, NOW.plus_ms(5)));
-        let later = Lease { until: NOW, token: token(number) };
-        task = apply(&task, &cleaned(number, CleanupEnd::Failed { again_at: NOW }));
-        assert_eq!(task.cleanup, Cleanup::Armed { tries: u32::from(number), lease: Some(later) });
-    }
-    assert_eq!(apply(&task, &begins(6, NOW.plus_ms(5))).cleanup, Cleanup::GivenUp);
-}
-
-#[test]
-fn a_worker_without_the_tool_does_not_use_up_a_try() {
-    let begun = apply(&to_be_cleaned(), &begins(1, NOW.plus_ms(5)));
-    let left = apply(&begun, &cleaned(1, CleanupEnd::Postponed { again_at: NOW }));
-    assert!(matches!(left.cleanup, Cleanup::Armed { tries: 0, .. }), "{:?}", left.cleanup);
-}
-
-#[test]
-fn a_message_for_cleanup_is_sent_again_as_one_for_work_is() {
-    let before = to_be_cleaned();
-    let resent = apply(&before, &TaskEvent::Resend { not_since: NOW });
-    assert_eq!((resent.sent_at, resent.resends), (NOW, before.resends + 1));
-    let none = TaskRecord { cleanup: Cleanup::None, ..before };
-    assert_eq!(apply_at(&none, &TaskEvent::Resend { not_since: NOW }, NOW), Err(Refusal::Ended));
 }
 
 /// One millisecond earlier the event is refused; at the moment itself it applies.
@@ -577,7 +333,7 @@ fn a_task_has_the_status_that_clients_see() {
 }
 
 /// A task that is to start at `LATER`, and that no worker has had.
-fn later() -> TaskRecord {
+pub(super) fn later() -> TaskRecord {
     let terms = record(State::Queued).terms;
     TaskRecord {
         attempt: 0,

@@ -25,9 +25,6 @@ pub enum CleanUpError {
 impl Driver<'_> {
     /// Stops what the task has started. A job whose start is not recorded is looked for. Systems may show a job minutes
     /// after its start, so that one that is not found is looked for again until the task has ended five minutes ago.
-    ///
-    /// # Errors
-    /// [`CleanUpError`], after which cleanup is tried again.
     pub async fn clean_up(&self, ended: &EndedTask) -> Result<(), CleanUpError> {
         let is_settled = ms(ended.since_end()) >= limits::SEEN_WITHIN_MS;
         let Some(job) = self.left_by(ended, is_settled).await? else { return Ok(()) };

@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
-use futures::StreamExt;
 use http::HeaderName;
 use lambda_http::request::LambdaRequest;
-use lambda_http::{Adapter, Context, LambdaEvent, Service, StreamAdapter, service_fn};
-use longhaul_core::{Clock, Identity, OwnerId, TaskKey};
+use lambda_http::{Adapter, Context, LambdaEvent, Service, service_fn};
+use longhaul_core::{Identity, OwnerId, TaskKey};
 use longhaul_engine::{Engine, Ports};
 use longhaul_http::WebOrigin;
-use longhaul_lambda::metrics::EmbeddedMetrics;
 use longhaul_lambda::{Api, Auth, HttpEvent, IamOwner, OnBehalf, TokenClaims};
 use longhaul_mcp::{McpServer, McpSettings, TaskContext, TaskPolicy};
-use longhaul_testkit::{Fault, FaultyStore};
+use longhaul_testkit::FaultyStore;
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::{ServerCapabilities, ServerConfig};
@@ -22,7 +20,6 @@ use rmcp::{RoleServer, ServerHandler, schemars, tool, tool_handler, tool_router}
 use serde_json::{Value, json};
 
 use crate::world::{Asked, World, event};
-use longhaul_testkit::Lines;
 
 static TOOLS: LazyLock<ToolRouter<Tools>> = LazyLock::new(|| Tools::tool_router() + Tools::slow_tool());
 
@@ -93,7 +90,7 @@ pub(crate) fn open() -> (World, Api) {
     (world, api)
 }
 
-fn lambda_event(event: &Value) -> LambdaEvent<LambdaRequest> {
+pub(super) fn lambda_event(event: &Value) -> LambdaEvent<LambdaRequest> {
     LambdaEvent::new(request(event), Context::default())
 }
 
@@ -119,7 +116,7 @@ pub(crate) fn message(answer: &Value) -> Value {
 }
 
 /// `event` with another method and parameters.
-fn with_body(event: &Value, method: &str, name: Option<&str>, change: impl FnOnce(&mut Value)) -> Value {
+pub(super) fn with_body(event: &Value, method: &str, name: Option<&str>, change: impl FnOnce(&mut Value)) -> Value {
     let mut event = event.clone();
     let mut body: Value = serde_json::from_str(event["body"].as_str().unwrap()).unwrap();
     body["method"] = method.into();
@@ -140,7 +137,7 @@ pub(crate) fn poll(event: &Value, task_id: &str) -> Value {
     })
 }
 
-const SIGNED: Auth = Auth::Iam(IamOwner::Principal);
+pub(super) const SIGNED: Auth = Auth::Iam(IamOwner::Principal);
 
 #[tokio::test]
 async fn every_kind_of_http_event_is_answered() {
@@ -380,142 +377,4 @@ async fn requests_of_any_shape_are_answered() {
     for (what, event, status) in cases {
         assert_eq!(answer(&api, &event).await["statusCode"], status, "{what}");
     }
-}
-
-#[tokio::test]
-async fn a_streamed_answer_is_the_same_answer() {
-    let (_world, api) = open();
-    let whole = answer(&api, &event("api-function-url")).await;
-    let handler = service_fn(|request| {
-        let api = api.clone();
-        async move { Ok::<_, std::convert::Infallible>(api.answer(request).await) }
-    });
-    let streamed = StreamAdapter::from(handler).call(lambda_event(&event("api-function-url"))).await.unwrap();
-    assert_eq!(streamed.metadata_prelude.status_code, 200);
-    assert_eq!(streamed.metadata_prelude.headers["content-type"], "application/json");
-    let chunks: Vec<_> = streamed.stream.map(Result::unwrap).collect().await;
-    assert_eq!(String::from_utf8(chunks.concat()).unwrap(), whole["body"].as_str().unwrap());
-}
-
-#[tokio::test]
-async fn no_answer_is_larger_than_lambda_delivers_and_what_is_refused_is_almost_that_large() {
-    let (_world, api) = open();
-    let call = |number: usize| {
-        with_body(&event("api-function-url"), "tools/call", Some("quotes"), |params| {
-            params["name"] = "quotes".into();
-            params["arguments"] = json!({"number": number});
-        })
-    };
-    let small = answer(&api, &call(10)).await.to_string().len();
-    let largest = 10 + (6_291_556 - small) / 4;
-    let answered = answer(&api, &call(largest - 200)).await;
-    assert!(answered.to_string().len() <= 6_291_556);
-    assert_eq!(message(&answered)["result"]["content"][0]["text"].as_str().unwrap().len(), largest - 200);
-    let refused = message(&answer(&api, &call(largest + 1)).await);
-    assert_eq!((&refused["id"], &refused["error"]["code"]), (&message(&answered)["id"], &json!(-32603)));
-    let text = refused["error"]["message"].as_str().unwrap();
-    assert!(text.contains("Endpoint=function-url") && text.contains("Responses=streamed"), "{text}");
-}
-
-#[tokio::test]
-async fn a_table_that_does_not_answer_is_counted_although_the_status_is_200() {
-    let mut world = World::new();
-    let lines = Lines::default();
-    let clock = Arc::clone(&world.clock) as _;
-    let metrics = Arc::new(EmbeddedMetrics::new("Longhaul/test".to_owned(), clock, Box::new(lines.clone())));
-    let store = Arc::new(FaultyStore::new(Arc::clone(&world.store), |_| Fault::None));
-    let ports = Ports { store: Arc::clone(&store) as _, ..world.engine.ports().clone() };
-    world.engine = Engine::new(ports, *world.engine.settings()).observed_by(Arc::clone(&metrics) as _);
-    let api = api(&world, Auth::Anonymous, &[]).measured_by(metrics);
-    let call = event("api-function-url-call");
-    let id = message(&answer(&api, &call).await)["result"]["taskId"].as_str().unwrap().to_owned();
-    store.follow(|_| Fault::Before);
-    lines.take();
-    let answered = answer(&api, &poll(&call, &id)).await;
-    assert_eq!(answered["statusCode"], 200);
-    assert!(message(&answered)["error"]["message"].as_str().unwrap().contains("not available"));
-    let lines = lines.take();
-    assert_eq!(lines.iter().filter(|line| line["StoreErrors"] == 1).count(), 1, "{lines:?}");
-    assert_eq!(lines.iter().filter(|line| line["RequestErrors"] == 0).count(), 1, "{lines:?}");
-}
-
-#[tokio::test]
-async fn a_plain_call_that_takes_too_long_gets_an_error_before_the_function_ends() {
-    let world = World::new();
-    let call = with_body(&event("api-function-url"), "tools/call", Some("hang"), |params| {
-        params["name"] = "hang".into();
-        params["arguments"] = json!({});
-    });
-    let api = api(&world, Auth::Anonymous, &[]);
-    let mut context = Context::default();
-    context.deadline = world.clock.now().plus_ms(60_000).as_ms();
-    let request = http::Request::from(request(&call));
-    let answered = api.answer(lambda_http::RequestExt::with_lambda_context(request, context));
-    let time_passes = async {
-        while world.clock.sleepers() == 0 {
-            tokio::task::yield_now().await;
-        }
-        world.clock.advance_ms(59_500);
-        std::future::pending::<()>().await;
-    };
-    let answered = tokio::select! {
-        answered = answered => answered,
-        () = time_passes => unreachable!("it is pending"),
-    };
-    assert_eq!(answered.status(), 504);
-}
-
-#[tokio::test]
-async fn a_stream_that_stays_open_is_closed_before_the_function_ends() {
-    use http_body_util::BodyExt;
-
-    let (world, api) = open();
-    let accepted = message(&answer(&api, &event("api-function-url-call")).await);
-    let id = accepted["result"]["taskId"].clone();
-    let listen = with_body(&event("api-function-url-call"), "subscriptions/listen", None, |params| {
-        let meta = params["_meta"].clone();
-        *params = json!({"notifications": {"taskIds": [id]}, "_meta": meta});
-    });
-    let mut context = Context::default();
-    context.deadline = world.clock.now().plus_ms(60_000).as_ms();
-    let request = http::Request::from(request(&listen));
-    let answered = api.answer(lambda_http::RequestExt::with_lambda_context(request, context)).await;
-    assert_eq!(answered.headers()["content-type"], "text/event-stream");
-    // No worker runs the task, and the stream's own limit is minutes away.
-    let begun_at = world.clock.now();
-    let time_passes = async {
-        loop {
-            tokio::task::yield_now().await;
-            world.clock.next_wake().into_iter().for_each(|moment| world.clock.advance_to(moment));
-        }
-    };
-    let read = tokio::select! {
-        read = answered.into_body().collect() => read,
-        () = time_passes => unreachable!("time passes for ever"),
-    };
-    let text = String::from_utf8(read.unwrap().to_bytes().to_vec()).unwrap();
-    assert!(text.contains("notifications/subscriptions/acknowledged"), "{text}");
-    assert!(begun_at.plus_ms(60_000) > world.clock.now(), "the function had time left");
-}
-
-#[tokio::test]
-async fn a_preflight_request_needs_no_caller_and_does_nothing() {
-    let world = World::new();
-    let mut asked = event("api-http-api-iam");
-    asked["requestContext"]["http"]["method"] = "OPTIONS".into();
-    asked["requestContext"].as_object_mut().unwrap().remove("authorizer");
-    asked["headers"]["access-control-request-method"] = "POST".into();
-    let answered = answer(&api(&world, SIGNED, &["https://app.example.com"]), &asked).await;
-    assert_eq!(answered["statusCode"], 204);
-    assert!(answered["body"].as_str().unwrap_or_default().is_empty(), "{answered}");
-    assert_eq!(world.queue.asked(), []);
-}
-
-#[tokio::test]
-async fn health_needs_no_caller() {
-    let world = World::new();
-    let mut health = event("api-function-url");
-    health["rawPath"] = "/healthz".into();
-    health["requestContext"]["http"]["method"] = "GET".into();
-    assert_eq!(answer(&api(&world, SIGNED, &[]), &health).await["statusCode"], 200);
 }

@@ -5,9 +5,11 @@
 
 mod allocations;
 mod answering;
+mod answering_in_time;
 mod audit;
 mod bearer;
 mod costs;
+mod dead_letters;
 mod logs;
 mod metrics;
 mod oauth;

@@ -1,38 +1,35 @@
 //! The worker function: SQS events in, the failed records out.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use aws_lambda_events::sqs::SqsEvent;
 use longhaul_aws::read_message;
-use longhaul_core::{Clock, FailureKind, Identity, OwnerId, ResultKind, State, Status, TaskEvent, TaskKey};
+use longhaul_core::{Clock, ResultKind, State, Status, TaskEvent, TaskKey};
 use longhaul_engine::{Attempt, AttemptEnd, AttemptLimit, ToolRunner};
 use longhaul_lambda::{DeadLetters, Worker};
-use longhaul_mcp::{McpServer, McpSettings, Overlap, Schedule, TaskPolicy};
 use longhaul_testkit::FakePermits;
-use rmcp::ServerHandler;
-use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Semaphore};
 
+use super::dead_letters::given_token;
 use crate::world::{Asked, Spy, World, event};
 
 /// Longer than any test.
-const LONG_MS: u64 = 900_000;
+pub(super) const LONG_MS: u64 = 900_000;
 
 /// How many attempts have to run concurrently before one of a tool that "meets" ends.
 const MEETING: usize = 3;
 
 /// Runs each task as its tool's name says.
 pub(crate) struct Scripted {
-    running: AtomicUsize,
-    running_max: AtomicUsize,
-    meeting: Barrier,
-    pair: Barrier,
+    pub(super) running: AtomicUsize,
+    pub(super) running_max: AtomicUsize,
+    pub(super) meeting: Barrier,
+    pub(super) pair: Barrier,
     /// Opens for attempts whose tool is "held".
-    gate: Semaphore,
+    pub(super) gate: Semaphore,
 }
 
 impl Default for Scripted {
@@ -76,7 +73,7 @@ impl ToolRunner for Scripted {
     }
 }
 
-fn worker(world: &World, runner: &Arc<Scripted>, concurrency: usize) -> Worker {
+pub(super) fn worker(world: &World, runner: &Arc<Scripted>, concurrency: usize) -> Worker {
     let dead_letters = DeadLetters::new(
         Arc::clone(&world.dead_letters) as _,
         "https://sqs.us-east-1.amazonaws.com/111122223333/longhaul-dead-letters",
@@ -85,27 +82,27 @@ fn worker(world: &World, runner: &Arc<Scripted>, concurrency: usize) -> Worker {
 }
 
 /// The function's answer, as Lambda gets it.
-async fn answer(worker: &Worker, event: &Value, deadline_in_ms: u64, world: &World) -> Value {
+pub(super) async fn answer(worker: &Worker, event: &Value, deadline_in_ms: u64, world: &World) -> Value {
     let event: SqsEvent = serde_json::from_value(event.clone()).unwrap();
     let deadline = world.clock.now().plus_ms(deadline_in_ms);
     serde_json::to_value(worker.run_batch(event, deadline).await).unwrap()
 }
 
 /// The tasks that an event's records name; `None` for records that cannot be read.
-fn keys(event: &Value) -> Vec<Option<TaskKey>> {
+pub(super) fn keys(event: &Value) -> Vec<Option<TaskKey>> {
     let records = event["Records"].as_array().unwrap().iter();
     records.map(|record| read_message(record["body"].as_str().unwrap(), None).ok().map(|read| read.task)).collect()
 }
 
-fn message_id(event: &Value, record: usize) -> Value {
+pub(super) fn message_id(event: &Value, record: usize) -> Value {
     event["Records"][record]["messageId"].clone()
 }
 
-fn receipt(event: &Value, record: usize) -> String {
+pub(super) fn receipt(event: &Value, record: usize) -> String {
     event["Records"][record]["receiptHandle"].as_str().unwrap().to_owned()
 }
 
-fn failed(ids: &[Value]) -> Value {
+pub(super) fn failed(ids: &[Value]) -> Value {
     let failures: Vec<_> = ids.iter().map(|id| json!({"itemIdentifier": id})).collect();
     json!({"batchItemFailures": failures})
 }
@@ -319,89 +316,4 @@ async fn a_deadline_in_the_past_is_ignored() {
     let constant = longhaul_core::Timestamp::from_ms(600_000);
     worker.run_batch(serde_json::from_value(event.clone()).unwrap(), constant).await;
     assert_eq!(world.task(&key).await.status(), Status::Completed);
-}
-
-#[tokio::test]
-async fn a_dead_letter_ends_its_task_if_no_retries_are_left() {
-    let (world, runner, event) = (World::new(), Arc::default(), event("dead-letter"));
-    let key = keys(&event)[0].unwrap();
-    world.accepted(key, "hangs").await;
-    // Three attempts died: the last one's lease is over.
-    for _ in 0..3 {
-        let claim = TaskEvent::Claim { token: given_token(), lease_until: world.clock.now().plus_ms(1_000) };
-        world.store.apply(&key, &claim, world.clock.now()).await.unwrap();
-        world.clock.advance_ms(1_001);
-    }
-    assert_eq!(answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await, failed(&[message_id(&event, 1)]));
-    let ended = world.task(&key).await;
-    assert!(matches!(&ended.state, State::Failed { failure } if failure.kind == FailureKind::RetriesExhausted));
-    assert_eq!(runner.running_max.load(Ordering::SeqCst), 0, "dead letters run no tools");
-}
-
-#[tokio::test]
-async fn a_dead_letter_that_cannot_be_read_stays_in_its_queue() {
-    let (world, runner, event) = (World::new(), Arc::default(), event("dead-letter"));
-    answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await;
-    assert_eq!(world.dead_letters.extensions_of(&receipt(&event, 1)), [6 * 3_600_000]);
-    assert_eq!(world.queue.asked(), []);
-}
-
-fn given_token() -> longhaul_core::LeaseToken {
-    longhaul_core::LeaseToken::from_random([9; 16])
-}
-
-/// A handler with the one tool that a schedule calls.
-struct Reports;
-
-impl ServerHandler for Reports {
-    fn get_tool(&self, name: &str) -> Option<Tool> {
-        (name == "report").then(|| Tool::new("report", "", JsonObject::new()))
-    }
-}
-
-fn tick() -> Value {
-    let mut event = event("worker-batch");
-    let record = &mut event["Records"][0];
-    record["body"] = r#"{"lookAtSchedules":"2033-05-18T12:00:00Z"}"#.into();
-    json!({"Records": [record]})
-}
-
-#[tokio::test]
-async fn a_worker_that_is_told_so_makes_the_calls_of_schedules_that_are_due() {
-    let (world, runner) = (World::new(), Arc::default());
-    let owner = OwnerId::of(Identity::Anonymous);
-    let schedule = Schedule::new("often", "* * * * *", "report", json!({})).owner(owner).overlap(Overlap::Allow);
-    let policies = BTreeMap::from([("report".to_owned(), TaskPolicy::optional())]);
-    let server = McpServer::new(|| Reports, policies, world.engine.clone(), McpSettings::new([1; 32]));
-    let worker = worker(&world, &runner, 1).keeps_schedules_of(server.with_schedules(&[schedule]));
-    for accepted in [0, 1, 2] {
-        // Messages are delivered more than once.
-        for _ in 0..2 {
-            assert_eq!(answer(&worker, &tick(), LONG_MS, &world).await, failed(&[]));
-        }
-        let tasks = world.engine.list(&owner, None, 10).await.unwrap().tasks;
-        assert_eq!(tasks.len(), accepted);
-        assert!(tasks.iter().all(|task| task.tool == "report"));
-        world.clock.advance_ms(60_000);
-    }
-}
-
-#[tokio::test]
-async fn a_server_without_schedules_needs_none() {
-    let (world, runner) = (World::new(), Arc::default());
-    assert_eq!(answer(&worker(&world, &runner, 1), &tick(), LONG_MS, &world).await, failed(&[]));
-    assert_eq!(world.queue.asked(), []);
-}
-
-/// `serde` reads structures from lists too: the first one was once taken for "look at the schedules", and deleted.
-#[tokio::test]
-async fn messages_of_others_are_neither_believed_nor_deleted() {
-    let (world, runner) = (World::new(), Arc::default());
-    for body in ["[1]", r#"[{"orderId": 7}]"#, r#"[{"lookAtSchedules": ""}]"#, r#"{"orderId": 7}"#, "1", "", "[[1]]"] {
-        let mut event = tick();
-        event["Records"][0]["body"] = body.into();
-        let unread = failed(&[message_id(&event, 0)]);
-        assert_eq!(answer(&worker(&world, &runner, 1), &event, LONG_MS, &world).await, unread, "{body}");
-    }
-    assert_eq!(world.queue.asked(), []);
 }

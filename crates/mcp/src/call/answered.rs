@@ -7,10 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::Body;
 use crate::protocol_version::Endpoint;
+use crate::reply::{self, errors, json};
+use crate::request::incoming::Incoming;
 use crate::revision::Generation;
-use crate::shared::errors;
-use crate::shared::incoming::Incoming;
-use crate::shared::reply::{self, json};
 use crate::views::revised;
 
 /// The members of a result. Fails if it is not an object.

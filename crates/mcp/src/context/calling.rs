@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use super::{TaskContext, Tools};
 use crate::VerifiedCaller;
-use crate::shared::derived::named_openly;
-use crate::shared::{accept, errors};
+use crate::reply::errors;
+use crate::signing::derived::named_openly;
+use crate::tool_calls::accept;
 
 enum NotMade {
     Wrong(ErrorData),

@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Run, TaskContext};
-use crate::shared::{asking, errors};
+use crate::reply::errors;
+use crate::tool_calls::asking;
 
 /// What a client answered to [`TaskContext::request_input`]: the result of the request that it was sent, as JSON. For
 /// an elicitation, for example `{"action": "accept", "content": {…}}`.

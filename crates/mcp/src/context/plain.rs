@@ -13,8 +13,8 @@ use rmcp::{ErrorData, Peer, RoleServer};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::shared::asking::NoAnswer;
-use crate::shared::{asking, errors};
+use crate::reply::errors;
+use crate::tool_calls::asking::{self, NoAnswer};
 
 /// A plain call while its tool runs. Clones are the same call.
 #[derive(Clone)]

@@ -18,10 +18,10 @@ use super::Durable;
 use super::plain::Verified;
 use super::waiting::{Heard, View, Waiting};
 use crate::policy::{Need, Start, TaskPolicy};
+use crate::reply::errors;
 use crate::revision::{Generation, InputErrors};
-use crate::shared::accept::{self, StoredCall};
-use crate::shared::caller::{self, Caller};
-use crate::shared::errors;
+use crate::tool_calls::accept::{self, StoredCall};
+use crate::tool_calls::caller::{self, Caller};
 use crate::views::job::JobTool;
 use crate::views::{job as wire, task as view};
 

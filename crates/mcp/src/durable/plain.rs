@@ -13,11 +13,13 @@ use sha2::{Digest, Sha256};
 
 use super::Durable;
 use crate::context::{PlainCall, PlainEnd, PlainStart, Rounds as CanAsk};
+use crate::reply::errors;
 use crate::revision::Generation;
-use crate::shared::caller::{self, Caller};
-use crate::shared::handler::guard;
-use crate::shared::signer::{Binding, Rounds};
-use crate::shared::{asking, derived, errors};
+use crate::signing::derived;
+use crate::signing::signer::{Binding, Rounds};
+use crate::tool_calls::asking;
+use crate::tool_calls::caller::{self, Caller};
+use crate::tools::handler::guard;
 use crate::{TaskContext, VerifiedCaller};
 
 /// What came back from earlier rounds of a call.

@@ -14,16 +14,17 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::streams::Held;
+use crate::reply::errors;
 use crate::revision::Generation;
-use crate::shared::asking::NoAnswer;
-use crate::shared::caller::{self, Caller};
-use crate::shared::signer::{Binding, Rounds};
-use crate::shared::streams::Held;
-use crate::shared::task_logs::Following;
-use crate::shared::watch::{Event, Reported, TaskWatch};
-use crate::shared::{Shared, asking, errors};
+use crate::signing::signer::{Binding, Rounds};
+use crate::state::Shared;
+use crate::tool_calls::asking::{self, NoAnswer};
+use crate::tool_calls::caller::{self, Caller};
 use crate::views::fields::Outcome;
 use crate::views::{job, task as task_view};
+use crate::waiting::task_logs::Following;
+use crate::waiting::watch::{Event, Reported, TaskWatch};
 
 /// Which view of a task the caller gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

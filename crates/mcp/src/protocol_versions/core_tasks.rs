@@ -12,10 +12,11 @@ use serde_json::{Map, Value, json};
 use crate::Body;
 use crate::policy::Need;
 use crate::protocol_version::{Endpoint, ProtocolVersion};
+use crate::reply::{self, errors};
+use crate::request::incoming::Incoming;
 use crate::revision::Generation;
-use crate::shared::incoming::Incoming;
-use crate::shared::signer::Purpose;
-use crate::shared::{Shared, errors, reply};
+use crate::signing::signer::Purpose;
+use crate::state::Shared;
 use crate::views::filtered;
 
 mod call;

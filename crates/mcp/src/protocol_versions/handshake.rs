@@ -8,14 +8,14 @@ use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, ErrorCode, InitializeRequest, InitializeRequestParams, ProtocolVersion};
 use serde_json::{Map, Value};
 
-use crate::call::answered;
+use crate::call::{self, answered};
 use crate::protocol_version::{self, Endpoint};
+use crate::request::incoming::{Client, Incoming, Notice};
 use crate::revision::{Generation, VERSION_HEADER, own_revision};
-use crate::shared::incoming::{Client, Incoming, Notice};
-use crate::shared::session::{self, Session};
-use crate::shared::{cancelling, reply};
+use crate::signing::session::{self, Session};
+use crate::tool_calls::cancelling;
 use crate::views::revised;
-use crate::{Body, call};
+use crate::{Body, reply};
 
 mod stream;
 

@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 use crate::policy::Need;
 use crate::protocol_version::{Endpoint, ProtocolVersion};
+use crate::request::incoming::Incoming;
 use crate::revision::{Generation, own_revision};
-use crate::shared::Shared;
-use crate::shared::incoming::Incoming;
+use crate::state::Shared;
 use crate::views::job::JobTool;
 
 pub(crate) struct JobTools;

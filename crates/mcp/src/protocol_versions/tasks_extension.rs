@@ -6,12 +6,11 @@ use http::{Response, StatusCode};
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
 
-use crate::Body;
 use crate::protocol_version::{Endpoint, ProtocolVersion};
+use crate::request::incoming::Incoming;
 use crate::revision::Generation;
-use crate::shared::incoming::Incoming;
-use crate::shared::reply;
 use crate::views::filtered;
+use crate::{Body, reply};
 
 mod inspect;
 mod listen;

@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 
 use crate::Body;
 use crate::protocol_version::Endpoint;
+use crate::reply::{self, json};
+use crate::request::incoming::Message;
 use crate::request::params::Members;
 use crate::settings::NeededScopes;
-use crate::shared::incoming::Message;
-use crate::shared::reply::{self, json};
 use crate::views::job::JobTool;
 
 /// How the URIs of resources begin that show tasks.

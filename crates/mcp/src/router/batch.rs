@@ -19,8 +19,8 @@ use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::Body;
-use crate::shared::reply::{self, json};
-use crate::shared::sse::{self, Frames};
+use crate::reply::sse::{self, Frames};
+use crate::reply::{self, json};
 
 /// The only revision that has batches.
 pub(super) const REVISION: &str = "2025-03-26";

@@ -15,9 +15,10 @@ use rmcp::model::{
 };
 use tokio::task::JoinHandle;
 
-use crate::shared::handler::Pipes;
-use crate::shared::task_logs::TaskLog;
-use crate::shared::{asking, errors};
+use crate::reply::errors;
+use crate::tool_calls::asking;
+use crate::tools::handler::Pipes;
+use crate::waiting::task_logs::TaskLog;
 
 /// Runs a tool and takes what it sends.
 pub(super) struct Pump {

@@ -10,8 +10,8 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use crate::backend::{Backend, Conversation};
 use crate::durable::Durable;
-use crate::shared::Shared;
-use crate::shared::handler::Wire;
+use crate::state::Shared;
+use crate::tools::handler::Wire;
 
 /// The handlers that `make_handler` makes, each inside a [`Durable`].
 pub(super) struct RmcpBackend<H: ServerHandler> {

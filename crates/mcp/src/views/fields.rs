@@ -9,7 +9,7 @@ use rmcp::model::ProgressToken;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::shared::errors;
+use crate::reply::errors;
 
 /// The JSON-RPC error that a failed task ended with: the tool's own if it returned one, otherwise one that says what
 /// went wrong.

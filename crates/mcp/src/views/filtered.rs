@@ -9,9 +9,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::shared::incoming::Incoming;
-use crate::shared::signer::Purpose;
-use crate::shared::{Shared, derived, errors, session};
+use crate::reply::errors;
+use crate::request::incoming::Incoming;
+use crate::signing::signer::Purpose;
+use crate::signing::{derived, session};
+use crate::state::Shared;
 use crate::views::{fields, task as view};
 
 pub(crate) const METHOD: &str = "dev.longhaul/tasks/list";

@@ -7,7 +7,7 @@ use longhaul_core::{ResultKind, State, Task, Timestamp, strict_json};
 use rmcp::model::{CallToolResult, ContentBlock, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use crate::shared::Shared;
+use crate::state::Shared;
 use crate::views::fields::{self, Outcome, text_of};
 
 /// When to ask for a job again, by its age: (younger than, in milliseconds; interval, in seconds).

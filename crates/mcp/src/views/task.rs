@@ -12,7 +12,8 @@ use rmcp::model::{CreateTaskResult, RequestId, TaskStatus};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::shared::{asking, errors};
+use crate::reply::errors;
+use crate::tool_calls::asking;
 use crate::views::fields::{self, VARIABLES, error, rfc3339, status_message};
 
 /// The key in `_meta` that says which subscription a message belongs to.

@@ -5,146 +5,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use longhaul_mcp::{Answer, TaskContext, TaskPolicy, VariableError, VariableLimit, VerifiedCaller};
+use longhaul_mcp::{Answer, TaskContext, VariableError, VariableLimit, VerifiedCaller};
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::tool::{InputResponses as Answers, RequestState, schema_for_type};
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::{
-    CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult, CompletionInfo, ContentBlock,
-    ElicitRequest, ElicitRequestParams, ElicitationSchema, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
-    InputRequest, InputRequiredResult, PromptMessage, ReadResourceRequestParams, ReadResourceResponse,
-    ReadResourceResult, ResourceContents, Role, ServerCapabilities, ServerConfig, ServerRequest, SubscriptionFilter,
+    CallToolResponse, CallToolResult, ContentBlock, ElicitRequest, ElicitRequestParams, InputRequest,
+    InputRequiredResult, ServerRequest,
 };
 use rmcp::service::RequestContext;
-use rmcp::{ErrorData, RoleServer, ServerHandler, schemars, tool, tool_handler, tool_router};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use rmcp::{ErrorData, RoleServer, tool, tool_router};
+use serde_json::json;
 
-static TOOLS: LazyLock<ToolRouter<Tools>> = LazyLock::new(Tools::tool_router);
+use super::tools_policies::{Add, Large, Looks, Person, Sleep, shown, value};
+pub(crate) use super::tools_policies::{Observed, form, policies, text};
 
-/// What tools did, for tests to check.
-pub(crate) struct Observed {
-    pub(crate) steps_run: AtomicU32,
-    pub(crate) calls_begun: AtomicU32,
-    pub(crate) calls_dropped: AtomicU32,
-    /// Each permit lets `is_paced` do one more thing.
-    pub(crate) pace: Semaphore,
-}
-
-impl Default for Observed {
-    fn default() -> Self {
-        let none = AtomicU32::default;
-        Self { steps_run: none(), calls_begun: none(), calls_dropped: none(), pace: Semaphore::new(0) }
-    }
-}
+pub(super) static TOOLS: LazyLock<ToolRouter<Tools>> = LazyLock::new(Tools::tool_router);
 
 #[derive(Clone)]
 pub(crate) struct Tools {
     observed: Arc<Observed>,
-}
-
-pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
-    let names = [
-        "add",
-        "after_rounds_of_sleep",
-        "asks_side_by_side",
-        "asks_url",
-        "asks_in_rounds",
-        "carries_state",
-        "fails",
-        "hangs",
-        "is_paced",
-        "looks",
-        "large",
-        "meters",
-        "misreads",
-        "old_style",
-        "panics_once",
-        "panics_always",
-        "remembers",
-        "remembers_and_reports",
-        "reports",
-        "shows_caller",
-        "shows_caller_late",
-        "sleeps",
-        "stalls_once",
-        "steps",
-        "tool_error",
-        "typed",
-        "who",
-    ];
-    let mut policies: BTreeMap<_, _> = names.map(|name| (name.to_owned(), TaskPolicy::optional())).into();
-    policies.insert("adds_anything".to_owned(), TaskPolicy::optional().unchecked_arguments());
-    policies.insert("only_task".to_owned(), TaskPolicy::required().immediate("It is being done."));
-    policies.insert("after_input".to_owned(), TaskPolicy::optional().after_input());
-    policies.insert("after_rounds".to_owned(), TaskPolicy::optional().after_input());
-    policies.insert("gone".to_owned(), TaskPolicy::optional());
-    let fetched = TaskPolicy::optional().immediate("Greeting them now.").forget_once_fetched();
-    policies.insert("greets".to_owned(), fetched.retention(Duration::from_secs(90)));
-    let short = TaskPolicy::optional().run_at_most(Duration::from_secs(60)).poll_every(Duration::from_millis(700));
-    policies.insert("hangs".to_owned(), short);
-    policies
-}
-
-#[derive(Deserialize, schemars::JsonSchema)]
-pub(crate) struct Add {
-    a: i64,
-    b: i64,
-}
-
-#[derive(Deserialize, schemars::JsonSchema)]
-pub(crate) struct Large {
-    bytes: usize,
-}
-
-#[derive(Deserialize, schemars::JsonSchema)]
-pub(crate) struct Sleep {
-    ms: u64,
-}
-
-#[derive(Deserialize, schemars::JsonSchema)]
-pub(crate) struct Looks {
-    looks: u32,
-    ms: u64,
-}
-
-#[derive(Debug, Deserialize, schemars::JsonSchema)]
-pub(crate) struct Person {
-    name: String,
-    age: u32,
-}
-
-pub(crate) fn text(text: impl Into<String>) -> CallToolResult {
-    CallToolResult::success(vec![ContentBlock::text(text)])
-}
-
-/// A form that asks for one text named `value`.
-pub(crate) fn form(message: &str) -> InputRequest {
-    let schema: ElicitationSchema = serde_json::from_value(
-        json!({"type": "object", "properties": {"value": {"type": "string"}}, "required": ["value"]}),
-    )
-    .unwrap();
-    InputRequest::Elicitation(ElicitRequest::new(ElicitRequestParams::FormElicitationParams {
-        meta: None,
-        message: message.to_owned(),
-        requested_schema: schema,
-    }))
-}
-
-/// All that a tool can see of its caller.
-fn shown(caller: Option<&VerifiedCaller>) -> Value {
-    caller.map_or(Value::Null, |caller| {
-        json!({
-            "issuer": caller.issuer(), "subject": caller.subject(), "team": caller.claims()["team"],
-            "scopes": caller.scopes().map(Iterator::collect::<Vec<_>>),
-            "may": [caller.has_scope("etl:run"), caller.has_scope("etl:stop")],
-        })
-    })
-}
-
-fn value(answer: &Value) -> String {
-    answer["content"]["value"].as_str().unwrap_or("nothing").to_owned()
 }
 
 #[tool_router]
@@ -506,69 +386,5 @@ impl Tools {
                 InputRequiredResult::from_input_requests(BTreeMap::from([("name".to_owned(), form("Name?"))])).into()
             }
         }
-    }
-}
-
-#[tool_handler(router = TOOLS)]
-impl ServerHandler for Tools {
-    fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
-            .enable_tools()
-            .enable_prompts()
-            .enable_prompts_list_changed()
-            .enable_resources()
-            .enable_completions()
-            .build();
-        ServerConfig::new(capabilities)
-    }
-
-    async fn get_prompt(
-        &self,
-        request: GetPromptRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<GetPromptResponse, ErrorData> {
-        assert_ne!(request.name, "panics", "this prompt panics");
-        if let Some(caller) = VerifiedCaller::of(&context).filter(|_| request.name == "shows_caller") {
-            let text = format!("prompt for {}", caller.subject());
-            return Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]).into());
-        }
-        if request.name == "carries_state" && request.request_state.is_none() {
-            return Ok(InputRequiredResult::from_request_state("carried").into());
-        }
-        let name = request.request_state.unwrap_or(request.name.clone());
-        Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, format!("prompt {name}"))]).into())
-    }
-
-    async fn read_resource(
-        &self,
-        request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ReadResourceResponse, ErrorData> {
-        if request.uri == "test://carries_state" && request.request_state.is_none() {
-            return Ok(InputRequiredResult::from_request_state("carried").into());
-        }
-        let contents = request.request_state.unwrap_or_else(|| "contents".to_owned());
-        Ok(ReadResourceResult::new(vec![ResourceContents::text(contents, request.uri)]).into())
-    }
-
-    async fn set_level(
-        &self,
-        _request: rmcp::model::SetLevelRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        Ok(())
-    }
-
-    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        requested.prompts_list_changed.map(|_| requested.clone())
-    }
-
-    async fn complete(
-        &self,
-        request: CompleteRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<CompleteResult, ErrorData> {
-        let values = vec![format!("{}is", request.argument.value)];
-        Ok(CompleteResult::new(CompletionInfo::with_all_values(values).unwrap()))
     }
 }

@@ -6,6 +6,7 @@ mod asking;
 mod far;
 mod fetching;
 mod forged;
+mod forged_keys;
 mod hostile;
 mod providers;
 mod verifying;

@@ -2,8 +2,10 @@
 //! breaks none.
 
 mod damage;
+mod distortions;
 mod one_database;
 mod store;
+mod store_port;
 
 use std::panic::catch_unwind;
 use std::sync::Arc;

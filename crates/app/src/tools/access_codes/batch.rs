@@ -41,10 +41,6 @@ pub struct BatchAnswer {
 }
 
 /// The codes that follow from `order` and `seed`: always the same ones, all different, in no particular order.
-///
-/// # Errors
-///
-/// [`OrderError`] if the order cannot be filled.
 pub fn codes(order: &BatchOrder, seed: &BatchSeed) -> Result<Vec<String>, OrderError> {
     order.check()?;
     let mut rng = ChaCha20Rng::from_seed(seed.0);

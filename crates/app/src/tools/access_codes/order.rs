@@ -75,10 +75,6 @@ pub enum OrderError {
 
 impl BatchOrder {
     /// Checks whether such a batch can be generated.
-    ///
-    /// # Errors
-    ///
-    /// [`OrderError`] says what to change.
     pub fn check(&self) -> Result<(), OrderError> {
         if !(1..=COUNT_MAX).contains(&self.count) {
             return Err(OrderError::Count(self.count));

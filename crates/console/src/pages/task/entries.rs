@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::ask::PageRequest;
 use crate::clock::{exact_ms, in_words_ms, written};
 use crate::limits::{ATTEMPTS_MAX, ENTRIES_IN_A_GROUP, ENTRY_NAME_BYTES_MAX, ENTRY_VALUE_MAX};
-use crate::pages::parts;
+use crate::parts;
 use crate::timeline::{Axis, Entry, Timeline, bar};
 
 mod child;

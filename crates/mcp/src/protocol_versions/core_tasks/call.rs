@@ -10,8 +10,9 @@ use serde_json::Value;
 use super::wire;
 use crate::policy::Need;
 use crate::protocol_version::Endpoint;
-use crate::shared::incoming::Incoming;
-use crate::shared::{accept, errors, reply};
+use crate::reply::{self, errors};
+use crate::request::incoming::Incoming;
+use crate::tool_calls::accept;
 use crate::{Body, TaskPolicy};
 
 #[derive(Deserialize)]

@@ -18,13 +18,15 @@ use serde::{Deserialize, Serialize};
 
 use super::wire::{self, listened};
 use crate::Body;
-use crate::shared::accept::StoredCall;
-use crate::shared::incoming::Incoming;
-use crate::shared::signer::Purpose;
-use crate::shared::sse::{self, Frames};
-use crate::shared::streams::Held;
-use crate::shared::watch::{Event, Reported, TaskWatch};
-use crate::shared::{Shared, asking, errors, reply};
+use crate::admission::streams::Held;
+use crate::reply::sse::{self, Frames};
+use crate::reply::{self, errors};
+use crate::request::incoming::Incoming;
+use crate::signing::signer::Purpose;
+use crate::state::Shared;
+use crate::tool_calls::accept::StoredCall;
+use crate::tool_calls::asking;
+use crate::waiting::watch::{Event, Reported, TaskWatch};
 
 /// The position of a stream, and what was reported to its client. An event's id contains it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::reply::errors;
+use crate::request::incoming::Incoming;
 use crate::request::params::is_empty_list;
-use crate::shared::asking::RELATED_TASK;
-use crate::shared::incoming::Incoming;
-use crate::shared::{Shared, errors};
+use crate::state::Shared;
+use crate::tool_calls::asking::RELATED_TASK;
 use crate::views::fields::{self, VARIABLES, rfc3339};
 
 /// A text that the host may show its model while the task runs.

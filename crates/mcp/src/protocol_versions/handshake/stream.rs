@@ -17,11 +17,12 @@ use serde_json::json;
 
 use crate::backend::{Backend, Conversation};
 use crate::protocol_version::Endpoint;
+use crate::reply::sse::{self, Frames, event};
+use crate::reply::{self, errors};
+use crate::request::incoming::{Client, Incoming};
 use crate::request::typed;
-use crate::shared::incoming::{Client, Incoming};
-use crate::shared::session_streams::{Attached, SessionKey};
-use crate::shared::sse::{self, Frames, event};
-use crate::shared::{Shared, errors, reply};
+use crate::state::Shared;
+use crate::waiting::session_streams::{Attached, SessionKey};
 use crate::{Body, call};
 
 /// Whether sessions can be told of changes: by one process that has their streams.

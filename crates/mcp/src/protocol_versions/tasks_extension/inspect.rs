@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::shared::{Shared, errors};
+use crate::reply::errors;
+use crate::state::Shared;
 use crate::views::fields::rfc3339;
 use crate::views::task as view;
 

@@ -14,11 +14,12 @@ use serde_json::value::RawValue;
 
 use crate::Body;
 use crate::protocol_version::Endpoint;
-use crate::shared::incoming::Incoming;
-use crate::shared::sse::{self, Frames, event};
-use crate::shared::watch::{Event, Reported, TaskWatch};
-use crate::shared::{Shared, errors, reply};
+use crate::reply::sse::{self, Frames, event};
+use crate::reply::{self, errors};
+use crate::request::incoming::Incoming;
+use crate::state::Shared;
 use crate::views::task as view;
+use crate::waiting::watch::{Event, Reported, TaskWatch};
 
 #[derive(Deserialize)]
 struct Params {

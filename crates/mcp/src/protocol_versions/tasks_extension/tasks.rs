@@ -14,8 +14,9 @@ use serde_json::value::RawValue;
 use super::inspect;
 use crate::Body;
 use crate::protocol_version::Endpoint;
-use crate::shared::incoming::Incoming;
-use crate::shared::{Shared, errors, reply};
+use crate::reply::{self, errors};
+use crate::request::incoming::Incoming;
+use crate::state::Shared;
 use crate::views::{filtered, task as view};
 
 /// The result of `tasks/update` and `tasks/cancel`.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::ask::link_to_task;
 use crate::limits::CHILD_ANSWER_MAX;
-use crate::pages::parts;
+use crate::parts;
 use crate::timeline::{Entry, Timeline};
 
 /// The members of an end whose texts are JSON.

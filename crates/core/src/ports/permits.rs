@@ -1,0 +1,63 @@
+//! The permits of attempts.
+
+use async_trait::async_trait;
+
+use super::error::StoreError;
+use crate::{LeaseToken, TaskKey, Timestamp};
+
+/// One of the attempts that an owner may run at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptPermit {
+    /// Whose attempt it is. A task has one permit at most.
+    pub task: TaskKey,
+    /// The lease that the attempt claims, which tells it from other attempts of the same task.
+    pub lease: LeaseToken,
+    /// Since when it is taken.
+    pub since: Timestamp,
+    /// When the attempt can no longer run, whether its worker lives or not: from then on, the permit is free.
+    pub until: Timestamp,
+}
+
+/// The result of taking a permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The attempt has a permit.
+    Permit,
+    /// It has none, because another attempt of the same task has this one.
+    Held(AttemptPermit),
+    /// It has none, because the owner has as many as it may.
+    Full,
+}
+
+/// The permits of running attempts, where their number is limited for each owner. No store needs them: an engine
+/// without them has no such limit.
+#[async_trait]
+pub trait AttemptPermits: Send + Sync {
+    /// Takes a permit for an attempt, unless another attempt of its task has one, or the owner has `attempts_max` of
+    /// them. An expired permit counts as free, and is gone once another task has got it, even for a clock that is
+    /// behind. Once it returns `Place`, all that take a permit later count it, until it is given back or expires. A
+    /// permit that is taken twice is one permit.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the permit may be taken.
+    async fn take(&self, permit: &AttemptPermit, attempts_max: u32, now: Timestamp) -> Result<Taken, StoreError>;
+
+    /// Takes the permit `held` of another attempt of the same task, whose lease has expired. If this task has no permit
+    /// any longer, takes one as [`take`](Self::take) does. Returns `Held` if a third attempt has it by now.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the permit may be taken.
+    async fn take_over(
+        &self,
+        permit: &AttemptPermit,
+        held: &AttemptPermit,
+        attempts_max: u32,
+        now: Timestamp,
+    ) -> Result<Taken, StoreError>;
+
+    /// Gives a permit back. Does nothing if the attempt does not have it, or no longer.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the permit may be free.
+    async fn give_back(&self, permit: &AttemptPermit) -> Result<(), StoreError>;
+}

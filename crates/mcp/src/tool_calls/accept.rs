@@ -1,0 +1,262 @@
+//! Accepting a tool call as a task, the same for all protocol versions; and the call as the task's record stores it for
+//! the worker.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+
+use longhaul_core::{Cleanup, Principal, RequestedTerms, Task, Terms, Timestamp, TraceParent, limits, strict_json};
+use longhaul_engine::{Call, Engine, Idempotency};
+use rmcp::ErrorData;
+use rmcp::model::{
+    CallToolRequestParams, ClientCapabilities, InputResponses, JsonObject, ProgressToken, RequestMetaObject,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::TaskPolicy;
+use crate::reply::errors;
+use crate::request::incoming::Incoming;
+use crate::state::Shared;
+use crate::tool_calls::caller::{self, VerifiedCaller};
+
+/// The call of a tool that the server makes by itself, for this caller: its client can be asked nothing.
+pub(crate) fn own_call(
+    shared: &Shared,
+    caller: &Principal,
+    policy: &TaskPolicy,
+    (tool, arguments): (&str, Option<JsonObject>),
+    trace: Option<&TraceParent>,
+) -> Result<Call, ErrorData> {
+    let mut meta = RequestMetaObject::default();
+    meta.set_client_capabilities(ClientCapabilities::default());
+    if let Some(trace) = trace {
+        meta.0.0.insert("traceparent".to_owned(), trace.as_str().into());
+    }
+    let mut params = CallToolRequestParams::new(tool.to_owned());
+    params.arguments = arguments;
+    let stored = StoredCall::new(params, meta, BTreeMap::new());
+    call(shared, caller, (tool.to_owned(), stored), Terms::negotiate(&policy.terms, RequestedTerms::default()), None)
+}
+
+/// The call that a request makes in a protocol version whose calls `rmcp` does not see. Its progress token outlives the
+/// request.
+pub(crate) fn call_of(
+    shared: &Shared,
+    request: &Incoming<'_>,
+    policy: &TaskPolicy,
+    params: CallToolRequestParams,
+    requested: RequestedTerms,
+) -> Result<Call, ErrorData> {
+    let mut meta = request.meta.clone();
+    let idempotency = caller::idempotency_of(request.http.headers(), &meta, &params.name, params.arguments.as_ref())?;
+    let idempotency = request.scope.bind(idempotency)?;
+    meta.set_client_capabilities(request.capabilities());
+    let (tool, progress_token) = (params.name.to_string(), meta.get_progress_token());
+    let stored = StoredCall::new(params, meta, BTreeMap::new()).with_progress_token(progress_token);
+    call(shared, request.caller, (tool, stored), Terms::negotiate(&policy.terms, requested), idempotency)
+}
+
+/// The call of a tool as the engine takes it. Its caller checks before that the tool exists. `_meta` says what the
+/// client can be asked.
+pub(crate) fn call(
+    shared: &Shared,
+    caller: &Principal,
+    (tool, mut call): (String, StoredCall),
+    terms: Terms,
+    idempotency: Option<Idempotency>,
+) -> Result<Call, ErrorData> {
+    let is_cleaned = shared.policies.cleaners().cover(&tool);
+    let trace = trace_of(&mut call);
+    let not_before = take_later_start(&mut call.meta)?;
+    call.caller = known(caller)?;
+    let request =
+        serde_json::to_string(&call).map_err(|error| errors::internal("the call could not be written", &error))?;
+    let cleanup = if is_cleaned { Cleanup::ARMED } else { Cleanup::None };
+    Ok(Call { owner: caller.owner, tool, request, terms, idempotency, trace, cleanup, not_before })
+}
+
+/// What is stored about the caller. Fails with `-32600` if it is too long.
+fn known(caller: &Principal) -> Result<Option<VerifiedCaller>, ErrorData> {
+    let Some(known) = VerifiedCaller::known(caller) else { return Ok(None) };
+    let bytes = serde_json::to_vec(&known)
+        .map_err(|error| errors::internal("what is known about the caller could not be written", &error))?
+        .len();
+    if bytes > limits::CALLER_BYTES_MAX {
+        let message = format!(
+            "what is known about the caller has {bytes} bytes, and at most {} are stored with a task: use a token with \
+             fewer claims and scopes",
+            limits::CALLER_BYTES_MAX
+        );
+        return Err(ErrorData::invalid_request(message, None));
+    }
+    Ok(Some(known))
+}
+
+/// The trace that the call belongs to. What is not a `traceparent` is dropped, from what is stored too.
+fn trace_of(call: &mut StoredCall) -> Option<TraceParent> {
+    let trace = call.meta.0.get_traceparent().and_then(TraceParent::parse);
+    if trace.is_none() {
+        call.meta.0.0.shift_remove("traceparent");
+    }
+    trace
+}
+
+/// The key in the `_meta` of a call for the earliest moment at which its tool may run, as RFC 3339.
+const START_KEY: &str = "dev.longhaul/notBefore";
+
+/// The moment that a call asks for. Fails with `-32602` if it is not a moment.
+pub(crate) fn later_start(meta: &RequestMetaObject) -> Result<Option<Timestamp>, ErrorData> {
+    let Some(value) = meta.0.0.get(START_KEY) else { return Ok(None) };
+    let moment = value.as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok()).ok_or_else(|| {
+        let message =
+            format!("`{START_KEY}` in `_meta` must be a moment as in RFC 3339, such as \"2026-12-01T09:00:00Z\"");
+        ErrorData::invalid_params(message, None)
+    })?;
+    // What is before 1970 is past, as 1970 is.
+    Ok(Some(Timestamp::from_ms(u64::try_from(moment.as_millisecond()).unwrap_or(0))))
+}
+
+/// The same, and takes it out of what is stored: a tool that passes its `_meta` on asks nobody else to start later.
+/// Fails with `-32602` if it is not a moment.
+fn take_later_start(meta: &mut RequestMetaObject) -> Result<Option<Timestamp>, ErrorData> {
+    let start = later_start(meta)?;
+    meta.0.0.shift_remove(START_KEY);
+    Ok(start)
+}
+
+/// The error for a call that asks to start later, of a tool whose calls do not become tasks.
+pub(crate) fn never_a_task(tool: &str) -> ErrorData {
+    let message = format!("calls of `{tool}` do not become tasks, and so cannot start later: leave `{START_KEY}` out");
+    ErrorData::invalid_params(message, None)
+}
+
+/// A tool call, with everything that the tool may want to know about it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StoredCall {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) arguments: Option<JsonObject>,
+    /// What the request said about its client: version, name, capabilities.
+    #[serde(default, rename = "_meta")]
+    pub(crate) meta: RequestMetaObject,
+    /// The answers and the state that came with the call that became the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    input_responses: Option<InputResponses>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    request_state: Option<String>,
+    /// The token for progress notifications, if it is valid for as long as the task lives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) progress_token: Option<ProgressToken>,
+    /// All answers that the client gave before the call became a task.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) given: BTreeMap<String, Value>,
+    /// Who called. Records of older versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) caller: Option<VerifiedCaller>,
+}
+
+impl StoredCall {
+    /// The call to be stored. Its progress token is valid only for the request that brought it, unless it is stored
+    /// [too](Self::with_progress_token).
+    pub(crate) fn new(
+        request: CallToolRequestParams,
+        mut meta: RequestMetaObject,
+        given: BTreeMap<String, Value>,
+    ) -> Self {
+        meta.0.0.shift_remove("progressToken");
+        let CallToolRequestParams { arguments, input_responses, request_state, .. } = request;
+        Self { arguments, meta, input_responses, request_state, progress_token: None, given, caller: None }
+    }
+
+    /// The token for progress notifications to the client of `task`. If the call cannot be read, no progress is
+    /// reported; the rest of an answer does not depend on it.
+    pub(crate) async fn progress_token_of(engine: &Engine, task: &Task) -> Option<ProgressToken> {
+        let call = match engine.load(&task.key(), &task.request).await {
+            Ok(call) => strict_json::from_str::<Self>(&call).map_err(|error| Box::new(error) as Box<dyn Error>),
+            Err(error) => Err(error.into()),
+        };
+        match call {
+            Ok(call) => call.progress_token,
+            Err(error) => {
+                tracing::warn!(task_id = %task.id, error = &*error, "the call of a task cannot be read");
+                None
+            }
+        }
+    }
+
+    /// The same call with a progress token that outlives the request.
+    pub(crate) fn with_progress_token(mut self, progress_token: Option<ProgressToken>) -> Self {
+        self.progress_token = progress_token;
+        self
+    }
+
+    /// What the tool is called with in an attempt: what came with the call, or with the latest round of answers.
+    pub(crate) fn into_params(
+        self,
+        tool: &str,
+        round: Option<(Option<String>, InputResponses)>,
+    ) -> CallToolRequestParams {
+        let mut params = CallToolRequestParams::new(tool.to_owned());
+        params.arguments = self.arguments;
+        (params.request_state, params.input_responses) = match round {
+            Some((state, answers)) => (state, Some(answers)),
+            None => (self.request_state, self.input_responses),
+        };
+        params
+    }
+
+    /// What the tool finds in the context of its request. A tool reports progress only if there is a token.
+    pub(crate) fn meta_for(&self, token: ProgressToken) -> RequestMetaObject {
+        let mut meta = self.meta.clone();
+        meta.set_progress_token(token);
+        meta
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::RequestMetaObject;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn asked_for(value: Value) -> Result<Option<Timestamp>, ErrorData> {
+        let mut meta = RequestMetaObject::default();
+        meta.0.0.insert(START_KEY.to_owned(), value);
+        let start = later_start(&meta);
+        assert_eq!(take_later_start(&mut meta).ok(), start.clone().ok());
+        assert_eq!(meta.0.0.contains_key(START_KEY), start.is_err());
+        start
+    }
+
+    #[test]
+    fn a_moment_is_rfc_3339_with_or_without_seconds_and_in_any_zone() {
+        let at = |text: &str| asked_for(json!(text)).unwrap().unwrap().as_ms();
+        let moment = 1_796_115_600_000;
+        for text in
+            ["2026-12-01T09:00:00Z", "2026-12-01T09:00Z", "2026-12-01T10:00:00+01:00", "2026-12-01 09:00:00.000Z"]
+        {
+            assert_eq!(at(text), moment, "{text}");
+        }
+        assert_eq!(at("1969-12-31T23:59:59Z"), 0);
+        assert_eq!(later_start(&RequestMetaObject::default()).unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_not_a_moment_is_refused() {
+        let others =
+            [json!("tomorrow"), json!(""), json!("2026-12-01"), json!("2026-12-01T09:00:00"), json!(5), json!(null)];
+        for other in others {
+            let refused = asked_for(other.clone()).unwrap_err();
+            assert_eq!(refused.code.0, -32602, "{other}");
+            assert!(refused.message.contains("RFC 3339"), "{}", refused.message);
+        }
+    }
+
+    #[test]
+    fn a_record_of_a_version_without_callers_is_read() {
+        let call: StoredCall = serde_json::from_str(r#"{"arguments":{"a":1},"_meta":{}}"#).unwrap();
+        assert!(call.caller.is_none());
+        assert!(!serde_json::to_string(&call).unwrap().contains("caller"), "nothing is stored of nobody");
+    }
+}

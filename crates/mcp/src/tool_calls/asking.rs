@@ -1,0 +1,368 @@
+//! What a client can be asked, requests of the server to clients of older revisions, and their answers. A request's id
+//! is signed and says what the request belongs to: so the answer may reach any instance, and no client can answer for
+//! another.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use longhaul_core::{Ask, MailboxId, OwnerId, Task, TaskId, TaskKey};
+use longhaul_engine::{AnswerError, LeaveError};
+use rmcp::model::{
+    ClientCapabilities, ClientResult, CustomResult, ElicitRequestParams, ElicitationCapability,
+    FormElicitationCapability, InputRequest, ServerRequest, UrlElicitationCapability,
+};
+use rmcp::service::PeerRequestOptions;
+use rmcp::{ErrorData, Peer, RoleServer, ServiceError};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::Body;
+use crate::reply::{self, errors};
+use crate::signing::signer::Purpose;
+use crate::state::Shared;
+
+/// In place of an answer: the error with which the client answered.
+const REFUSED: &str = "dev.longhaul/error";
+
+/// Marks an error that the server made because the client has not answered.
+const NOT_ANSWERED: &str = "dev.longhaul/not-answered";
+
+/// Says which task a message belongs to.
+pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+/// What a request of the server belongs to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Asked {
+    /// A question of a task, by its key.
+    #[serde(rename = "t")]
+    Task(TaskId, String),
+    /// A request of a plain call, by its number. The id belongs to this call only.
+    #[serde(rename = "c")]
+    Call(TaskId, u32),
+}
+
+impl Asked {
+    pub(crate) fn id(&self, shared: &Shared, owner: &OwnerId) -> Result<String, ErrorData> {
+        shared.signer.sign(Purpose::Ask, owner, self)
+    }
+}
+
+/// A question of a task, as the request that is sent to the client.
+pub(crate) struct Question {
+    id: String,
+    method: String,
+    pub(crate) params: Map<String, Value>,
+}
+
+impl Question {
+    /// The same question, with its parameters as a revision has them.
+    pub(crate) fn revised(
+        mut self,
+        revise: impl FnOnce(&str, &mut Map<String, Value>) -> Result<(), ErrorData>,
+    ) -> Result<Self, ErrorData> {
+        revise(&self.method, &mut self.params)?;
+        Ok(self)
+    }
+
+    pub(crate) fn message(&self) -> String {
+        let Self { id, method, params } = self;
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+    }
+}
+
+#[derive(Deserialize)]
+struct StoredQuestion {
+    method: String,
+    params: Option<Map<String, Value>>,
+}
+
+/// The request that sends `ask` to the client of `task`. Its parameters say which task it belongs to.
+pub(crate) fn question(shared: &Shared, task: &Task, ask: &Ask) -> Result<Question, ErrorData> {
+    let StoredQuestion { method, params } = read(ask)?;
+    let mut params = params.unwrap_or_else(Map::new);
+    let meta = params.entry("_meta").or_insert_with(|| json!({}));
+    if let Some(meta) = meta.as_object_mut() {
+        meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task.id.to_string()}));
+    }
+    let id = Asked::Task(task.id, ask.key.clone()).id(shared, &task.owner)?;
+    Ok(Question { id, method, params })
+}
+
+/// Checks that a stored question can be read, for protocol versions that send its stored text.
+pub(crate) fn check(ask: &Ask) -> Result<(), ErrorData> {
+    read(ask).map(drop)
+}
+
+fn read(ask: &Ask) -> Result<StoredQuestion, ErrorData> {
+    serde_json::from_str(&ask.request).map_err(|error| unreadable(&error))
+}
+
+/// The error for clients if a stored question cannot be read.
+pub(crate) fn unreadable(error: &serde_json::Error) -> ErrorData {
+    errors::internal("a question of this task cannot be read", error)
+}
+
+/// Takes a client's answer.
+pub(crate) async fn take(
+    shared: &Shared,
+    owner: OwnerId,
+    id: &RawValue,
+    outcome: Result<&RawValue, &RawValue>,
+) -> Response<Body> {
+    let id: Option<String> = serde_json::from_str(id.get()).ok();
+    let asked = id.and_then(|id| shared.signer.verify(Purpose::Ask, &owner, &id));
+    let Some(asked) = asked else {
+        let error = ErrorData::invalid_request("the server has not sent a request with this id", None);
+        return reply::error_with(StatusCode::BAD_REQUEST, None, &error);
+    };
+    let text = match outcome {
+        Ok(answer) => answer.get().to_owned(),
+        Err(error) => format!(r#"{{"{REFUSED}":{}}}"#, error.get()),
+    };
+    let engine = &shared.engine;
+    let taken = match asked {
+        Asked::Task(task, key) => engine.answer(&TaskKey::new(owner, task), &[(key, text)].into()).await,
+        Asked::Call(call, number) => leave(shared, owner, call, number, &text).await,
+    };
+    match taken {
+        Ok(()) => reply::accepted(),
+        Err(AnswerError::NotFound) => {
+            let message = "nobody waits for this answer any more: what asked has ended, or its connection is closed";
+            reply::error_with(StatusCode::BAD_REQUEST, None, &ErrorData::invalid_request(message, None))
+        }
+        Err(error @ AnswerError::TooLarge { .. }) => {
+            reply::error_with(StatusCode::PAYLOAD_TOO_LARGE, None, &errors::of_answer(error))
+        }
+        Err(AnswerError::Unavailable(error)) => {
+            let status = errors::status_of(&error);
+            reply::error_with(status, None, &errors::of_answer(AnswerError::Unavailable(error)))
+        }
+    }
+}
+
+/// Leaves the answer to a plain call's request in the mailbox that the instance that serves the call reads, for as long
+/// as that instance may wait for it. An answer for which the call no longer waits is refused, where the call was served
+/// here.
+async fn leave(shared: &Shared, owner: OwnerId, call: TaskId, number: u32, text: &str) -> Result<(), AnswerError> {
+    if shared.closed_requests.have((call, number)) {
+        return Err(AnswerError::NotFound);
+    }
+    let expires_at = shared.engine.ports().clock.now().plus_ms(shared.settings.ask_ms_max);
+    match shared.engine.leave(&owner, &mailbox(call, number), text, expires_at).await {
+        // Of two answers the first one counts.
+        Ok(_first_or_not) => Ok(()),
+        Err(LeaveError::TooLarge(bytes)) => Err(AnswerError::TooLarge { key: number.to_string(), bytes }),
+        Err(LeaveError::Unavailable(error)) => Err(AnswerError::Unavailable(error)),
+    }
+}
+
+/// The mailbox for the answer to a plain call's request.
+fn mailbox(call: TaskId, number: u32) -> MailboxId {
+    MailboxId::of(&[b"answer to a call", call.as_bytes(), &number.to_be_bytes()])
+}
+
+/// A request of a plain call whose answer is awaited for as long as this exists.
+pub(crate) struct Awaited {
+    shared: Arc<Shared>,
+    owner: OwnerId,
+    request: (TaskId, u32),
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.shared.closed_requests.note(self.request);
+    }
+}
+
+impl Awaited {
+    /// The request with this number of a call.
+    pub(crate) const fn new(shared: Arc<Shared>, owner: OwnerId, call: TaskId, number: u32) -> Self {
+        Self { shared, owner, request: (call, number) }
+    }
+
+    pub(crate) fn id(&self) -> Result<String, ErrorData> {
+        let (call, number) = self.request;
+        Asked::Call(call, number).id(&self.shared, &self.owner)
+    }
+
+    /// Waits until the client has answered, on any instance. Fails with the error with which the client answered, or
+    /// that it did not answer.
+    pub(crate) async fn answer(self) -> Result<Value, ErrorData> {
+        let Self { shared, owner, request: (call, number) } = &self;
+        let (clock, settings) = (&shared.engine.ports().clock, &shared.settings);
+        let deadline = clock.now().plus_ms(settings.ask_ms_max);
+        let (mailbox, mut listener) = (mailbox(*call, *number), shared.engine.listener());
+        loop {
+            match listener.collect(owner, &mailbox).await {
+                Ok(Some(text)) => return read_answer(&text),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "a mailbox could not be read");
+                }
+            }
+            if clock.now() >= deadline {
+                return Err(not_answered(ErrorData::internal_error("the client did not answer in time", None)));
+            }
+            tokio::select! {
+                biased;
+                _left = listener.changed() => {}
+                () = clock.sleep_ms(settings.listen_poll_ms.max(1)) => {}
+            }
+        }
+    }
+}
+
+/// The same error, marked as one that the client did not send.
+pub(crate) fn not_answered(mut error: ErrorData) -> ErrorData {
+    error.data = Some(json!({NOT_ANSWERED: true}));
+    error
+}
+
+/// Why there is no answer.
+pub(crate) enum NoAnswer {
+    /// The client answered with this error.
+    Refused(ErrorData),
+    /// The client did not answer: in time, at all, or because it could not be asked.
+    Open(ErrorData),
+}
+
+impl NoAnswer {
+    /// The error that a tool gets which asks while its call is open.
+    pub(crate) fn into_error(self) -> ErrorData {
+        match self {
+            Self::Refused(error) | Self::Open(error) => error,
+        }
+    }
+}
+
+/// Asks the client while its call is open, and returns its answer. If the question is withdrawn, the client is told so.
+pub(crate) async fn ask(
+    peer: &Peer<RoleServer>,
+    request: InputRequest,
+    withdrawn: &CancellationToken,
+) -> Result<Value, NoAnswer> {
+    let request = match request {
+        InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
+        InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
+        InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
+        // Anything that a later version of `rmcp` may add.
+        _ => {
+            let error = ErrorData::invalid_request("this request cannot be sent while a call is open", None);
+            return Err(NoAnswer::Open(error));
+        }
+    };
+    match response(peer, request, withdrawn).await {
+        Ok(answer) => serde_json::to_value(answer)
+            .map_err(|error| NoAnswer::Open(errors::internal("an answer could not be read", &error))),
+        Err(ServiceError::McpError(mut error)) => {
+            if error.data.as_ref().is_none_or(|data| data.get(NOT_ANSWERED).is_none()) {
+                return Err(NoAnswer::Refused(error));
+            }
+            error.data = None;
+            Err(NoAnswer::Open(error))
+        }
+        Err(error) => {
+            let message = format!("the client could not be asked: {error}");
+            Err(NoAnswer::Open(ErrorData::internal_error(message, None)))
+        }
+    }
+}
+
+async fn response(
+    peer: &Peer<RoleServer>,
+    request: ServerRequest,
+    withdrawn: &CancellationToken,
+) -> Result<ClientResult, ServiceError> {
+    let mut asked = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
+    tokio::select! {
+        biased;
+        response = &mut asked.rx => response.unwrap_or(Err(ServiceError::TransportClosed)),
+        () = withdrawn.cancelled() => {
+            let reason = "the question is no longer asked".to_owned();
+            asked.cancel(Some(reason.clone())).await?;
+            Err(ServiceError::Cancelled { reason: Some(reason) })
+        }
+    }
+}
+
+/// What is stored in place of an answer if the client refused.
+pub(crate) fn refusal(error: &ErrorData) -> String {
+    json!({REFUSED: error}).to_string()
+}
+
+/// Reads a stored answer. Fails with the error with which the client answered, or that the text cannot be read.
+pub(crate) fn read_answer(text: &str) -> Result<Value, ErrorData> {
+    let answer = serde_json::from_str(text);
+    unless_refused(answer.map_err(|error| errors::internal("a stored answer cannot be read", &error))?)
+}
+
+/// The answer; or the error that is stored in its place.
+pub(crate) fn unless_refused(mut answer: Value) -> Result<Value, ErrorData> {
+    let Some(error) = answer.get_mut(REFUSED) else { return Ok(answer) };
+    let error = serde_json::from_value(error.take());
+    Err(error.unwrap_or_else(|_malformed| ErrorData::internal_error("the client could not answer", None)))
+}
+
+pub(crate) fn client_result(answer: Value) -> ClientResult {
+    serde_json::from_value(answer.clone()).unwrap_or(ClientResult::CustomResult(CustomResult(answer)))
+}
+
+/// A complete request: `request` has its method and its parameters.
+pub(crate) fn message(id: &str, mut request: Map<String, Value>) -> String {
+    request.insert("jsonrpc".to_owned(), "2.0".into());
+    request.insert("id".to_owned(), id.into());
+    Value::Object(request).to_string()
+}
+
+/// Removes the progress token that `rmcp` adds: it means nothing to a client that reports no progress.
+pub(crate) fn strip_progress_token(request: &mut Value) {
+    let Some(params) = request.get_mut("params").and_then(Value::as_object_mut) else { return };
+    let meta_is_empty = params.get_mut("_meta").and_then(Value::as_object_mut).is_some_and(|meta| {
+        meta.shift_remove("progressToken");
+        meta.is_empty()
+    });
+    if meta_is_empty {
+        params.shift_remove("_meta");
+    }
+}
+
+/// Whether a client with these capabilities can be asked this. Fails with `-32021`, which names what the client would
+/// have to declare.
+pub(crate) fn check_declared(declared: &ClientCapabilities, request: &InputRequest) -> Result<(), ErrorData> {
+    let needed = needed(request);
+    if covers(declared, &needed) { Ok(()) } else { Err(ErrorData::missing_required_client_capability(needed)) }
+}
+
+fn needed(request: &InputRequest) -> ClientCapabilities {
+    let mut needed = ClientCapabilities::default();
+    match request {
+        InputRequest::Elicitation(request) => {
+            needed.elicitation = Some(match &request.params {
+                ElicitRequestParams::UrlElicitationParams { .. } => {
+                    ElicitationCapability::new().with_url(UrlElicitationCapability::default())
+                }
+                // Forms, and anything that a later version of `rmcp` may add.
+                _ => ElicitationCapability::new().with_form(FormElicitationCapability::default()),
+            });
+        }
+        InputRequest::CreateMessage(_) => needed.sampling = Some(rmcp::model::SamplingCapability::default()),
+        // Roots, and anything that a later version of `rmcp` may add.
+        _ => needed.roots = Some(rmcp::model::RootsCapabilities::default()),
+    }
+    needed
+}
+
+fn covers(declared: &ClientCapabilities, needed: &ClientCapabilities) -> bool {
+    let elicitation = match (&declared.elicitation, &needed.elicitation) {
+        (_, None) => true,
+        (None, Some(_)) => false,
+        (Some(declared), Some(needed)) if needed.url.is_some() => declared.url.is_some(),
+        // An empty object means forms: it dates from before there were other kinds.
+        (Some(declared), Some(_)) => declared.form.is_some() || declared.url.is_none(),
+    };
+    let sampling = needed.sampling.is_none() || declared.sampling.is_some();
+    let roots = needed.roots.is_none() || declared.roots.is_some();
+    elicitation && sampling && roots
+}
