@@ -34,8 +34,11 @@ mod tool_check;
 mod views;
 
 pub use cleanup::{End, EndedTask, EndedTaskError};
-pub use context::{Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, UseTryStep, VariableError};
-pub use longhaul_engine::{Every, VariableLimit};
+pub use context::{
+    Amount, Answer, InputResponse, ProgressReport, Step, StepContext, StepError, StepValue, StepWork, TaskContext,
+    UseTryStep, VariableError,
+};
+pub use longhaul_engine::{Every, Retry, VariableLimit};
 pub use policy::{Policies, TaskPolicy};
 pub use schedule::{Overlap, Schedule, ScheduleError, ScheduleFault};
 pub use schedule_check::check_schedules;

@@ -27,6 +27,7 @@ mod sleeping;
 mod starting_later;
 mod steps;
 mod sweeping;
+mod tries;
 mod unclaimed;
 mod unreadable;
 mod variables;
