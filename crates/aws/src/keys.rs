@@ -144,7 +144,8 @@ mod tests {
             Just(EntryKind::Answer),
             Just(EntryKind::Signal),
             Just(EntryKind::Token),
-            Just(EntryKind::Round)
+            Just(EntryKind::Round),
+            Just(EntryKind::Try)
         ]
     }
 

@@ -159,7 +159,7 @@ impl Noting {
     #[tool(description = "Does something, sleeps, and does something else")]
     async fn nap(&self, Parameters(args): Parameters<Nap>, task: TaskContext) -> Result<Json<Done>, ErrorData> {
         let before_ms = self.step_with(&task, &args.name, "before", now_ms).await?;
-        task.sleep(Duration::from_millis(args.ms)).await;
+        task.sleep("sleep", Duration::from_millis(args.ms)).await;
         let after_ms = self.step_with(&task, &args.name, "after", now_ms).await?;
         let slept_ms = after_ms.saturating_sub(before_ms);
         let done = if slept_ms >= args.ms + STEP_MS { "slept".to_owned() } else { format!("slept {slept_ms} ms") };

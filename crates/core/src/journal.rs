@@ -8,7 +8,7 @@ use crate::{Payload, Timestamp, limits};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
-    /// The value of a step.
+    /// The value of a step, or its final failure.
     Step,
     /// When a timer is due, or when a tool began to look for something.
     Timer,
@@ -21,6 +21,8 @@ pub enum EntryKind {
     Token,
     /// A round of questions that the tool asked by returning them, and the state it wants back.
     Round,
+    /// A failed try of a step, or the mark that the work of a step that runs at most once begins.
+    Try,
 }
 
 impl EntryKind {
@@ -34,6 +36,7 @@ impl EntryKind {
             Self::Signal => "fact",
             Self::Token => "token",
             Self::Round => "round",
+            Self::Try => "try",
         }
     }
 }
@@ -143,7 +146,8 @@ mod tests {
             EntryKind::Signal,
             EntryKind::Token,
             EntryKind::Round,
+            EntryKind::Try,
         ];
-        assert_eq!(kinds.map(EntryKind::as_str), ["step", "timer", "answer", "fact", "token", "round"]);
+        assert_eq!(kinds.map(EntryKind::as_str), ["step", "timer", "answer", "fact", "token", "round", "try"]);
     }
 }

@@ -35,6 +35,9 @@ pub const ENTRY_INLINE_BYTES_MAX: usize = 32 * 1024;
 /// Journal entries of one task. At 32 KiB each, this bounds what a replay holds in memory.
 pub const ENTRIES_MAX: usize = 4_096;
 
+/// Tries of one step. Each that fails is a journal entry.
+pub const TRIES_MAX: u32 = 1_000;
+
 /// Bytes of the name of a step, an input request or a variable. DynamoDB sort keys have at most 1,024 bytes.
 pub const NAME_BYTES_MAX: usize = 256;
 

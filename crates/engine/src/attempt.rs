@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use longhaul_core::ports::{Recorded, StoreError};
@@ -24,11 +24,18 @@ use crate::{Engine, IsRecorded, LoadError};
 mod calling;
 mod pending;
 mod polling;
+mod retry;
 mod round;
+mod sleeping;
+mod tries;
 
 pub(crate) use pending::News;
 use pending::PendingUpdates;
 pub use polling::Every;
+pub use retry::Retry;
+use sleeping::Sleeps;
+pub use tries::Tried;
+pub(crate) use tries::outcome;
 
 /// A tool's handle on its task for one attempt. Clones are the same handle.
 #[derive(Clone)]
@@ -48,6 +55,7 @@ pub(crate) struct Shared {
     named: Mutex<BTreeSet<(EntryKind, String)>>,
     pub(crate) suspend: SuspendState,
     timers: AtomicU32,
+    sleeps: Mutex<Sleeps>,
     stopping: CancellationToken,
     cancelled: CancellationToken,
     /// Fires when a tool that runs elsewhere has been dropped.
@@ -114,6 +122,7 @@ impl Attempt {
             named: Mutex::default(),
             suspend: SuspendState::default(),
             timers: AtomicU32::new(0),
+            sleeps: Mutex::default(),
             stopping: CancellationToken::new(),
             cancelled: CancellationToken::new(),
             gone: OnceLock::new(),
@@ -227,27 +236,6 @@ impl Attempt {
         }
         let _asking = self.0.suspend.wait(Wait::Ask(Ask { key: key.to_owned(), request }));
         std::future::pending().await
-    }
-
-    /// Sleeps until `ms` milliseconds after this was first called, in whichever attempt that was.
-    pub fn sleep_ms(&self, ms: u64) -> impl Future<Output = ()> + Send + '_ {
-        self.sleep_until(self.0.engine.now().plus_ms(ms))
-    }
-
-    /// Sleeps until the moment that was given when this was first called. A long sleep ends the attempt.
-    ///
-    /// Sleeps are numbered in the order of the calls, not of the first polls: in a race that an answer from the journal
-    /// wins at once, the concurrent sleep is never polled, and the sleeps after it must not take its number.
-    pub fn sleep_until(&self, until: Timestamp) -> impl Future<Output = ()> + Send + '_ {
-        self.sleep_numbered(self.0.timers.fetch_add(1, Ordering::Relaxed), until)
-    }
-
-    async fn sleep_numbered(&self, number: u32, until: Timestamp) {
-        let name = number.to_string();
-        // A question that is asked concurrently must not end the attempt before the sleep is recorded.
-        let recording = self.0.suspend.step_running();
-        let until = self.recorded_moment(&name, until).await;
-        self.wait_until(until, recording).await;
     }
 
     /// Waits in this attempt if it is short and fits; ends the attempt otherwise. `running` is what must not be lost
@@ -415,6 +403,7 @@ impl Attempt {
     async fn name_once(&self, kind: EntryKind, name: &str) {
         let first = self.0.named.lock().unwrap_or_else(PoisonError::into_inner).insert((kind, name.to_owned()));
         if !first {
+            let kind = if kind == EntryKind::Try { EntryKind::Step } else { kind };
             let message = format!("two of the tool's {}s have the name `{name}`; give each its own", kind.as_str());
             self.abort(Reason::Fail(FailureKind::Misuse, message)).await
         }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use longhaul_core::{Entry, EntryKind, Payload, Task};
 
+use crate::attempt::outcome;
 use crate::{Attempt, AttemptEnd, Engine, LoadError};
 
 /// Runs the tool of a task for one attempt.
@@ -77,10 +78,11 @@ impl Ended {
         self.engine.since_end_ms(&self.task)
     }
 
-    /// The JSON text that step `name` recorded; `None` if it recorded nothing, though its work may have been done.
+    /// The JSON text of the value that step `name` recorded; `None` if it failed, or recorded nothing, though its work
+    /// may have been done.
     pub async fn step(&self, name: &str) -> Result<Option<String>, LoadError> {
         match self.steps.get(name) {
-            Some(value) => self.engine.load(&self.task.key(), value).await.map(Some),
+            Some(value) => Ok(outcome(self.engine.load(&self.task.key(), value).await?).ok()),
             None => Ok(None),
         }
     }

@@ -119,7 +119,7 @@ impl Tools {
 
     #[tool]
     async fn naps(&self, Parameters(Nap { ms }): Parameters<Nap>, task: TaskContext) -> CallToolResult {
-        task.sleep(Duration::from_millis(ms)).await;
+        task.sleep("sleep", Duration::from_millis(ms)).await;
         text("awake")
     }
 

@@ -247,9 +247,8 @@ async fn pause(task: &TaskContext, name: &str, every: Every) {
 }
 
 /// What an earlier attempt has recorded as this step.
-pub(crate) async fn recorded<T: Serialize + DeserializeOwned>(task: &TaskContext, step: &str) -> Option<T> {
-    // Nothing is recorded here: a try that fails records nothing.
-    if task.attempt() > 1 { task.try_step(step, async || Err::<T, ()>(())).await.ok() } else { None }
+pub(crate) async fn recorded<T: DeserializeOwned>(task: &TaskContext, step: &str) -> Option<T> {
+    if task.attempt() > 1 { task.recorded_step(step).await } else { None }
 }
 
 fn now_ms(task: &TaskContext) -> u64 {

@@ -45,7 +45,7 @@ impl Trials {
     async fn try_out(&self, task: TaskContext) -> Result<String, ErrorData> {
         let key = task.idempotency_key();
         let machine = task.try_step("machine", || self.machines.start(&key)).await?;
-        task.sleep(24 * HOUR).await;
+        task.sleep("lifetime", 24 * HOUR).await;
         task.try_step("stop", || self.machines.stop(&machine)).await?;
         Ok("no faults in a day".to_owned())
     }

@@ -24,7 +24,7 @@ struct Hello;
 impl Hello {
     #[tool(description = "Thinks for ten seconds, and greets")]
     async fn greet(&self, Parameters(Greeting { name }): Parameters<Greeting>, task: TaskContext) -> String {
-        task.sleep(Duration::from_secs(10)).await;
+        task.sleep("wait", Duration::from_secs(10)).await;
         format!("Hello, {name}!")
     }
 }

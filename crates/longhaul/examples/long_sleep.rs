@@ -30,7 +30,7 @@ impl Reminders {
     ) -> Result<String, ErrorData> {
         task.try_step("send the invoice", || send(number)).await?;
         for week in 1..=3 {
-            task.sleep(7 * DAY).await;
+            task.sleep("a week", 7 * DAY).await;
             if task.try_step(&format!("look in week {week}"), || is_paid(number, week)).await? {
                 return Ok(format!("paid in week {week}"));
             }

@@ -33,7 +33,7 @@ impl House {
 impl House {
     #[tool(description = "Cleans the house")]
     async fn clean(&self, task: TaskContext) -> String {
-        task.sleep(Duration::from_secs(3_600)).await;
+        task.sleep("wait", Duration::from_secs(3_600)).await;
         "it is clean".to_owned()
     }
 }

@@ -1,7 +1,6 @@
 //! What a tool sees of its call: the same in a task, in a plain call, and in a local run.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -25,12 +24,14 @@ mod calling;
 mod input;
 mod plain;
 mod progress;
+mod steps;
 mod variables;
 mod waiting;
 
 pub use input::{Answer, InputResponse};
 pub(crate) use plain::{PlainCall, PlainEnd, Rounds, Start as PlainStart};
 pub use progress::{Amount, ProgressReport};
+pub use steps::{Step, StepContext, StepError, StepValue, StepWork, UseTryStep};
 pub use variables::VariableError;
 
 /// A tool's handle on its own call: steps, sleeps, questions, progress and variables. Take it as a parameter of a tool,
@@ -51,7 +52,7 @@ pub use variables::VariableError;
 /// async fn order(item: &str, task: TaskContext) -> Result<String, ErrorData> {
 ///     let order = task.try_step("place the order", || place(item)).await?;
 ///     task.progress(1).of(2).message("ordered").await;
-///     task.sleep(Duration::from_secs(3600)).await;
+///     task.sleep("delivery", Duration::from_secs(3600)).await;
 ///     let arrived = task.try_step("check the order", || has_arrived(order)).await?;
 ///     Ok(format!("order {order} has arrived: {arrived}"))
 /// }
@@ -112,95 +113,26 @@ impl TaskContext {
         }
     }
 
-    /// Runs `run` once and records its value; later attempts get the recorded value and do not run it again.
-    ///
-    /// This is for work that cannot fail; work that can is for [`try_step`](Self::try_step). The value is any type that
-    /// `serde` can write and read.
-    ///
-    /// ```
-    /// # use longhaul_mcp as longhaul;
-    /// # use longhaul::TaskContext;
-    /// # async fn tool(task: TaskContext) {
-    /// let dice = task.step("roll", async || 4_u8).await;
-    /// # }
-    /// ```
-    ///
-    /// `run` runs at least once: if the process dies after the work and before the record, it runs again. Hand
-    /// [`idempotency_key`](Self::idempotency_key) to systems that take one. The first recorded value wins. Names are
-    /// unique within a task: two steps with the same name end it as failed. A store that does not answer ends the
-    /// attempt and is tried again, which the tool never sees. A recorded value that is no longer a `T` ends the task as
-    /// failed.
-    ///
-    /// A `Result` is refused by the compiler, because its error would be recorded, and replayed in every later attempt:
-    ///
-    /// ```compile_fail,E0283
-    /// # use longhaul_mcp as longhaul;
-    /// # use longhaul::TaskContext;
-    /// # use rmcp::ErrorData;
-    /// # async fn place_order() -> Result<u64, ErrorData> { Ok(17) }
-    /// # async fn tool(task: TaskContext) -> Result<(), ErrorData> {
-    /// let order = task.step("order", place_order).await?; // `try_step` it must be
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn step<T, F, Fut, Kind>(&self, name: &str, run: F) -> T
-    where
-        T: StepValue<Kind>,
-        F: FnOnce() -> Fut,
-        Fut: Future<Output = T>,
-    {
-        let Ok(value) = self.try_step(name, async || Ok::<T, Infallible>(run().await)).await;
-        value
-    }
-
-    /// [`step`](Self::step) for work that can fail. Only a success is recorded. An error is returned and not recorded:
-    /// calling this again is a new try.
-    ///
-    /// ```
-    /// # use longhaul_mcp as longhaul;
-    /// # use longhaul::TaskContext;
-    /// # use rmcp::ErrorData;
-    /// # async fn place_order(_key: &str) -> Result<u64, ErrorData> { Ok(17) }
-    /// # async fn tool(task: TaskContext) -> Result<(), ErrorData> {
-    /// let order = task.try_step("order", || place_order("a key")).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// Those of `run`.
-    pub async fn try_step<T, E, F, Fut>(&self, name: &str, run: F) -> Result<T, E>
-    where
-        T: Serialize + DeserializeOwned,
-        F: FnOnce() -> Fut,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        let attempt = match &self.0.run {
-            Run::Task(attempt) => attempt,
-            Run::Plain(call) => return call.step(run).await,
-        };
-        let text = attempt.step(name, async || Ok(write(attempt, name, run().await?).await)).await?;
-        Ok(read(attempt, name, &text).await)
-    }
-
     /// Sleeps. In a task this costs nothing, for hours or days. In a plain call the time is limited: a tool that sleeps
     /// longer than its server allows ends with an error that says so.
     ///
-    /// A sleep is numbered when this is called, not when it is first polled: sleeps are identified by their order.
-    pub fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + '_ {
+    /// The name says in the task's journal what the tool waits for. Sleeps of one name, such as those of a loop, are
+    /// counted when this is called, not when it is first polled. A sleep of another name that is inserted before this
+    /// one does not change what a running task waits for.
+    pub fn sleep<'a>(&'a self, name: &'a str, time: Duration) -> impl Future<Output = ()> + Send + 'a {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         match &self.0.run {
-            Run::Task(attempt) => Either::Left(attempt.sleep_ms(ms)),
+            Run::Task(attempt) => Either::Left(attempt.named_sleep_until(name, attempt.now().plus_ms(ms))),
             Run::Plain(call) => Either::Right(call.sleep_ms(ms)),
         }
     }
 
     /// Sleeps until `moment`, as [`sleep`](Self::sleep) does; returns at once if `moment` is in the past.
-    pub fn sleep_until(&self, moment: SystemTime) -> impl Future<Output = ()> + Send + '_ {
+    pub fn sleep_until<'a>(&'a self, name: &'a str, moment: SystemTime) -> impl Future<Output = ()> + Send + 'a {
         let since_epoch = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
         let until = Timestamp::from_ms(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX));
         match &self.0.run {
-            Run::Task(attempt) => Either::Left(attempt.sleep_until(until)),
+            Run::Task(attempt) => Either::Left(attempt.named_sleep_until(name, until)),
             Run::Plain(call) => Either::Right(call.sleep_until(until)),
         }
     }
@@ -308,21 +240,6 @@ async fn read<T: DeserializeOwned>(attempt: &Attempt, name: &str, text: &str) ->
         }
     }
 }
-
-/// The value of a [`step`](TaskContext::step): any type that `serde` can write and read, except `Result`.
-///
-/// There is nothing to implement: every such type has it. For a `Result` both implementations below match, so that the
-/// compiler cannot choose one, and reports `E0283` with the hint [`UseTryStep`].
-pub trait StepValue<Kind>: Serialize + DeserializeOwned {}
-
-impl<T: Serialize + DeserializeOwned> StepValue<()> for T {}
-
-impl<T, E> StepValue<UseTryStep> for Result<T, E> where Self: Serialize + DeserializeOwned {}
-
-/// The hint in the compiler's message when a [`step`](TaskContext::step) returns a `Result`: use
-/// [`try_step`](TaskContext::try_step), which does not record errors.
-#[derive(Clone, Copy, Debug)]
-pub enum UseTryStep {}
 
 impl<C: AsRequestContext> FromContextPart<C> for TaskContext {
     fn from_context_part(context: &mut C) -> Result<Self, ErrorData> {

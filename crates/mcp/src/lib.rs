@@ -38,8 +38,11 @@ mod views;
 mod waiting;
 
 pub use cleanup::{End, EndedTask, EndedTaskError};
-pub use context::{Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, UseTryStep, VariableError};
-pub use longhaul_engine::{Every, VariableLimit};
+pub use context::{
+    Amount, Answer, InputResponse, ProgressReport, Step, StepContext, StepError, StepValue, StepWork, TaskContext,
+    UseTryStep, VariableError,
+};
+pub use longhaul_engine::{Every, Retry, VariableLimit};
 pub use policy::{Policies, TaskPolicy};
 pub use reply::Body;
 pub use schedule::{Overlap, Schedule, ScheduleError, ScheduleFault};

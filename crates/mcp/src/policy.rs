@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use longhaul_core::{Policy, limits};
+use longhaul_engine::Retry;
 
 mod policies;
 
@@ -40,6 +41,7 @@ pub struct TaskPolicy {
     pub(crate) arguments: ArgumentCheck,
     scopes: BTreeSet<String>,
     class: Option<String>,
+    pub(crate) retry: Retry,
 }
 
 /// Who checks the arguments of a call before it becomes a task.
@@ -93,6 +95,7 @@ impl TaskPolicy {
             arguments: ArgumentCheck::BySchema,
             scopes: BTreeSet::new(),
             class: None,
+            retry: Retry::default(),
         }
     }
 
@@ -184,6 +187,14 @@ impl TaskPolicy {
     #[must_use]
     pub const fn consecutive_failures_max(mut self, failures: u32) -> Self {
         self.terms.consecutive_failures_max = failures;
+        self
+    }
+
+    /// How often the tool's [steps that fail](crate::TaskContext::try_step) are tried, unless a step says otherwise.
+    /// Three times within two seconds by default.
+    #[must_use]
+    pub const fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
         self
     }
 

@@ -73,6 +73,8 @@ pub enum Op {
     /// Polls until something is there, which is so long after the first poll; the pauses grow from the second time to
     /// the third.
     Poll(u64, u64, u64),
+    /// A step whose work fails this often, with pauses of this length.
+    Tries(u32, u64),
     /// Waits for a signal, which is recorded so long after the tool told somebody.
     Signal(u64),
     /// Calls these tools at once, as tasks of their own: the calls from the first number, so many of them.
@@ -152,6 +154,7 @@ impl Op {
         match self {
             Self::Step(..) | Self::Sleep(_) | Self::Ask | Self::Signal(_) => 1,
             Self::TwoSteps(..) | Self::TwoAsks => 2,
+            Self::Tries(fails, _) => 1 + fails as usize,
             Self::Call(_, count) | Self::CallAndGiveUp(_, count, _) => 2 * count,
             Self::AskOrSleep(_) => 3,
             Self::AskBeside(Beside::Reminders(_, count)) => 2 + 2 * count as usize,
@@ -170,6 +173,7 @@ impl Op {
             Self::AskBeside(Beside::Polls(there_ms, every_ms)) => there_ms + every_ms,
             Self::AskBeside(Beside::Signal(ms)) => ms,
             Self::TwoSteps(one, two) => one + two,
+            Self::Tries(fails, pause_ms) => fails as u64 * pause_ms,
             Self::Poll(there_ms, _, longest_ms) => there_ms + longest_ms,
             Self::Ask
             | Self::TwoAsks

@@ -60,6 +60,7 @@ impl Plan {
         plan.ensure_every_call_is_made();
         plan.add_retention_and_forget_requests();
         plan.add_polls();
+        plan.add_tries();
         plan.add_cleanup();
         plan
     }
@@ -164,6 +165,18 @@ impl Plan {
                 let first_ms = dice.one_of(&[lease_ms / 10, lease_ms / 3]);
                 let longest_ms = dice.one_of(&[first_ms, lease_ms, lease_ms * 2]);
                 ops.push(Op::Poll(dice.below(lease_ms * 4), first_ms, longest_ms));
+            }
+        }
+    }
+
+    /// From separate dice too, at the ends of scripts.
+    fn add_tries(&mut self) {
+        let dice = &mut Randomness::stream(self.seed, 15);
+        let lease_ms = self.settings.lease_ms;
+        for call in &mut self.calls {
+            let Tool::Script(ops) = &mut call.tool else { continue };
+            if !ops.contains(&Op::Hang) && dice.happens(200) {
+                ops.push(Op::Tries(dice.between(1, 3) as u32, dice.one_of(&[lease_ms / 10, lease_ms * 2])));
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::{Either, join, select};
 use longhaul_core::{Ask, EntryKind, Progress, ResultKind, TaskKey};
-use longhaul_engine::{Attempt, AttemptEnd, Cleaned, Driven, Ended, Every, Round, ToolRunner};
+use longhaul_engine::{Attempt, AttemptEnd, Cleaned, Driven, Ended, Every, Retry, Round, ToolRunner, Tried};
 use longhaul_testkit::models::{PlantedFault, Promise, SCHEDULED_TOOL};
 use serde_json::Value;
 
@@ -139,6 +139,7 @@ impl Running<'_> {
                 let growing = Every::growing(Duration::from_millis(first_ms), Duration::from_millis(longest_ms));
                 self.poll(position, there_ms, growing).await;
             }
+            Op::Tries(fails, pause_ms) => self.tries(position, fails, pause_ms).await,
             Op::Signal(after_ms) => self.signal(position, after_ms).await,
             Op::Call(first, count) => return self.call_all(first, count).await,
             Op::CallAndGiveUp(first, count, ms) => {
@@ -164,6 +165,25 @@ impl Running<'_> {
             Ok::<_, Infallible>(text)
         };
         let Ok(text) = self.attempt.step(&name, body).await;
+        self.got(EntryKind::Step, &name, &text);
+    }
+
+    async fn tries(&self, position: usize, fails: u32, pause_ms: u64) {
+        let name = format!("t{position}");
+        let work = async |number: u32| {
+            self.world.lock().checks.try_runs(&self.key, self.number, &name, number);
+            self.world.kernel.tell(|| format!("runs try {number} of step `{name}`"));
+            self.world.kernel.sleep(self.world.plan.latency_ms).await;
+            // Every run returns a different text, so that a replay can be told from a second run.
+            let text = format!("{}.{}", self.number, self.world.kernel.events());
+            if number <= fails { Tried::Failed(text) } else { Tried::Value(text) }
+        };
+        let retry = Retry::fixed(Duration::from_millis(pause_ms)).tries(fails + 1);
+        let text = match self.attempt.step_with_tries(&name, retry, work).await {
+            Ok(text) => text,
+            // The deadline left no time for another try.
+            Err(error) => format!(r#"{{"dev.longhaul/failed":{error}}}"#),
+        };
         self.got(EntryKind::Step, &name, &text);
     }
 

@@ -47,7 +47,7 @@ impl Tools {
                 .try_step(&format!("import {file}"), || read(folder, file))
                 .await?;
             // Also a sleep of days costs nothing, and survives every crash.
-            task.sleep(REST).await;
+            task.sleep("rest", REST).await;
         }
         Ok(format!("{rows} rows of {} files in {folder}", files.len()))
     }

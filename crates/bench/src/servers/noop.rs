@@ -35,7 +35,7 @@ impl Noop {
 
     #[tool(description = "Sleeps for a day")]
     async fn nap(&self, task: TaskContext) -> String {
-        task.sleep(Duration::from_hours(24)).await;
+        task.sleep("sleep", Duration::from_hours(24)).await;
         "done".to_owned()
     }
 

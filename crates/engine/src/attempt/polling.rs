@@ -7,6 +7,9 @@ use longhaul_core::{EntryKind, Timestamp, limits};
 
 use crate::{Attempt, IsRecorded};
 
+/// How the name of a timer begins that says when a tool began to poll.
+pub(super) const SINCE: &str = "since ";
+
 /// How long to wait between two polls of something: always equally long, or longer as time goes by. A [`Duration`] is
 /// an interval that stays the same. Intervals below 0.1 seconds count as 0.1 seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +95,7 @@ impl Attempt {
             return now;
         }
         let _recording = self.0.suspend.step_running();
-        self.recorded_moment(&format!("since {name}"), now).await
+        self.recorded_moment(&format!("{SINCE}{name}"), now).await
     }
 
     /// Notes that this attempt got further than the ones before it.

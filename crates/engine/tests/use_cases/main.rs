@@ -31,6 +31,7 @@ mod starting_later;
 mod steps;
 mod sweeping;
 mod tool;
+mod tries;
 mod unclaimed;
 mod unreadable;
 mod variables;

@@ -5,10 +5,10 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use longhaul_core::ports::{Message, WorkQueue};
-use longhaul_core::{State, Status};
+use longhaul_core::ports::{Message, TaskStore, WorkQueue};
+use longhaul_core::{Entry, EntryKind, FailureKind, State, Status};
 use longhaul_engine::{Disposition, Settings, WorkerSignals};
-use longhaul_testkit::ManualClock;
+use longhaul_testkit::{ManualClock, given};
 
 use super::world::{Tool, World, completed, sleeps, tool};
 
@@ -153,4 +153,61 @@ async fn a_message_that_comes_early_again_is_hidden_until_it_is_due_and_not_copi
     let signals = WorkerSignals::default();
     let hidden = world.engine.run_delivery(&again, &tool, &signals).await;
     assert_eq!((hidden, world.delays()), (Disposition::RetryAfter { after_ms: 1_000_000 }, Vec::new()));
+}
+
+/// A tool that sleeps for a minute under each of these names.
+fn sleeps_named(names: &'static [&'static str]) -> Tool {
+    tool(move |attempt| async move {
+        for name in names {
+            attempt.named_sleep_until(name, attempt.now().plus_ms(60_000)).await;
+        }
+        completed("1")
+    })
+}
+
+#[tokio::test]
+async fn sleeps_are_recorded_by_their_names_and_those_of_one_name_are_counted() {
+    let (world, key) = World::with_key().await;
+    world.work_until_ended(&key, &sleeps_named(&["a", "b", "a"]), 60_000, 60).await;
+    let mut names: Vec<_> = world.store.journal(&key).await.unwrap().into_iter().map(|entry| entry.name).collect();
+    names.sort();
+    assert_eq!(names, ["a#1", "a#2", "b#1"]);
+}
+
+#[tokio::test]
+async fn an_inserted_sleep_changes_no_other() {
+    let (world, key) = World::with_key().await;
+    let until = world.now().plus_ms(60_000);
+    world.work(&sleeps_named(&["old"])).await;
+    world.clock.advance_ms(30_000);
+    let entries = world.store.journal(&key).await.unwrap();
+    assert_eq!(entries[0].value, given::inline(&until.as_ms().to_string()));
+    world.clock.advance_ms(30_000);
+    world.work(&sleeps_named(&["new", "old"])).await;
+    assert_eq!(world.on_record(&key).await.state, State::Sleeping { until: until.plus_ms(60_000) });
+    world.clock.advance_ms(60_000);
+    world.work(&sleeps_named(&["new", "old"])).await;
+    assert_eq!(world.on_record(&key).await.status(), Status::Completed, "the old one is over");
+}
+
+#[tokio::test]
+async fn a_sleep_that_was_recorded_without_a_name_is_the_same_sleep() {
+    let (world, key, delivery) = World::with_key_and_delivery().await;
+    world.killed_in_the_tool(&delivery).await;
+    let until = world.now().plus_ms(600_000);
+    let value = given::inline(&until.as_ms().to_string());
+    let entry = Entry { kind: EntryKind::Timer, name: "0".to_owned(), value, recording: None };
+    world.store.record(&key, &entry).await.unwrap();
+    world.clock.advance_ms(world.engine.settings().lease_ms);
+    world.work(&sleeps_named(&["named"])).await;
+    assert_eq!(world.on_record(&key).await.state, State::Sleeping { until });
+    assert_eq!(world.store.journal(&key).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_sleep_cannot_have_the_name_of_the_beginning_of_polls() {
+    let (world, key) = World::with_key().await;
+    world.work(&sleeps_named(&["since noon"])).await;
+    let State::Failed { failure } = world.on_record(&key).await.state.clone() else { panic!("it did not fail") };
+    assert_eq!(failure.kind, FailureKind::Misuse, "{}", failure.message);
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_core::{EntryKind, Identity, OwnerId, Principal, Scopes, VerifiedIdentity};
+use longhaul_core::{EntryKind, Identity, OwnerId, Principal, Scopes, Status, VerifiedIdentity};
 use longhaul_mcp::{TaskContext, TaskPolicy};
 use rmcp::handler::server::tool::IntoCallToolResult;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, Tool};
@@ -47,6 +47,7 @@ impl TestServer {
             answers: BTreeMap::new(),
             deliveries: Deliveries::Once,
             order: Order::Matters,
+            end: End::Success,
         }
     }
 }
@@ -67,6 +68,16 @@ pub struct Call {
     pub(super) answers: BTreeMap<String, Value>,
     pub(super) deliveries: Deliveries,
     pub(super) order: Order,
+    pub(super) end: End,
+}
+
+/// How the task has to end without a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Completed, or cancelled as the test said.
+    Success,
+    /// Failed.
+    Failure,
 }
 
 /// Whether a tool has to come to its steps in the same order each time.
@@ -188,13 +199,24 @@ impl Call {
         self
     }
 
+    /// The task fails, and [`crash_everywhere`](Self::crash_everywhere) is to see that it fails in the same way after
+    /// every crash. Without this, a task that fails also without a crash fails the test.
+    pub fn expect_failure(mut self) -> Self {
+        self.end = End::Failure;
+        self
+    }
+
     /// Makes the call, and runs its task to its end: time passes, crashed attempts are repeated, questions are
     /// answered. What the server [cleans up](Server::clean_up) is cleaned up, or given up.
     ///
     /// # Errors
     /// [`TestError`]. A task that fails is not an error: look at [`Run::status`].
     pub async fn to_end(self) -> Result<Run, TestError> {
-        self.begin().await?.to_end().await
+        let answered: Vec<String> = self.answers.keys().cloned().collect();
+        let run = self.begin().await?.to_end().await?;
+        let is_unasked = |key: &String| run.status() != Status::Cancelled && !run.asked().contains(key);
+        let questions: Vec<String> = answered.into_iter().filter(is_unasked).collect();
+        if questions.is_empty() { Ok(run) } else { Err(TestError::NeverAsked { questions, end: run.end() }) }
     }
 
     /// Makes the call. Nothing of its task runs before [`Running::work`].

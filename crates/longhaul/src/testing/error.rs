@@ -27,6 +27,14 @@ pub enum TestError {
         /// The keys of the questions.
         questions: Vec<String>,
     },
+    /// The test has an answer to a question that the tool never asked.
+    #[error("the tool never asked {questions:?}, to which the test has answers; the task ended: {end}")]
+    NeverAsked {
+        /// The keys of the questions.
+        questions: Vec<String>,
+        /// How the task ended, and with what.
+        end: String,
+    },
     /// The task ended without coming to a moment that the test names.
     #[error("the task ended ({status}) and never came to this: {moments}; its steps are {steps:?}")]
     NeverReached {
@@ -58,6 +66,18 @@ pub enum TestError {
     TimedOut {
         /// The error that its client gets.
         message: String,
+    },
+    /// The task failed without a crash.
+    #[error("the task failed without a crash: {message}; if it is to fail, say `expect_failure`")]
+    Failed {
+        /// The error that its client gets.
+        message: String,
+    },
+    /// The task did not fail, and was expected to.
+    #[error("the task was expected to fail, and ended: {end}")]
+    DidNotFail {
+        /// How it ended, and with what.
+        end: String,
     },
     /// The tool does something else after a crash.
     #[error("the tool is not the same after a crash:\n{}", .differences.join("\n"))]

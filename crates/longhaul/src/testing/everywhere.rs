@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use longhaul_core::{EntryKind, Status};
 
-use super::call::Order;
+use super::call::{End, Order};
 use super::script::{Moment, Seen};
 use super::{Call, Run, TestError};
 
@@ -29,6 +29,8 @@ impl Call {
     /// Names and values that depend on the time, on random numbers or on the order of a `HashMap` are found unless they
     /// happen to be the same in all runs. What a tool does outside its process is not looked at.
     ///
+    /// A task that fails without a crash fails the test, unless it is said to ([`Call::expect_failure`]).
+    ///
     /// # Errors
     /// [`TestError::Differs`] with one sentence for each difference; others as for [`Call::to_end`].
     pub async fn crash_everywhere(self) -> Result<(), TestError> {
@@ -41,6 +43,13 @@ async fn crash_everywhere(call: &Call) -> Result<(), TestError> {
     if expected.has_timed_out {
         return Err(TestError::TimedOut { message: expected.text() });
     }
+    match (call.end, expected.status()) {
+        (End::Success, Status::Failed) => return Err(TestError::Failed { message: expected.text() }),
+        (End::Failure, Status::Completed | Status::Cancelled) => {
+            return Err(TestError::DidNotFail { end: expected.end() });
+        }
+        (End::Success | End::Failure, _) => {}
+    }
     let mut differences = within(&expected, call.order, "the run without a crash");
     let moments = expected.moments();
     let repeated = moments.iter().rev().filter(|moment| matches!(moment, Moment::AfterRecord(..))).take(1);
@@ -49,9 +58,15 @@ async fn crash_everywhere(call: &Call) -> Result<(), TestError> {
             break;
         }
         pause().await;
-        let crashed = call.clone().crash(moment.clone()).to_end().await;
+        // After a crash in the work of a step that runs at most once, a tool may ask something else.
+        let crashed = match call.clone().crash(moment.clone()).begin().await {
+            Ok(running) => running.to_end().await,
+            Err(error) => Err(error),
+        };
         let where_ = moment.to_string();
         match crashed {
+            // What may have run is another end than one that is known: only the tool can say what follows.
+            Ok(crashed) if expected.may_have_run(moment) => differences.extend(within(&crashed, call.order, &where_)),
             Ok(crashed) => differences.extend(between(&expected, &crashed, call.order, &where_)),
             Err(TestError::NeverReached { steps, .. }) => {
                 differences.push(format!("{where_}: the tool never came there; its steps were {steps:?}"));

@@ -33,9 +33,10 @@ pub struct Run {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct JournalEntry {
-    /// A step, the moment at which a sleep ends or looks began, or an answer.
+    /// A step, a failed try of it, the moment at which a sleep ends or looks began, or an answer.
     pub kind: EntryKind,
-    /// The name of the step, the number of the sleep, `since` and the name of the polls, or the key of the question.
+    /// The name of the step; the name of the step and the number of the try; the name of the sleep and its number among
+    /// those of this name; `since` and the name of the polls; or the key of the question.
     pub name: String,
     /// The recorded value.
     pub value: Value,
@@ -158,6 +159,18 @@ impl Run {
             moments.push(Moment::AfterCleanup);
         }
         moments
+    }
+
+    /// Whether a crash at this moment leaves it open if the work of a step has run that runs at most once.
+    pub(super) fn may_have_run(&self, moment: &Moment) -> bool {
+        let mark = match moment {
+            Moment::BeforeStep(step) | Moment::BeforeRecord(EntryKind::Step, step) => format!("{step}#0"),
+            Moment::AfterRecord(EntryKind::Try, name) => name.clone(),
+            Moment::Begin | Moment::BeforeRecord(..) | Moment::AfterRecord(..) | Moment::End | Moment::AfterCleanup => {
+                return false;
+            }
+        };
+        mark.ends_with("#0") && self.script.recorded().contains(&(EntryKind::Try, mark))
     }
 
     /// Whether the server cleaned up it.

@@ -23,7 +23,7 @@ const TURNS_MAX: usize = 10_000;
 /// use longhaul::TaskContext;
 ///
 /// async fn remind(task: TaskContext) -> String {
-///     task.sleep(Duration::from_secs(86_400)).await;
+///     task.sleep("a day", Duration::from_secs(86_400)).await;
 ///     "it is time".to_owned()
 /// }
 ///

@@ -38,7 +38,7 @@ impl Machines {
                 machine
             })
             .await;
-        task.sleep(hours * HOUR).await;
+        task.sleep("lifetime", hours * HOUR).await;
         match hours {
             0 => Err(ErrorData::invalid_params("for no time", None)),
             1 => panic!("after an hour"),

@@ -10,6 +10,7 @@ mod own_backend;
 mod owners;
 mod scopes;
 mod starting;
+mod steps;
 #[cfg(feature = "aws")]
 mod storage;
 mod testing;

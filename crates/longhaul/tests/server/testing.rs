@@ -91,7 +91,26 @@ async fn a_tool_that_does_the_same_each_time_passes_whatever_crashes() {
     testing::tool(everything).answer("color", json!({"color": "red"})).crash_everywhere().await.unwrap();
     testing::tool(everything).decline("color").deliver_twice().crash_everywhere().await.unwrap();
     testing::tool(branches).crash_everywhere().await.unwrap();
-    testing::tool(failing).crash_everywhere().await.unwrap();
+    testing::tool(failing).expect_failure().crash_everywhere().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_to_a_question_that_is_never_asked_fails_the_test() {
+    let call = || testing::server(Migrations::default()).call("migrate", tables()).decline("sure?");
+    for result in [call().to_end().await.map(drop), call().crash_everywhere().await] {
+        let Err(TestError::NeverAsked { questions, end }) = result else { panic!("{result:?}") };
+        assert_eq!(questions, ["sure?"]);
+        assert!(end.contains("3000 rows"), "{end}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_does_not_end_as_expected_fails_the_test() {
+    let TestError::Failed { message } = testing::tool(failing).crash_everywhere().await.unwrap_err() else { panic!() };
+    assert!(!message.is_empty());
+    let call = testing::server(Migrations::default()).call("migrate", tables());
+    let TestError::DidNotFail { end } = call.expect_failure().crash_everywhere().await.unwrap_err() else { panic!() };
+    assert!(end.contains("3000 rows"), "{end}");
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -104,7 +123,7 @@ async fn everything(task: TaskContext) -> Result<CallToolResult, ErrorData> {
     task.set("seen", &json!({"first": first}))
         .await
         .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
-    task.sleep(Duration::from_secs(86_400)).await;
+    task.sleep("sleep", Duration::from_secs(86_400)).await;
     let color = match task.ask::<Color>("color", "Which one?").await? {
         Answer::Accepted(form) => form.color,
         _ => "none".to_owned(),
@@ -241,7 +260,7 @@ async fn looking(task: TaskContext, one: Arc<AtomicU32>, other: Arc<AtomicU32>) 
     let gave_up = tokio::select! {
         never = task.poll_until("never", Duration::from_secs(60), async || Ok::<Option<bool>, ErrorData>(None)) =>
             never?,
-        () = task.sleep(Duration::from_secs(600)) => true,
+        () = task.sleep("sleep", Duration::from_secs(600)) => true,
     };
     Ok(format!("{} {} {gave_up}", found? >= 9, also_found? >= 3))
 }
@@ -256,7 +275,7 @@ async fn the_journal_says_when_each_entry_was_recorded_by_which_attempt_and_how_
     let crashes = || {
         testing::tool(async |task: TaskContext| {
             let first = task.step("first", async || 1).await;
-            task.sleep(Duration::from_secs(600)).await;
+            task.sleep("sleep", Duration::from_secs(600)).await;
             Ok::<_, ErrorData>(task.step("second", async || first + 1).await.to_string())
         })
     };
@@ -269,7 +288,7 @@ async fn the_journal_says_when_each_entry_was_recorded_by_which_attempt_and_how_
             (entry.name.as_str(), recording.attempt, recording.took_ms.is_some(), recording.at)
         })
         .collect();
-    let [("first", 1, true, first), ("0", 2, false, sleep), ("second", 3, true, second)] = found[..] else {
+    let [("first", 1, true, first), ("sleep#1", 2, false, sleep), ("second", 3, true, second)] = found[..] else {
         panic!("{found:?}")
     };
     assert!(first <= sleep && second.since_ms(sleep) >= 600_000, "{found:?}");
@@ -281,7 +300,7 @@ async fn time_passes_between_looks_and_only_what_was_found_is_on_record() {
     assert_eq!(run.text(), "true true true");
     assert_eq!((run.steps(), run.times("one")), (vec!["other".to_owned(), "one".to_owned()], 9));
     let names: Vec<&str> = run.journal().iter().map(|entry| entry.name.as_str()).collect();
-    assert_eq!(names, ["since one", "other", "one", "0"]);
+    assert_eq!(names, ["since one", "other", "one", "sleep#1"]);
     // Two minutes, and half as much again with each of six looks; then ten minutes of waiting in vain.
     assert!(run.elapsed().as_secs() >= 60 * 20, "{:?}", run.elapsed());
 }
@@ -304,7 +323,7 @@ struct Patient;
 impl Patient {
     #[tool]
     async fn wait(&self, task: TaskContext) -> String {
-        task.sleep(Duration::from_secs(7_200)).await;
+        task.sleep("sleep", Duration::from_secs(7_200)).await;
         "it is time".to_owned()
     }
 }

@@ -6,8 +6,9 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
+use futures::future::{Either, select};
 use longhaul_core::{Clock, Progress, Timestamp, limits};
-use longhaul_engine::{Every, VariableLimit, check_variable, write_variables};
+use longhaul_engine::{Every, Retry, VariableLimit, check_variable, write_variables};
 use rmcp::model::{InputRequest, InputRequests, ProgressNotificationParam, ProgressToken};
 use rmcp::{ErrorData, Peer, RoleServer};
 use serde_json::{Map, Value};
@@ -37,6 +38,8 @@ pub(crate) struct Start {
     /// The token for progress notifications, if the caller wants any.
     pub(crate) progress_token: Option<ProgressToken>,
     pub(crate) rounds: Rounds,
+    /// How often steps are tried that do not say it.
+    pub(crate) retry: Retry,
 }
 
 /// How the tool of a plain call asks the client.
@@ -97,6 +100,23 @@ impl PlainCall {
         let value = run().await;
         drop(running);
         value
+    }
+
+    /// Drives `work` for at most this many milliseconds. `None` if it has not ended by then, and was dropped.
+    pub(crate) async fn within_ms<F: Future>(&self, ms: u64, work: F) -> Option<F::Output> {
+        match select(pin!(work), pin!(self.0.start.clock.sleep_ms(ms))).await {
+            Either::Left((output, _)) => Some(output),
+            Either::Right(((), _)) => None,
+        }
+    }
+
+    pub(crate) fn default_retry(&self) -> Retry {
+        self.0.start.retry
+    }
+
+    /// Whether the call may sleep so long.
+    pub(crate) fn has_time_for(&self, ms: u64) -> bool {
+        self.now().plus_ms(ms) <= self.0.ends_at
     }
 
     /// Looks until there is something, with pauses between the looks.

@@ -60,7 +60,7 @@ impl<H: ServerHandler> Durable<H> {
             Some(key) => key,
             None => self.call_key(&request, &context, caller)?,
         };
-        let call = self.plain_call(&context, caller, key.clone());
+        let call = self.plain_call(&request.name, &context, caller, key.clone());
         let known = VerifiedCaller::known(&caller.principal);
         let tool_context = TaskContext::plain(call.clone(), caller.capabilities.clone(), answers.clone(), known);
         context.extensions.insert(tool_context);
@@ -89,8 +89,9 @@ impl<H: ServerHandler> Durable<H> {
         }
     }
 
-    fn plain_call(&self, context: &RequestContext<RoleServer>, caller: &Caller, key: String) -> PlainCall {
+    fn plain_call(&self, tool: &str, context: &RequestContext<RoleServer>, caller: &Caller, key: String) -> PlainCall {
         PlainCall::new(PlainStart {
+            retry: self.shared.policies.get(tool).map(|policy| policy.retry).unwrap_or_default(),
             clock: Arc::clone(&self.shared.engine.ports().clock),
             wait_ms_max: self.shared.settings.plain_wait_ms_max,
             cancelled: context.ct.clone(),

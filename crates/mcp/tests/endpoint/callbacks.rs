@@ -37,7 +37,7 @@ impl Boss {
             Err(ErrorData::internal_error("the mail server is down", None))
         };
         let decision: Option<Value> = task.callback("approval", HOUR, hand_out).await?;
-        task.sleep(Duration::from_secs(60)).await;
+        task.sleep("sleep", Duration::from_secs(60)).await;
         Ok(CallToolResult::structured(json!({"decision": decision})))
     }
 

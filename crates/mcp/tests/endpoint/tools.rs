@@ -267,7 +267,7 @@ impl Tools {
 
     #[tool]
     async fn sleeps(&self, Parameters(Sleep { ms }): Parameters<Sleep>, task: TaskContext) -> CallToolResult {
-        task.sleep(Duration::from_millis(ms)).await;
+        task.sleep("sleep", Duration::from_millis(ms)).await;
         text(format!("attempt {}", task.attempt()))
     }
 
@@ -372,7 +372,7 @@ impl Tools {
     /// Sleeps, and then asks.
     #[tool]
     async fn after_rounds_of_sleep(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
-        task.sleep(Duration::from_secs(60)).await;
+        task.sleep("sleep", Duration::from_secs(60)).await;
         let name = task.request_input("name", form("Name?")).await?;
         Ok(text(value(&name)))
     }

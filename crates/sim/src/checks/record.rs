@@ -315,7 +315,7 @@ impl Checks {
         if let Some(what) = problem {
             let promise = match entry.kind {
                 EntryKind::Answer | EntryKind::Signal => Promise::AnswersAreFinal,
-                EntryKind::Step | EntryKind::Timer | EntryKind::Token | EntryKind::Round => {
+                EntryKind::Step | EntryKind::Timer | EntryKind::Token | EntryKind::Round | EntryKind::Try => {
                     Promise::StepsAreRecordedOnce
                 }
             };

@@ -4,7 +4,7 @@ use longhaul_core::{EntryKind, Task, TaskKey};
 use longhaul_testkit::models::Promise;
 
 use super::super::kernel::EPOCH_MS;
-use super::state::Checks;
+use super::state::{Checks, RecordedEntry};
 
 impl Checks {
     /// A tool begins under `attempt`.
@@ -91,6 +91,23 @@ impl Checks {
         {
             let what =
                 format!("step `{name}` of {task} was run again by attempt {attempt}, after it had been recorded");
+            self.fail(Promise::StepsAreRecordedOnce, what);
+        }
+    }
+
+    /// The try of a step with this number runs. A crash does not begin to count again.
+    pub(crate) fn try_runs(&mut self, key: &TaskKey, attempt: u32, name: &str, number: u32) {
+        self.step_runs(key, attempt, name);
+        let task = self.name(key);
+        let Some(trace) = self.trace(key) else { return };
+        let Some(claimed_seq) = trace.attempt(attempt).map(|attempt| attempt.claimed_seq) else { return };
+        let tries = format!("{name}#");
+        let is_known = |entry: &&RecordedEntry| {
+            entry.kind == EntryKind::Try && entry.name.starts_with(&tries) && entry.seq < claimed_seq
+        };
+        let known = trace.entries.iter().filter(is_known).count();
+        if number as usize <= known {
+            let what = format!("try {number} of step `{name}` of {task} began, although {known} are recorded");
             self.fail(Promise::StepsAreRecordedOnce, what);
         }
     }

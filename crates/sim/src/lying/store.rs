@@ -325,6 +325,7 @@ impl StoreLayer for LyingStore {
         let mut journal = self.inner.journal(key).await?;
         match self.fault {
             PlantedFault::StepRunAgain => journal.retain(|entry| entry.kind != EntryKind::Step),
+            PlantedFault::TriesForgotten => journal.retain(|entry| entry.kind != EntryKind::Try),
             PlantedFault::AnswerAskedAgain => journal.retain(|entry| entry.kind != EntryKind::Answer),
             PlantedFault::PollIntervalRestarts => journal.retain(|entry| !says_since(entry)),
             PlantedFault::SleepCutShort => {

@@ -195,6 +195,8 @@ planted_faults! {
     PartsAfterRecord breaks NothingIsTruncated;
     /// An attempt does not use the steps that are on record.
     StepRunAgain breaks StepsAreRecordedOnce;
+    /// An attempt does not use the failed tries that are recorded.
+    TriesForgotten breaks StepsAreRecordedOnce;
     /// An attempt that lost the race for a step passes its own value to its tool.
     StepGivesItsOwnValue breaks StepsAreRecordedOnce;
     /// An attempt does not use the answers that are on record.

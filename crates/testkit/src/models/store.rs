@@ -301,7 +301,7 @@ impl StoreModel {
     pub fn record(&mut self, key: &TaskKey, entry: &Entry) -> Recorded {
         let overwrites = match entry.kind {
             EntryKind::Answer | EntryKind::Signal => self.has(PlantedFault::AnswerOverwritten),
-            EntryKind::Step | EntryKind::Timer | EntryKind::Token | EntryKind::Round => {
+            EntryKind::Step | EntryKind::Timer | EntryKind::Token | EntryKind::Round | EntryKind::Try => {
                 self.has(PlantedFault::StepOverwritten)
             }
         };

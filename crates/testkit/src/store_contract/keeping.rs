@@ -6,8 +6,15 @@ use longhaul_core::{Entry, EntryKind, PartsName, Recording, limits};
 use crate::SeededIds;
 use crate::given::{self, NOW, owner, queued};
 
-const KINDS: [EntryKind; 6] =
-    [EntryKind::Step, EntryKind::Timer, EntryKind::Answer, EntryKind::Signal, EntryKind::Token, EntryKind::Round];
+const KINDS: [EntryKind; 7] = [
+    EntryKind::Step,
+    EntryKind::Timer,
+    EntryKind::Answer,
+    EntryKind::Signal,
+    EntryKind::Token,
+    EntryKind::Round,
+    EntryKind::Try,
+];
 
 fn entry(kind: EntryKind, name: &str, value: &str) -> Entry {
     Entry { kind, name: name.to_owned(), value: given::inline(value), recording: None }

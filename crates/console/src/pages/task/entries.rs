@@ -135,6 +135,8 @@ fn value(kind: &str, shown: &Value) -> Markup {
 fn failure(value: &Value) -> Option<(&str, &Value)> {
     let object = value.as_object().filter(|object| object.len() == 1)?;
     let (name, why) = object.iter().next()?;
+    // The failure of a step, as the server records it.
+    let name = name.strip_prefix("dev.longhaul/").unwrap_or(name);
     FAILURES.iter().any(|failure| name.eq_ignore_ascii_case(failure)).then_some((name, why))
 }
 

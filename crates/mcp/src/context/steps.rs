@@ -1,0 +1,489 @@
+//! Steps: work whose outcome is recorded once and replayed afterwards.
+
+use std::any::Any;
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use longhaul_core::{FailureKind, strict_json};
+use longhaul_engine::{Attempt, Retry, Tried};
+use rmcp::ErrorData;
+use rmcp::model::ErrorCode;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::plain::PlainCall;
+use super::{Run, TaskContext, read, write};
+use crate::shared::derived;
+
+/// The member of an error's data that says what a step's work did not say itself.
+const STEP_ERROR: &str = "dev.longhaul/stepError";
+
+/// Bytes of the hash in an idempotency key: 32 hexadecimal digits, which every system takes.
+const KEY_BYTES: usize = 16;
+
+impl TaskContext {
+    /// Runs `run` once and records its value; later attempts get the recorded value and do not run it again.
+    ///
+    /// This is for work that cannot fail; work that can is for [`try_step`](Self::try_step). The value is any type that
+    /// `serde` can write and read.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// # async fn tool(task: TaskContext) {
+    /// let dice = task.step("roll", async || 4_u8).await;
+    /// # }
+    /// ```
+    ///
+    /// `run` runs at least once: if the process dies after the work and before the record, it runs again. The first
+    /// recorded value wins. Names are unique within a task: two steps with the same name end it as failed. A store that
+    /// does not answer ends the attempt and is tried again, which the tool never sees. A recorded value that is no
+    /// longer a `T` ends the task as failed.
+    ///
+    /// A `Result` is refused by the compiler, because its error would be recorded as a value, and not tried again:
+    ///
+    /// ```compile_fail,E0283
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// # use rmcp::ErrorData;
+    /// # async fn place_order() -> Result<u64, ErrorData> { Ok(17) }
+    /// # async fn tool(task: TaskContext) -> Result<(), ErrorData> {
+    /// let order = task.step("order", place_order).await?; // `try_step` it must be
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn step<T, F, Fut, Kind>(&self, name: &str, run: F) -> T
+    where
+        T: StepValue<Kind>,
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = T>,
+    {
+        match &self.0.run {
+            Run::Task(attempt) => {
+                let run = async || Ok::<_, Infallible>(write(attempt, name, run().await).await);
+                let Ok(text) = attempt.step(name, run).await;
+                read(attempt, name, &text).await
+            }
+            Run::Plain(call) => call.step(run).await,
+        }
+    }
+
+    /// A step whose work can fail. Await it: an error is tried again, three times within two seconds by default, and
+    /// the last one is recorded as the step's outcome. Later attempts get the recorded value or the recorded error, and
+    /// do not run the work again.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use std::time::Duration;
+    /// # use longhaul::{Retry, StepContext, TaskContext};
+    /// # use rmcp::ErrorData;
+    /// # async fn place_order(_key: &str) -> Result<u64, ErrorData> { Ok(17) }
+    /// # async fn order_by_mail() -> Result<u64, ErrorData> { Ok(18) }
+    /// # async fn tool(task: TaskContext) -> Result<(), ErrorData> {
+    /// let placed = task
+    ///     .try_step("order", |step: StepContext| async move { place_order(&step.idempotency_key()).await })
+    ///     .retry(Retry::exponential(Duration::from_secs(1), Duration::from_secs(60)).tries(10))
+    ///     .timeout(Duration::from_secs(30))
+    ///     .await;
+    /// let order = match placed {
+    ///     Ok(order) => order,
+    ///     Err(_) => task.try_step("order by mail", order_by_mail).await?, // the same after every crash
+    /// };
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The work is a closure that may be called several times, without an argument or with a [`StepContext`]. A value
+    /// and an error are any types that `serde` can write and read. An [`ErrorData`] with the code of a wrong request,
+    /// such as `invalid params`, is final at once, unless [`Step::retry_if`] decides otherwise. An error that
+    /// [`StepContext::terminal`] has marked is always final.
+    ///
+    /// A try that a crash interrupts does not count, and is run again: the work runs at least once. For work that must
+    /// not run twice there is [`Step::at_most_once`].
+    pub fn try_step<'a, W, Args>(&'a self, name: &'a str, work: W) -> Step<'a, W, Args>
+    where
+        W: StepWork<Args>,
+    {
+        let args = PhantomData;
+        Step { task: self, name, work, retry: None, timeout: None, is_worth: None, may_have_run: None, args }
+    }
+
+    /// The value that the step of this name has recorded. `None` if it failed, or recorded nothing, though its work may
+    /// have been done. Runs nothing; in a plain call there is never a value.
+    pub async fn recorded_step<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let attempt = self.task_attempt()?;
+        let text = attempt.recorded_step(name).await?.ok()?;
+        Some(read(attempt, name, &text).await)
+    }
+
+    /// The retry policy of the tool.
+    fn default_retry(&self, attempt: &Attempt) -> Retry {
+        let tools = self.0.tools.as_ref();
+        tools
+            .and_then(|tools| tools.shared.policies.get(&attempt.task().tool))
+            .map_or_else(Retry::default, |policy| policy.retry)
+    }
+}
+
+/// A step that may fail, from [`TaskContext::try_step`]. It does nothing until it is awaited.
+#[must_use = "a step does nothing until it is awaited"]
+pub struct Step<'a, W: StepWork<Args>, Args> {
+    task: &'a TaskContext,
+    name: &'a str,
+    work: W,
+    retry: Option<Retry>,
+    timeout: Option<(Duration, fn(StepError) -> W::Error)>,
+    is_worth: Option<IsWorth<'a, W::Error>>,
+    may_have_run: Option<fn(StepError) -> W::Error>,
+    args: PhantomData<fn() -> Args>,
+}
+
+/// Whether an error is worth another try.
+type IsWorth<'a, E> = Box<dyn Fn(&E) -> bool + Send + Sync + 'a>;
+
+impl<'a, W: StepWork<Args>, Args> Step<'a, W, Args> {
+    /// How often the work is tried, instead of the default.
+    ///
+    /// Each failed try is recorded, with the time of the next one: a crash does not begin to count again. A wait of
+    /// more than a second holds no worker. No try begins after the task's deadline. In a plain call nothing is
+    /// recorded, and the last error is returned when the call has no time for another pause.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = Some(retry);
+        self
+    }
+
+    /// Which errors are worth another try, instead of the default.
+    pub fn retry_if(mut self, is_worth: impl Fn(&W::Error) -> bool + Send + Sync + 'a) -> Self {
+        self.is_worth = Some(Box::new(is_worth));
+        self
+    }
+
+    /// How long each try may take. One that takes longer is dropped, and has failed with [`StepError::TimedOut`].
+    pub fn timeout(mut self, time: Duration) -> Self
+    where
+        W::Error: From<StepError>,
+    {
+        self.timeout = Some((time, W::Error::from));
+        self
+    }
+
+    /// Runs the work once, and never again. That it begins is recorded before, which takes one more write. If a crash
+    /// comes before its end is recorded, the step fails with [`StepError::MayHaveRun`], in this and every later
+    /// attempt.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::{StepError, TaskContext};
+    /// # use rmcp::ErrorData;
+    /// # async fn pay() -> Result<u64, ErrorData> { Ok(17) }
+    /// # async fn was_paid() -> Result<u64, ErrorData> { Ok(17) }
+    /// # async fn tool(task: TaskContext) -> Result<u64, ErrorData> {
+    /// match task.try_step("pay", pay).at_most_once().await {
+    ///     Err(error) if matches!(StepError::of(&error), Some(StepError::MayHaveRun { .. })) => {
+    ///         task.try_step("look for the payment", was_paid).await
+    ///     }
+    ///     paid => paid,
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// An error of the work is final. With [`retry`](Self::retry), which contradicts it, the task fails.
+    pub fn at_most_once(mut self) -> Self
+    where
+        W::Error: From<StepError>,
+    {
+        self.may_have_run = Some(W::Error::from);
+        self
+    }
+}
+
+impl<'a, W, Args, T, E> IntoFuture for Step<'a, W, Args>
+where
+    W: StepWork<Args, Value = T, Error = E> + 'a,
+    W::Future: 'a,
+    Args: 'a,
+    T: Serialize + DeserializeOwned + Send + 'a,
+    E: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    type Output = Result<T, E>;
+    type IntoFuture = BoxFuture<'a, Result<T, E>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let task = self.task;
+        match &task.0.run {
+            Run::Task(attempt) => self.in_task(attempt).boxed(),
+            Run::Plain(call) => self.in_plain(call).boxed(),
+        }
+    }
+}
+
+impl<W, Args, T, E> Step<'_, W, Args>
+where
+    W: StepWork<Args, Value = T, Error = E>,
+    T: Serialize + DeserializeOwned + Send,
+    E: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    async fn in_task(mut self, attempt: &Attempt) -> Result<T, E> {
+        let (name, timeout, is_worth) = (self.name, self.timeout, self.is_worth.as_ref());
+        let mut one_try = |number| {
+            let step = StepContext::of(self.task, name, number);
+            let work = self.work.run(step.clone());
+            async move {
+                let result = match timeout {
+                    Some((time, error)) => {
+                        attempt.within_ms(ms(time), work).await.unwrap_or_else(|| Err(error(timed_out(name, time))))
+                    }
+                    None => work.await,
+                };
+                match result {
+                    Ok(value) => Tried::Value(write(attempt, name, value).await),
+                    Err(error) if is_final(&error, &step, is_worth) => {
+                        Tried::FailedForGood(write_error(attempt, name, &error).await)
+                    }
+                    Err(error) => Tried::Failed(write_error(attempt, name, &error).await),
+                }
+            }
+        };
+        let outcome = match (self.may_have_run, self.retry) {
+            (None, retry) => {
+                let retry = retry.unwrap_or_else(|| self.task.default_retry(attempt));
+                attempt.step_with_tries(name, retry, one_try).await
+            }
+            (Some(error), None) => {
+                let error = error(StepError::MayHaveRun { step: name.to_owned() });
+                let may_have_run = async { write_error(attempt, name, &error).await };
+                attempt.step_at_most_once(name, may_have_run, || one_try(1)).await
+            }
+            (Some(_), Some(_)) => {
+                let message = format!("step `{name}` has both `at_most_once` and `retry`; take one of them away");
+                return attempt.fail(FailureKind::Misuse, message).await;
+            }
+        };
+        match outcome {
+            Ok(text) => Ok(read(attempt, name, &text).await),
+            Err(text) => Err(read_error(attempt, name, &text).await),
+        }
+    }
+
+    async fn in_plain(mut self, call: &PlainCall) -> Result<T, E> {
+        let retry = match (self.may_have_run, self.retry) {
+            (Some(_), _) => Retry::never(),
+            (None, retry) => retry.unwrap_or_else(|| call.default_retry()),
+        };
+        let began_at = call.now();
+        let mut number = 1;
+        loop {
+            let step = StepContext::of(self.task, self.name, number);
+            let work = self.work.run(step.clone());
+            let result = match self.timeout {
+                Some((time, error)) => call
+                    .step(|| call.within_ms(ms(time), work))
+                    .await
+                    .unwrap_or_else(|| Err(error(timed_out(self.name, time)))),
+                None => call.step(|| work).await,
+            };
+            let error = match result {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            let pause_ms = retry.pause_ms(number, call.now().since_ms(began_at));
+            match pause_ms.filter(|ms| call.has_time_for(*ms)) {
+                Some(pause_ms) if !is_final(&error, &step, self.is_worth.as_ref()) => call.sleep_ms(pause_ms).await,
+                Some(_) | None => return Err(error),
+            }
+            number += 1;
+        }
+    }
+}
+
+/// The work of a [step](TaskContext::try_step): a closure without an argument, or with a [`StepContext`], that returns
+/// a future of a `Result`. There is nothing to implement: every such closure has it.
+pub trait StepWork<Args>: Send {
+    /// The value of a success.
+    type Value;
+    /// The error.
+    type Error;
+    /// One try.
+    type Future: Future<Output = Result<Self::Value, Self::Error>> + Send;
+
+    /// Begins a try.
+    fn run(&mut self, step: StepContext) -> Self::Future;
+}
+
+impl<F, Fut, T, E> StepWork<()> for F
+where
+    F: FnMut() -> Fut + Send,
+    Fut: Future<Output = Result<T, E>> + Send,
+{
+    type Value = T;
+    type Error = E;
+    type Future = Fut;
+
+    fn run(&mut self, _step: StepContext) -> Fut {
+        self()
+    }
+}
+
+impl<F, Fut, T, E> StepWork<(StepContext,)> for F
+where
+    F: FnMut(StepContext) -> Fut + Send,
+    Fut: Future<Output = Result<T, E>> + Send,
+{
+    type Value = T;
+    type Error = E;
+    type Future = Fut;
+
+    fn run(&mut self, step: StepContext) -> Fut {
+        self(step)
+    }
+}
+
+/// A try of a step, as its work sees it: take it as the closure's argument. Clones are the same try.
+#[derive(Clone, Debug)]
+pub struct StepContext {
+    attempt: u32,
+    key: String,
+    is_terminal: Arc<AtomicBool>,
+}
+
+impl StepContext {
+    fn of(task: &TaskContext, name: &str, attempt: u32) -> Self {
+        let hash = derived::hash(&[b"step", task.idempotency_key().as_bytes(), name.as_bytes()]);
+        let mut key = String::with_capacity(2 * KEY_BYTES);
+        for byte in hash.iter().take(KEY_BYTES) {
+            // Writing to a string cannot fail.
+            write!(key, "{byte:02x}").unwrap_or_default();
+        }
+        Self { attempt, key, is_terminal: Arc::default() }
+    }
+
+    /// The number of this try: 1, and one more for each try that has failed.
+    #[must_use]
+    pub const fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// A key for other systems that recognise a repeated request by one: 32 hexadecimal digits. It is the same in every
+    /// try of this step of this task, and in no other step.
+    #[must_use]
+    pub fn idempotency_key(&self) -> String {
+        self.key.clone()
+    }
+
+    /// Marks the failure of this try as final: every other try would meet it too. Returns the error.
+    #[must_use = "the error is what the work returns"]
+    pub fn terminal<E>(&self, error: E) -> E {
+        self.is_terminal.store(true, Ordering::Relaxed);
+        error
+    }
+}
+
+/// Errors of a [step](TaskContext::try_step) that its work did not return. The error type of a step with a
+/// [timeout](Step::timeout), and of one that runs [at most once](Step::at_most_once), is made of it by [`From`];
+/// [`ErrorData`] is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum StepError {
+    /// A try took too long, and was dropped.
+    #[error("step `{step}` took longer than {after_ms} ms")]
+    TimedOut {
+        /// The name of the step.
+        step: String,
+        /// How long it could take, in milliseconds.
+        after_ms: u64,
+    },
+    /// The work of a step that runs at most once began, and how it ended is not known.
+    #[error("step `{step}` was interrupted, and may have run: it is not run again")]
+    MayHaveRun {
+        /// The name of the step.
+        step: String,
+    },
+}
+
+impl StepError {
+    /// The step error that `error` was made of, if there is one.
+    #[must_use]
+    pub fn of(error: &ErrorData) -> Option<Self> {
+        strict_json::from_value(error.data.as_ref()?.get(STEP_ERROR)?.clone()).ok()
+    }
+}
+
+impl From<StepError> for ErrorData {
+    fn from(error: StepError) -> Self {
+        let data = serde_json::to_value(&error).map(|error| serde_json::json!({ STEP_ERROR: error })).ok();
+        Self::internal_error(error.to_string(), data)
+    }
+}
+
+/// The value of a [`step`](TaskContext::step): any type that `serde` can write and read, except `Result`.
+///
+/// There is nothing to implement: every such type has it. For a `Result` both implementations below match, so that the
+/// compiler cannot choose one, and reports `E0283` with the hint [`UseTryStep`].
+pub trait StepValue<Kind>: Serialize + DeserializeOwned {}
+
+impl<T: Serialize + DeserializeOwned> StepValue<()> for T {}
+
+impl<T, E> StepValue<UseTryStep> for Result<T, E> where Self: Serialize + DeserializeOwned {}
+
+/// The hint in the compiler's message when a [`step`](TaskContext::step) returns a `Result`: use
+/// [`try_step`](TaskContext::try_step), which tries again and records the last error.
+#[derive(Clone, Copy, Debug)]
+pub enum UseTryStep {}
+
+/// Whether no other try is worth it.
+fn is_final<E: 'static>(error: &E, step: &StepContext, is_worth: Option<&IsWorth<'_, E>>) -> bool {
+    step.is_terminal.load(Ordering::Relaxed)
+        || match is_worth {
+            Some(is_worth) => !is_worth(error),
+            None => (error as &dyn Any).downcast_ref().is_some_and(is_wrong_request),
+        }
+}
+
+/// Whether the code of an error says that the request is wrong, and not that the other side could not answer it.
+fn is_wrong_request(error: &ErrorData) -> bool {
+    let codes = [
+        ErrorCode::PARSE_ERROR,
+        ErrorCode::INVALID_REQUEST,
+        ErrorCode::METHOD_NOT_FOUND,
+        ErrorCode::INVALID_PARAMS,
+        ErrorCode::RESOURCE_NOT_FOUND,
+    ];
+    codes.contains(&error.code)
+}
+
+fn timed_out(name: &str, time: Duration) -> StepError {
+    StepError::TimedOut { step: name.to_owned(), after_ms: ms(time) }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The JSON text of the error of step `name`.
+async fn write_error<E: Serialize>(attempt: &Attempt, name: &str, error: &E) -> String {
+    match serde_json::to_string(error) {
+        Ok(text) => text,
+        Err(error) => {
+            let message = format!("the error of step `{name}` cannot be written as JSON: {error}");
+            attempt.fail(FailureKind::Misuse, message).await
+        }
+    }
+}
+
+async fn read_error<E: DeserializeOwned>(attempt: &Attempt, name: &str, text: &str) -> E {
+    match strict_json::from_str(text) {
+        Ok(error) => error,
+        Err(error) => {
+            let message = format!("the recorded error of step `{name}` is not what the tool expects: {error}");
+            attempt.fail(FailureKind::Corrupt, message).await
+        }
+    }
+}
