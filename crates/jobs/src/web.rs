@@ -59,12 +59,7 @@ fn unanswered(error: reqwest::Error) -> JobError {
     if is_unsent { JobError::NotNow(why) } else { JobError::Unanswered(why) }
 }
 
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
+pub(crate) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let all = std::iter::successors(Some(error), |error| (*error).source()).map(ToString::to_string);
+    all.collect::<Vec<_>>().join(": ")
 }
