@@ -31,35 +31,22 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly root
+# shellcheck source=scripts/cleanup.sh
+source "$root/scripts/cleanup.sh"
 readonly python=$root/.cache/tools/aws/bin/python
 readonly stack_default=longhaul
 readonly bin_prefix=${LOCAL_AWS_BIN_PREFIX:-}
 
 group=
-child=
 scratch=
 
 say() { printf 'local-aws: %s\n' "$*" >&2; }
 
-# Stops everything that was started here. Called once, however this script ends.
+# Stops everything that was started here.
 clean_up() {
-    trap - EXIT INT TERM
-    if [[ -n $child ]] && kill -0 "$child" 2>/dev/null; then
-        kill -TERM "$child" 2>/dev/null || true
-        wait "$child" 2>/dev/null || true
-    fi
+    end_child
     if [[ -n $group ]]; then "$root/scripts/emulator.sh" end "$group"; fi
     if [[ -n $scratch ]]; then rm -rf "$scratch"; fi
-}
-
-# Runs a command that can be interrupted: a shell does not handle signals while it waits for one in the foreground.
-run() {
-    local status=0
-    "$@" <&0 &
-    child=$!
-    wait "$child" || status=$?
-    child=
-    return "$status"
 }
 
 bin_dir() {
@@ -84,9 +71,7 @@ pack() {
 
 begin() {
     "$root/scripts/setup-tools.sh" aws
-    trap clean_up EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM
+    clean_up_at_the_end
     local bin_dir started
     bin_dir=$(bin_dir)
     scratch=$(mktemp -d)

@@ -82,7 +82,7 @@ OTHERS = {
     "ResendUnclaimed": "leave it out: it is always on",
     "EventBus": "use Push=NAME of the bus",
     "Tracing": "use Extras=traces",
-    "BudgetDollars": "use AlarmEmail=ADDRESS,DOLLARS",
+    "BudgetDollars": "leave it out: infra/budget.yaml is a stack of its own with a budget",
     "AlarmTopicArn": "use AlarmEmail=ADDRESS, and subscribe others to the topic in the output AlarmTopic",
     "SlowAnswersMs": "leave it out: the alarm rings above 25 seconds",
     "DeniedLogInsInFiveMinutes": "leave it out: the alarm rings above 100",
@@ -173,7 +173,7 @@ def faults(parameters):
             yield f"{name} is not a parameter of template.yaml"
         elif name in ("Settings", "Authentication"):
             yield from faults_of(name, value)
-        if name == "ExistingTableName" and value and not re.fullmatch(r"[A-Za-z0-9_.-]+/stream/[0-9T:.-]+", value):
+        if name == "ExistingTableName" and value and not re.fullmatch(r"[A-Za-z0-9_.-]+/stream/[0-9TZ:.-]+", value):
             yield f"{name} is `{value}`: take what `scripts/existing_table.py prepare {value.split('/')[0]}` prints"
         if len(value.encode()) > VALUE_BYTES_MAX:
             yield f"{name} has {len(value.encode())} bytes: CloudFormation takes {VALUE_BYTES_MAX} at most"

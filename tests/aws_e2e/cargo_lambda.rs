@@ -94,7 +94,7 @@ fn the_documented_commands_of_cargo_lambda_build_and_watch() {
     for function in ["api", "worker"] {
         fs::remove_file(built.0.join("target/lambda").join(function).join("bootstrap")).unwrap();
     }
-    shell.run(&format!("{build} --lambda-dir target/lambda"));
+    shell.build(&format!("{build} --lambda-dir target/lambda"));
     deploy(&mut shell);
 
     let commands = commands_below(PAGE, WATCHING);
@@ -102,7 +102,7 @@ fn the_documented_commands_of_cargo_lambda_build_and_watch() {
     let port = free_port();
     let at_free_port = |command: &String| command.replace("9000", &port.to_string());
     shell.serve(&at_free_port(watch), port);
-    shell.run(&at_free_port(health));
+    shell.build(&at_free_port(health));
     assert_eq!(result_of(&shell.run(&at_free_port(call)))["steps"], 2);
     assert_eq!(shell.leave(), Some(0));
 }

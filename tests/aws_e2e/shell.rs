@@ -13,6 +13,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// How long a command may take. Containers start slowly on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(240);
 
+/// How long a command may take that compiles everything, with the profile of the functions.
+const BUILD_PATIENCE: Duration = Duration::from_secs(3_600);
+
 /// How often it is tried whether a server listens.
 const CONNECT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -58,12 +61,16 @@ impl Shell {
 
     /// Types a command, and waits until it has ended. `None` if the shell has ended instead.
     pub(crate) fn try_run(&mut self, line: &str) -> Option<Done> {
+        self.try_run_for(PATIENCE, line)
+    }
+
+    fn try_run_for(&mut self, patience: Duration, line: &str) -> Option<Done> {
         eprintln!("$ {line}");
         // The command does not read what is typed after it. Its last line may have no end.
         self.write(&format!("{line} </dev/null\nprintf '\\n%s %s\\n' '{END}' $?\n"));
         let (mut out, begun) = (Vec::new(), Instant::now());
         loop {
-            let next = match self.lines.recv_timeout(PATIENCE.saturating_sub(begun.elapsed())) {
+            let next = match self.lines.recv_timeout(patience.saturating_sub(begun.elapsed())) {
                 Ok(next) => next,
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => panic!("{line} does not end; it has printed {out:?}"),
@@ -77,7 +84,16 @@ impl Shell {
 
     /// The same for a command that has to succeed; its output.
     pub(crate) fn run(&mut self, line: &str) -> String {
-        let done = self.try_run(line).unwrap_or_else(|| panic!("the shell has ended before {line}"));
+        self.run_for(PATIENCE, line)
+    }
+
+    /// The same for a command that compiles, or waits for what does.
+    pub(crate) fn build(&mut self, line: &str) -> String {
+        self.run_for(BUILD_PATIENCE, line)
+    }
+
+    fn run_for(&mut self, patience: Duration, line: &str) -> String {
+        let done = self.try_run_for(patience, line).unwrap_or_else(|| panic!("the shell has ended before {line}"));
         assert_eq!(done.status, 0, "{line}: {}", done.out);
         done.out
     }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::TEMPLATE;
 use super::resolve::{Stack, text};
+use super::yaml;
 use crate::world::file;
 
 const MAIL: (&str, &str) = ("AlarmEmail", "operations@example.com");
@@ -158,13 +159,14 @@ fn waits_on_purpose_are_not_slow_answers() {
 /// Mails that a month costs too much.
 #[test]
 fn a_budget_tells_of_what_the_stack_spends() {
-    let stack = Stack::new(&TEMPLATE, &[("AlarmEmail", "operations@example.com,20")]);
+    let template = yaml::template_at("infra/budget.yaml");
+    let stack = Stack::new(&template, &[("Stack", "longhaul"), ("Email", MAIL.1), ("Dollars", "20")]);
     let budget = stack.resource("Budget").unwrap();
     assert_eq!(text(&budget["Budget"]["BudgetLimit"]["Amount"]), "20");
     for told in budget["NotificationsWithSubscribers"].as_array().unwrap() {
         assert_eq!(told["Subscribers"], json!([{"SubscriptionType": "EMAIL", "Address": MAIL.1}]));
     }
-    assert!(Stack::new(&TEMPLATE, &[MAIL]).resource("Budget").is_none());
+    assert_eq!(budget["Budget"]["CostFilters"]["TagKeyValue"], json!(["aws:cloudformation:stack-name$longhaul"]));
 }
 
 #[test]
