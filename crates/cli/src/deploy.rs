@@ -118,6 +118,7 @@ struct Wish {
 /// Uploads, shows what would change, asks, changes it, and checks the server.
 async fn change(account: &Account, flags: &Change, wish: Wish, stack: Option<Stack>, json: bool) -> Result<Exit, Stop> {
     let name = &flags.named.stack;
+    check_can_ask(flags)?;
     let bucket = Bucket::of(account, flags.bucket.as_deref()).await?;
     let wanted = wanted(&bucket, &wish, stack.as_ref()).await?;
     let done = match stack::plan(account, name, stack.as_ref(), &wanted).await? {
@@ -127,7 +128,7 @@ async fn change(account: &Account, flags: &Change, wish: Wish, stack: Option<Sta
         }
         Some(changes) => {
             changes.lines.iter().for_each(|line| out::say(&out::line(line)));
-            if !agrees(flags, &format!("Change the stack {name} so?"))? {
+            if !agrees(flags, &format!("Change the stack {name} so?")) {
                 changes.discard(account, stack.as_ref()).await?;
                 out::say("nothing was changed");
                 return Ok(Exit::Cancelled);
@@ -202,16 +203,18 @@ fn check_architecture(
     }
 }
 
+/// Refuses what needs an answer, where this command cannot ask.
+fn check_can_ask(flags: &Change) -> Result<(), Stop> {
+    if flags.yes || out::can_ask() {
+        return Ok(());
+    }
+    Err(Stop::new(Exit::Unanswered, "this command cannot ask here: add --yes to go on without a question"))
+}
+
 /// Whether the user wants this.
-fn agrees(flags: &Change, question: &str) -> Result<bool, Stop> {
-    if flags.yes {
-        return Ok(true);
-    }
-    if !out::can_ask() {
-        return Err(Stop::new(Exit::Unanswered, "this command cannot ask here: add --yes to go on without a question"));
-    }
-    let answer = inquire::Confirm::new(question).with_default(false).prompt();
-    answer.map_err(|_gone| Stop::interrupted())
+fn agrees(flags: &Change, question: &str) -> bool {
+    // A user who leaves the question does not.
+    flags.yes || inquire::Confirm::new(question).with_default(false).prompt().unwrap_or_default()
 }
 
 /// `longhaul status`.
@@ -257,7 +260,8 @@ async fn destroy(account: &Account, flags: &Change) -> Result<Exit, Stop> {
     if stack.status.ends_with("_IN_PROGRESS") {
         stack.check_changeable()?;
     }
-    if !agrees(flags, &format!("Delete the stack {}, with its queues and the work in them?", stack.name))? {
+    check_can_ask(flags)?;
+    if !agrees(flags, &format!("Delete the stack {}, with its queues and the work in them?", stack.name)) {
         out::say("nothing was deleted");
         return Ok(Exit::Cancelled);
     }

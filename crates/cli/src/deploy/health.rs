@@ -119,15 +119,16 @@ async fn refusal(account: &Account, function: &Resource) -> Result<Option<String
     if answer.header("x-amz-function-error").is_empty() {
         return Ok(None);
     }
-    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let body = answer.json();
     let log = STANDARD.decode(answer.header("x-amz-log-result")).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
-    let said = log.lines().rev().find_map(|line| line.split_once(REASON)).map(|(_, why)| why.trim());
     let kind = body["errorType"].as_str().unwrap_or_default();
     let message = body["errorMessage"].as_str().unwrap_or("it ends with an error");
-    // A program that runs may refuse an event as this one.
-    Ok((said.is_some() || function.name != API || kind.starts_with("Runtime."))
-        .then(|| said.unwrap_or(message).to_owned()))
+    let said = log.lines().rev().chain([message]).find_map(|line| line.split_once(REASON));
+    let said = said.map(|(_, why)| why.trim());
+    // A program that runs may refuse an event such as this one.
+    let refuses = said.is_some() || function.name != API || kind.starts_with("Runtime.");
+    Ok(refuses.then(|| said.unwrap_or(message).to_owned()))
 }
 
 /// A request to a function URL.

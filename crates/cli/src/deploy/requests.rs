@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use longhaul_core::{strict_json, with_causes};
 use longhaul_jobs::{Aws, SigningError};
 use serde_json::Value;
 use url::Url;
@@ -39,6 +40,11 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// The body as JSON; null if it is something else.
+    pub(super) fn json(&self) -> Value {
+        strict_json::from_slice(&self.body).unwrap_or_default()
+    }
+
     pub(super) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -63,7 +69,7 @@ impl Refused {
                 (xml.text("Error/Code").to_owned(), xml.text("Error/Message").to_owned())
             }
             Some(xml) => (xml.text("Code").to_owned(), xml.text("Message").to_owned()),
-            None => of_json(answer, &serde_json::from_str(&text).unwrap_or_default()),
+            None => of_json(answer, &answer.json()),
         };
         Self { status: answer.status, code, message, what: what.to_owned() }
     }
@@ -201,7 +207,7 @@ impl Account {
         ];
         let (body, what) = (input.to_string().into_bytes(), operation.to_owned());
         let ask = Ask { service: &LOGS, method: Method::POST, path: "/".to_owned(), headers, body, what };
-        Ok(serde_json::from_slice(&self.send(&ask).await?.body).unwrap_or_default())
+        Ok(self.send(&ask).await?.json())
     }
 
     /// Sends a request until it is answered for good: each of them may be sent again.
@@ -246,7 +252,7 @@ impl Account {
     /// Sends a request once, and reads the whole answer.
     pub(super) async fn exchange(&self, request: reqwest::Request, what: &str) -> Result<Answer, Stop> {
         let unreachable = |error: reqwest::Error| {
-            let why = longhaul_core::with_causes(&error.without_url());
+            let why = with_causes(&error.without_url());
             Stop::new(Exit::Unreachable, format!("{what} has no answer: {why}"))
         };
         let mut response = self.client.execute(request).await.map_err(unreachable)?;

@@ -139,7 +139,7 @@ async fn pages(
     operation: &str,
     input: &[(String, String)],
     list: &str,
-    is_end: impl Fn(&Element) -> bool,
+    is_end: impl Fn(&Element) -> bool + Send,
 ) -> Result<Vec<Element>, Failure> {
     let (mut all, mut token) = (Vec::new(), String::new());
     for _ in 0..PAGES_MAX {
@@ -294,12 +294,9 @@ async fn ended(account: &Account, stack: &str, since: &str) -> Result<Vec<Elemen
     loop {
         for event in events(account, stack, &latest).await? {
             event.text("EventId").clone_into(&mut latest);
-            out::say(&out::line(&format!(
-                "{:<20} {:<28} {}",
-                event.text("ResourceStatus"),
-                event.text("LogicalResourceId"),
-                event.text("ResourceStatusReason")
-            )));
+            let [status, name, reason] =
+                ["ResourceStatus", "LogicalResourceId", "ResourceStatusReason"].map(|member| event.text(member));
+            out::say(out::line(&format!("{status:<20} {name:<28} {reason}")).trim_end());
             all.push(event);
         }
         if let Some(status) = all.last().filter(|event| is_end(event)).map(|event| event.text("ResourceStatus")) {

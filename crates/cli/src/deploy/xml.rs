@@ -5,7 +5,7 @@
 pub(super) struct Element {
     name: String,
     text: String,
-    children: Vec<Element>,
+    children: Vec<Self>,
 }
 
 impl Element {
