@@ -60,6 +60,7 @@ nightly: ## What takes longer than landing a change may take: sizes of the funct
 	scripts/setup-tools.sh aws aws-lint cargo-lambda containers
 	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test local --test aws \
 	    -E 'test(e2e::children::) | test(sam_local::) | test(cargo_lambda::)'
+	$(MAKE) --no-print-directory docs
 	$(MAKE) --no-print-directory fuzz SECONDS=60
 	$(MAKE) --no-print-directory mutants
 

@@ -113,7 +113,7 @@ def relinked(text, page):
         path, hash_sign, anchor = target.partition("#")
         file = (page.parent / urllib.parse.unquote(path)).resolve()
         there = staged_path(file)
-        if there is None:
+        if there is None or file == SUMMARY:
             kind = "tree" if file.is_dir() else "blob"
             return f"{link[1]}{REPOSITORY}/{kind}/main/{file.relative_to(ROOT).as_posix()}{hash_sign}{anchor}"
         return f"{link[1]}{pathlib.PurePath(os.path.relpath(there, here.parent)).as_posix()}{hash_sign}{anchor}"
