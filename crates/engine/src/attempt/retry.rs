@@ -13,8 +13,8 @@ const LONGEST_MS: u64 = 5_000;
 /// The tries of the default policy.
 const TRIES: u32 = 3;
 
-/// How often the work of a step is tried while it fails, and how long the pauses are. Each pause is shortened by a
-/// random part of up to a half, so that callers of a system that fails do not come back all at once.
+/// How often the work of a step is tried while it fails, and how long the pauses are. A random part of up to a half is
+/// taken from each pause, so that many callers do not come back at the same time.
 ///
 /// The default is three tries within two seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

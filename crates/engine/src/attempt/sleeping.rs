@@ -21,8 +21,8 @@ impl Attempt {
 
     /// Sleeps until the moment that was given when this was first called. A long sleep ends the attempt.
     ///
-    /// Sleeps are numbered in the order of the calls, not of the first polls: in a race that an answer from the journal
-    /// wins at once, the concurrent sleep is never polled, and the sleeps after it must not take its number.
+    /// Sleeps are numbered in the order of the calls, not of the first polls. An answer from the journal may win a race
+    /// at once, so that the concurrent sleep is never polled. The sleeps after it must not take its number.
     pub fn sleep_until(&self, until: Timestamp) -> impl Future<Output = ()> + Send + '_ {
         self.sleep_numbered(self.0.timers.fetch_add(1, Ordering::Relaxed), until)
     }

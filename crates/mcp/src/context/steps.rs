@@ -110,6 +110,8 @@ impl TaskContext {
     pub fn try_step<'a, W, Args>(&'a self, name: &'a str, work: W) -> Step<'a, W, Args>
     where
         W: StepWork<Args>,
+        W::Value: Serialize + DeserializeOwned,
+        W::Error: Serialize + DeserializeOwned,
     {
         let args = PhantomData;
         Step { task: self, name, work, retry: None, timeout: None, is_worth: None, may_have_run: None, args }

@@ -90,8 +90,8 @@ impl State {
             // What the reader may take before the record ends: the record, and what it reads ahead.
             reader.get_mut().set_limit(RECORD_BYTES_MAX + BUFFER_BYTES as u64 + 1);
             let is_record = reader.read_byte_record(&mut record).map_err(|error| match error.into_kind() {
-                csv::ErrorKind::Io(error) => ProfileError::Read(error),
-                _ => ProfileError::Internal("the CSV reader refuses a record"),
+                csv::ErrorKind::Io(error) => error.into(),
+                _ => ProfileError::Internal("the CSV reader refuses a record".into()),
             })?;
             let end = (start + reader.position().byte()).saturating_sub(1);
             if reader.get_ref().limit() == 0 || end.saturating_sub(self.offset) > RECORD_BYTES_MAX {

@@ -119,7 +119,7 @@ impl Column {
     /// A column without values, described as precisely as a data set of `width` columns allows.
     pub(super) fn new(width: usize) -> Result<Self, ProfileError> {
         let precision = Precision::for_columns(width);
-        let refused = |_range| ProfileError::Internal("the size of a sketch");
+        let refused = |_range| ProfileError::Internal("the size of a sketch".into());
         Ok(Self {
             width,
             kinds: KindCounts::default(),

@@ -14,6 +14,10 @@ mod state;
 mod tool;
 mod value;
 
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
 pub use chunk::{COLUMNS_MAX, Progress, RECORD_BYTES_MAX, profile_chunk};
 pub use column::KindCounts;
 pub use report::{
@@ -23,7 +27,7 @@ pub use sniff::{FormatChoice, HeaderRow, Reading};
 pub use state::State;
 
 /// A refusal or failure of `profile_dataset`. The text is for the caller and never contains any of the data.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum ProfileError {
     /// The arguments contradict each other or are out of range.
     #[error("{0}")]
@@ -33,10 +37,21 @@ pub enum ProfileError {
     Refused(String),
     /// Reading failed; a retry may help.
     #[error("the source could not be read")]
-    Read(#[from] std::io::Error),
+    Read(#[source] ReadError),
     /// A part of this tool failed.
     #[error("internal error: {0}")]
-    Internal(&'static str),
+    Internal(Cow<'static, str>),
+}
+
+/// The cause of a source that could not be read: for the log.
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+#[error("{0}")]
+pub struct ReadError(String);
+
+impl From<std::io::Error> for ProfileError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Read(ReadError(error.to_string()))
+    }
 }
 
 /// The error that says `why` the source is not profiled.

@@ -45,12 +45,13 @@ impl App {
 
 async fn profile(sources: &Sources, args: ProfileArgs, task: &TaskContext) -> Result<DatasetProfile, ProfileError> {
     let plan = &args.plan()?;
-    let known = &task.try_step(&format!("source v{STATE_VERSION}"), || sources.identify(plan)).await?;
+    let known =
+        &task.try_step(&format!("source v{STATE_VERSION}"), || sources.identify(plan)).retry_if(may_pass).await?;
     let mut before = None;
     for chunk in 0..CHUNKS_MAX {
         let begin = before.take();
         let name = format!("chunk {chunk} v{STATE_VERSION}");
-        match task.try_step(&name, || sources.chunk(plan, known, begin)).await? {
+        match task.try_step(&name, || sources.chunk(plan, known, begin.clone())).retry_if(may_pass).await? {
             Progress::Done(profile) => return Ok(*profile),
             Progress::More(state) => {
                 let progress = task.progress(state.offset).message("bytes read");
@@ -63,6 +64,11 @@ async fn profile(sources: &Sources, args: ProfileArgs, task: &TaskContext) -> Re
         }
     }
     Err(refused(format!("the data set has more than {CHUNKS_MAX} chunks: profile a part of it")))
+}
+
+/// Whether another try may succeed.
+fn may_pass(error: &ProfileError) -> bool {
+    matches!(error, ProfileError::Read(_))
 }
 
 /// An error that the caller can correct is a tool error; any other is a protocol error.

@@ -65,7 +65,7 @@ fn refusal(error: io::Error) -> ProfileError {
         | ErrorKind::NotADirectory
         | ErrorKind::InvalidInput
         | ErrorKind::InvalidFilename => refused("`path` does not name a file below the server's data directory"),
-        kind => ProfileError::Read(kind.into()),
+        kind => io::Error::from(kind).into(),
     }
 }
 

@@ -85,7 +85,7 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ProfileError> + Send + 'static,
 ) -> Result<T, ProfileError> {
     let outcome = tokio::task::spawn_blocking(work).await;
-    outcome.unwrap_or(Err(ProfileError::Internal("the reading thread panicked")))
+    outcome.unwrap_or(Err(ProfileError::Internal("the reading thread panicked".into())))
 }
 
 /// A source that ends with an error when its caller no longer waits.

@@ -100,7 +100,7 @@ impl Fetcher {
 
     fn client(&self) -> Result<&Client, ProfileError> {
         let limited = || client::checked(self.allows).connect_timeout(CONNECT).read_timeout(READ_IDLE).timeout(REQUEST);
-        client::once(&self.client, limited).map_err(|_setup| ProfileError::Internal("no HTTP client"))
+        client::once(&self.client, limited).map_err(|_setup| ProfileError::Internal("no HTTP client".into()))
     }
 
     /// The present version of the resource, without fetching more than its first byte.
