@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::exit::{Exit, Stop};
 use crate::out;
-use bucket::Bucket;
+use bucket::{Bucket, Previous};
 use flags::{Change, Deploy, Named, Update, Verb};
 use health::{FUNCTION, Health};
 use packages::Packages;
@@ -89,15 +89,16 @@ async fn rollback(account: &Account, flags: &Change, json: bool) -> Result<Exit,
     let mut previous = bucket.previous(&stack.name).await?;
     let present = template::key(&stack.template(account).await?);
     // What an earlier rollback has left, if it was killed.
-    previous.retain(|key| *key != present);
-    let Some(key) = previous.pop() else {
+    previous.retain(|one| one.template != present);
+    let Some(last) = previous.pop() else {
         return Err(Stop::usage(format!(
             "{} has no earlier packages to go back to: `longhaul update` and `longhaul deploy` remember them",
             stack.name
         )));
     };
-    let template = bucket.text(&key).await?;
-    let (parameters, tags) = (BTreeMap::new(), BTreeMap::new());
+    let template = bucket.text(&last.template).await?;
+    let parameters = last.architecture.map(|built_for| ("Architecture".to_owned(), built_for)).into_iter().collect();
+    let tags = BTreeMap::new();
     let name = stack.name.clone();
     let done = change(account, flags, Wish { template, packages: None, parameters, tags }, Some(stack), json).await?;
     if done == Exit::Well {
@@ -178,9 +179,10 @@ async fn wanted<'a>(bucket: &Bucket<'_>, wish: &'a Wish, stack: Option<&Stack>) 
 async fn remember(account: &Account, bucket: &Bucket<'_>, stack: &Stack) -> Result<(), Stop> {
     let template = stack.template(account).await?;
     let key = bucket.keep_as(template::key(&template), template.as_bytes()).await?;
+    let present = Previous { template: key, architecture: stack.parameters.get("Architecture").cloned() };
     let mut previous = bucket.previous(&stack.name).await?;
-    if previous.last() != Some(&key) {
-        previous.push(key);
+    if previous.last() != Some(&present) {
+        previous.push(present);
         bucket.remember(&stack.name, &previous).await?;
     }
     Ok(())

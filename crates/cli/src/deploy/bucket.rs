@@ -3,6 +3,7 @@
 
 use http::Method;
 use longhaul_core::strict_json;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::hash::hash;
@@ -10,6 +11,15 @@ use super::requests::{Account, Answer, Ask, Failure, S3, STS};
 use crate::exit::{Exit, Stop};
 use crate::limits::PREVIOUS_MAX;
 use crate::out;
+
+/// An earlier state of a stack.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Previous {
+    /// The key of its template, which names its packages.
+    pub(super) template: String,
+    /// The processor that the packages were built for.
+    pub(super) architecture: Option<String>,
+}
 
 /// The bucket of an account in a region, or one that the user names.
 pub(super) struct Bucket<'a> {
@@ -89,19 +99,19 @@ impl<'a> Bucket<'a> {
         Ok(format!("{}/{}/{key}", self.account.endpoint(&S3).await?, self.name))
     }
 
-    /// The keys of the previous templates of a stack: the latest is the last.
-    pub(super) async fn previous(&self, stack: &str) -> Result<Vec<String>, Stop> {
+    /// The earlier states of a stack: the latest is the last.
+    pub(super) async fn previous(&self, stack: &str) -> Result<Vec<Previous>, Stop> {
         let Some(answer) = self.ask(Method::GET, &key_of(stack), Vec::new()).await? else { return Ok(Vec::new()) };
         let text = String::from_utf8_lossy(&answer.body);
         strict_json::from_str(&text).map_err(|error| {
-            Stop::new(Exit::Failed, format!("s3://{}/{} is not a list of keys: {error}", self.name, key_of(stack)))
+            Stop::new(Exit::Failed, format!("s3://{}/{} cannot be read: {error}", self.name, key_of(stack)))
         })
     }
 
-    /// Stores them, without the oldest if there are too many.
-    pub(super) async fn remember(&self, stack: &str, keys: &[String]) -> Result<(), Stop> {
-        let keys = keys.get(keys.len().saturating_sub(PREVIOUS_MAX)..).unwrap_or_default();
-        self.put(&key_of(stack), json!(keys).to_string().into_bytes()).await
+    /// Stores that, without the oldest if there are too many.
+    pub(super) async fn remember(&self, stack: &str, all: &[Previous]) -> Result<(), Stop> {
+        let latest = all.get(all.len().saturating_sub(PREVIOUS_MAX)..).unwrap_or_default();
+        self.put(&key_of(stack), json!(latest).to_string().into_bytes()).await
     }
 
     /// Deletes them.
