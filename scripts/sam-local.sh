@@ -18,6 +18,8 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=scripts/cleanup.sh
+source "$root/scripts/cleanup.sh"
 readonly root tools=$root/.cache/tools state=$root/.cache/sam-local portable=$root/scripts/portable.py
 readonly python=$tools/aws/bin/python image=$tools/lambda-image.tar
 readonly repository=public.ecr.aws/lambda/provided
@@ -32,7 +34,6 @@ gateway=127.0.0.1
 daemon=
 forwarder=
 group=
-child=
 
 say() { printf 'sam-local: %s\n' "$*" >&2; }
 
@@ -41,19 +42,17 @@ refuse() {
     exit "$cannot_start"
 }
 
-# Stops everything that was started here. Called once, however this script ends.
+# Stops everything that was started here.
 clean_up() {
-    trap - EXIT INT TERM
-    if [[ -n $child ]] && kill -0 "$child" 2>/dev/null; then
-        kill -TERM "$child" 2>/dev/null || true
-        wait "$child" 2>/dev/null || true
-    fi
+    end_child
     # What COMMAND has left in the background.
     if [[ -n $scratch ]]; then "$python" "$root/scripts/sam_local.py" end-all "$scratch" || true; fi
     if [[ -n $forwarder ]]; then kill "$forwarder" 2>/dev/null || true; fi
     if [[ -n $group ]]; then "$root/scripts/emulator.sh" end "$group"; fi
     if [[ -n $daemon ]]; then stop_daemon; fi
     if [[ -n $bridge ]]; then ip link delete "$bridge" 2>/dev/null || true; fi
+    # The daemon leaves the namespace of a container that had the network of this machine.
+    if [[ -n $daemon ]]; then umount "$scratch"/exec/netns/* 2>/dev/null || true; fi
     if [[ -n $scratch ]]; then rm -rf "$scratch"; fi
 }
 
@@ -63,6 +62,7 @@ stop_daemon() {
     running=$(timeout 20 docker ps --quiet --no-trunc 2>/dev/null || true)
     # shellcheck disable=SC2086
     if [[ -n $running ]]; then timeout 60 docker rm --force $running >/dev/null 2>&1 || true; fi
+    timeout 20 docker network prune --force >/dev/null 2>&1 || true
     kill -TERM "$daemon" 2>/dev/null || true
     for ((polls = 0; polls < stop_polls_max; polls++)); do
         kill -0 "$daemon" 2>/dev/null || return 0
@@ -70,16 +70,6 @@ stop_daemon() {
     done
     say "the daemon does not stop; it is killed"
     kill -KILL -- "-$daemon" 2>/dev/null || true
-}
-
-# Runs a command that can be interrupted: a shell does not handle signals while it waits for one in the foreground.
-run() {
-    local status=0
-    "$@" <&0 &
-    child=$!
-    wait "$child" || status=$?
-    child=
-    return "$status"
 }
 
 # One daemon at a time uses the data folder. Another run of this checkout waits for this one.
@@ -174,9 +164,7 @@ start_emulator() {
 
 run_with() {
     [[ $# -gt 0 ]] || set -- "${SHELL:-sh}"
-    trap clean_up EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM
+    clean_up_at_the_end
     "$root/scripts/setup-tools.sh" aws aws-lint
     if [[ ! -e target/lambda/api/bootstrap.zip ]]; then say "no functions are built in $PWD: run make build"; fi
     scratch=$(mktemp -d)

@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # The gateway's worker function as a container image, for servers that are larger than a package may be: docs/gateway.md.
 # From the root of the checkout, after `make build-gateway BUNDLE=bundle`:
 #

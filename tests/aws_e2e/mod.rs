@@ -16,6 +16,7 @@ mod flows;
 mod garbage;
 pub(crate) mod ground;
 mod http_api;
+mod images;
 mod inside;
 mod isolation;
 mod kills;

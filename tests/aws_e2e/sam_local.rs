@@ -22,7 +22,7 @@ const CANNOT_START: i32 = 3;
 const PORTS: [&str; 2] = ["3000", "3001"];
 
 /// The shell that the page opens, in a folder with built functions. `None` where no daemon can be started.
-fn shell(built: &Built) -> Option<Shell> {
+pub(super) fn shell(built: &Built) -> Option<Shell> {
     let mut open = Command::new(script("sam-local.sh"));
     let programs = api().parent().unwrap().display().to_string();
     let path = std::env::var("PATH").unwrap();

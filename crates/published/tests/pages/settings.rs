@@ -60,7 +60,8 @@ fn what_is_written_about_containers_names_settings_that_exist() {
         table::ALL.iter().any(|setting| setting.variable() == name && setting.preset(Place::Local) != Preset::Absent)
     };
     let mut named = 0;
-    for file in ["docs/containers.md", "infra/container/kubernetes.yaml", "infra/container/Dockerfile"] {
+    let ours = ["compose.yaml", "Dockerfile", "kubernetes.yaml"].map(|name| format!("infra/container/{name}"));
+    for file in ours.iter().map(String::as_str).chain(["docs/containers.md"]) {
         let text = file_of(file);
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         for name in words.filter(|word| word.starts_with("LONGHAUL_")) {
