@@ -22,7 +22,7 @@ mod step_functions;
 mod template;
 mod web;
 
-pub use aws::{Aws, AwsJob, Rights, SigningError};
+pub use aws::{Aws, AwsJob, ParameterError, ParameterValue, Rights, SigningError};
 pub use batch::{BatchJob, BatchJobSpec};
 pub use codebuild::{CodeBuild, CodeBuildSpec};
 pub use driver::{CleanUpError, Driver};

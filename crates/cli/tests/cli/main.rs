@@ -21,4 +21,5 @@ mod resumed;
 mod servers;
 mod sessions;
 mod terminal;
+mod token;
 mod verbs;
