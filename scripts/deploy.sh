@@ -6,7 +6,8 @@
 #
 # PARAMETERS are those of template.yaml; values have no spaces. SETTINGS and AUTHENTICATION become the parameters Settings
 # and Authentication, each as a whole. All of them are checked before anything is created. Architecture comes from the
-# build. Parameters that are not named keep the value that the stack has, or their default. TAGS, whose values have no
+# build. Parameters that are not named keep the value that the stack has, or their default; but a first deployment has to
+# be told who may call (AuthMode), and asks on a terminal. TAGS, whose values have no
 # spaces either, are put on the stack and on everything in it that takes tags.
 # GATEWAY_CONFIG is a file of JSON that becomes the setting config-json, in place of the one in the package.
 # TEMPLATE is another template to deploy, such as one that scripts/make_template.py wrote with layers.
@@ -47,6 +48,43 @@ for parameter in ${parameters[@]+"${parameters[@]}"}; do
     esac
 done
 
+[[ -n ${SAM:-} ]] || "$root/scripts/setup-tools.sh" aws-lint
+readonly sam=${SAM:-$root/.cache/tools/bin/sam}
+
+# The arguments that say which stack is meant, as other commands of the SAM CLI take them.
+where=()
+stack=
+for ((at = 1; at <= $#; at++)); do
+    next=$((at + 1))
+    case ${!at} in
+        --stack-name | --region | --profile) where+=("${!at}" "${!next:-}") ;;
+        --stack-name=* | --region=* | --profile=*) where+=("${!at%%=*}" "${!at#*=}") ;;
+    esac
+done
+for ((at = 0; at < ${#where[@]}; at += 2)); do
+    if [[ ${where[at]} == --stack-name ]]; then stack=${where[at + 1]}; fi
+done
+
+# With --guided, the SAM CLI asks for parameters itself.
+if [[ -n $stack && " ${parameters[*]-}" != *" AuthMode="* && " $*" != *" --guided"* ]] &&
+    ! "$sam" list stack-outputs --output json "${where[@]}" >/dev/null 2>&1; then
+    cat >&2 <<TEXT
+deploy: there is no stack $stack yet. Say who may call it, with PARAMETERS="AuthMode=…":
+  bearer   those who have a token that \`longhaul token add\` makes
+  oauth    people who sign in at your identity provider; needs OAuthIssuers=URL too
+  iam      programs that sign their requests with credentials of AWS
+TEXT
+    [[ -t 0 && -t 2 ]] || exit 2
+    read -r -p "AuthMode (bearer, oauth or iam): " answer
+    case $answer in
+        bearer | oauth | iam) parameters+=("AuthMode=$answer") ;;
+        *)
+            say "\`$answer\` is none of bearer, oauth and iam"
+            exit 2
+            ;;
+    esac
+fi
+
 settings=${SETTINGS:-}
 if [[ -n ${GATEWAY_CONFIG:-} ]]; then
     # Values of settings have no spaces.
@@ -80,7 +118,6 @@ for tag in ${tags[@]+"${tags[@]}"}; do
 done
 if ((${#tags[@]} > 0)); then tags=(--tags "${tags[@]}"); fi
 
-[[ -n ${SAM:-} ]] || "$root/scripts/setup-tools.sh" aws-lint
 cd "$root"
-exec "${SAM:-$root/.cache/tools/bin/sam}" deploy --template-file "${TEMPLATE:-template.yaml}" \
+exec "$sam" deploy --template-file "${TEMPLATE:-template.yaml}" \
     --parameter-overrides "Architecture=$architecture" ${parameters[@]+"${parameters[@]}"} ${tags[@]+"${tags[@]}"} "$@"

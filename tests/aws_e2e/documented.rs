@@ -40,6 +40,48 @@ fn a_deployment_names_the_processor_that_was_built_for() {
     assert!(!deployed && said.contains("make build"), "{said}");
 }
 
+/// Runs scripts/deploy.sh without AuthMode, for a stack that is there or not, with `answer` at a terminal if it is one.
+fn deploy_without_auth_mode(built: &Built, has_stack: bool, answer: Option<&str>) -> (bool, String) {
+    let sam = built.0.join("sam");
+    let listed = if has_stack { "exit 0" } else { "exit 1" };
+    fs::write(&sam, format!("#!/bin/sh\nif [ \"$1\" = list ]; then {listed}; fi\necho \"$@\"\n")).unwrap();
+    fs::set_permissions(&sam, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = root().join("scripts/deploy.sh");
+    let line = format!("{} --stack-name etl --region eu-west-1", script.display());
+    let mut command = match answer {
+        // `script` gives it a terminal.
+        Some(answer) => {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("echo {answer} | script -qec '{line}' /dev/null")]);
+            command
+        }
+        None => {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("exec {line} </dev/null")]);
+            command
+        }
+    };
+    let command = command.env("SAM", &sam).env_remove("PARAMETERS");
+    let out = command.env("LAMBDA_DIR", built.0.join("target/lambda")).output().unwrap();
+    (out.status.success(), String::from_utf8([out.stdout, out.stderr].concat()).unwrap())
+}
+
+#[test]
+fn a_first_deployment_is_told_who_may_call_and_an_update_keeps_it() {
+    let built = Built::new();
+    let (deployed, said) = deploy_without_auth_mode(&built, true, None);
+    assert!(deployed && said.contains("deploy --template-file") && !said.contains("AuthMode"), "{said}");
+    let (deployed, said) = deploy_without_auth_mode(&built, false, None);
+    assert!(!deployed && said.contains("no stack etl yet") && !said.contains("--template-file"), "{said}");
+    for way in ["bearer", "oauth", "iam"] {
+        assert!(said.contains(way), "{said}");
+    }
+    let (deployed, said) = deploy_without_auth_mode(&built, false, Some("bearer"));
+    assert!(deployed && said.contains(" AuthMode=bearer --stack-name etl"), "{said}");
+    let (deployed, said) = deploy_without_auth_mode(&built, false, Some("anyone"));
+    assert!(!deployed && said.contains("`anyone` is none of bearer"), "{said}");
+}
+
 #[test]
 fn a_deployment_has_the_tags_that_are_named() {
     let built = Built::new();

@@ -2,6 +2,7 @@
 //!
 //! Each test deploys `template.yaml` for itself, or runs the functions on the Runtime API host; all share one emulator.
 
+mod bearer;
 mod built;
 mod cargo_lambda;
 mod children;

@@ -22,6 +22,7 @@ mod ends;
 mod erase;
 mod found;
 mod tasks;
+mod token;
 
 pub(crate) async fn run(cli: Cli) -> Result<Exit, Stop> {
     let global = &cli.global;
@@ -55,6 +56,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Stop> {
             login(without_credentials(global)?, &how, secret, &again).await
         }
         Verb::Logout => logout(&without_credentials(global)?.url).await,
+        Verb::Token { verb } => token::run(global, &verb).await,
         Verb::Bridge { to } => {
             let named = Global { server: to.unwrap_or_else(|| global.server.clone()), ..global.clone() };
             bridge::run(target(&named)?).await

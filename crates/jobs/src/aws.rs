@@ -24,9 +24,11 @@ use crate::limits;
 use crate::web::{Answer, Web, with_causes};
 
 mod error;
+mod parameter;
 
 pub use error::SigningError;
 pub(crate) use error::{AwsError, Kind};
+pub use parameter::{ParameterError, ParameterValue};
 
 /// Keys that expire so soon are not used any more.
 const EXPIRES_SOON: Duration = Duration::from_secs(60);

@@ -23,7 +23,7 @@ mod step_functions;
 mod template;
 mod web;
 
-pub use aws::{Aws, AwsJob, SigningError};
+pub use aws::{Aws, AwsJob, ParameterError, ParameterValue, SigningError};
 pub use batch::{BatchJob, BatchJobSpec};
 pub use codebuild::{CodeBuild, CodeBuildSpec};
 pub use driver::{CleanUpError, Driver};

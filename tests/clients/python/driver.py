@@ -1,7 +1,7 @@
 """Drives a Longhaul server with the official Python SDK: one flow per run, one line of JSON about what was seen.
 
     python driver.py --url http://127.0.0.1:8080/mcp FLOW [--task-id ID] [--key KEY] [--key-in header|meta]
-                     [--how HOW] [--seconds N] [--bytes N] [--timeout-s N] [--login USER]
+                     [--how HOW] [--seconds N] [--bytes N] [--timeout-s N] [--login USER] [--token TOKEN]
 
 With --login the driver logs in where the server says so, and the line has what that took, as "login". The flows are those of ../ts/driver.mjs. The server has to offer the diagnostic tools.
 Exit code: 0 if the flow went as it should, 1 if not, 2 for bad usage.
@@ -245,6 +245,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--bytes", type=int, default=1_000_000)
     parser.add_argument("--timeout-s", type=float, default=60)
     parser.add_argument("--login")
+    parser.add_argument("--token")
     settings = parser.parse_args()
     if settings.flow in ("resume", "cancel-other") and not settings.task_id:
         parser.error("this flow needs --task-id")
@@ -253,7 +254,9 @@ def parse() -> argparse.Namespace:
 
 async def run(settings: argparse.Namespace) -> dict[str, Any]:
     is_keyed = settings.flow == "idempotent" and settings.key_in == "header"
-    headers = {"Idempotency-Key": settings.key} if is_keyed else None
+    headers = {"Idempotency-Key": settings.key} if is_keyed else {}
+    if settings.token:
+        headers["Authorization"] = f"Bearer {settings.token}"
     login = Login(settings.url, settings.login) if settings.login else None
     with anyio.fail_after(settings.timeout_s):
         async with connected(settings.url, headers, login) as client:

@@ -1,7 +1,7 @@
 // Drives a Longhaul server with the official TypeScript SDK: one flow per run, one line of JSON about what was seen.
 //
 //   node driver.mjs --url http://127.0.0.1:8080/mcp FLOW [--task-id ID] [--key KEY] [--key-in header|meta]
-//                   [--how HOW] [--seconds N] [--bytes N] [--timeout-s N] [--login USER]
+//                   [--how HOW] [--seconds N] [--bytes N] [--timeout-s N] [--login USER] [--token TOKEN]
 //
 // With --login the driver logs in where the server says so, and the line has what that took, as "login".
 // Flows: list plain task start resume cancel cancel-other ask fail unknown idempotent large.
@@ -24,6 +24,7 @@ const { values: settings, positionals } = parseArgs({
     bytes: { type: 'string', default: '1000000' },
     'timeout-s': { type: 'string', default: '60' },
     login: { type: 'string' },
+    token: { type: 'string' },
   },
 });
 
@@ -222,6 +223,7 @@ async function main() {
       onQuestion: (params) => ({ answer: `answer ${questions.push(params.message)}` }),
       onError: (error) => errors.push(String(error)),
       login,
+      token: settings.token,
     });
     const line = await flows[flow]({ ...connection, questions });
     await connection.close();

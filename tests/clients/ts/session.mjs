@@ -11,14 +11,16 @@ const CLIENT_INFO = { name: 'longhaul-driver-ts', version: '1.0.0' };
 const CAPABILITIES = { elicitation: { form: {} } };
 
 /** A URL that begins with `stdio:` is the command of a process that the client starts, instead. */
-function transportTo(url, login) {
-  if (!url.startsWith('stdio:')) return new StreamableHTTPClientTransport(new URL(url), { authProvider: login });
+function transportTo(url, { login, token }) {
+  const requestInit = token && { headers: { Authorization: `Bearer ${token}` } };
+  const how = { authProvider: login, requestInit };
+  if (!url.startsWith('stdio:')) return new StreamableHTTPClientTransport(new URL(url), how);
   const [command, ...args] = url.slice('stdio:'.length).split(' ');
   return new StdioClientTransport({ command, args, env: process.env });
 }
 
-/** A client, which logs in if there is a `login` and the server asks for it. */
-async function openClient(url, login) {
+/** A client, which sends the `token` if there is one, and logs in if there is a `login` and the server asks for it. */
+async function openClient(url, who) {
   const connected = async (transport) => {
     const client = new Client(CLIENT_INFO, {
       capabilities: { ...CAPABILITIES, extensions: { [TASKS]: {} } },
@@ -27,17 +29,17 @@ async function openClient(url, login) {
     await client.connect(transport);
     return client;
   };
-  return loggedIn(login, transportTo(url, login), connected, () => connected(transportTo(url, login)));
+  return loggedIn(who.login, transportTo(url, who), connected, () => connected(transportTo(url, who)));
 }
 
 /**
  * Opens a client and a task session. `onQuestion` answers elicitations with the content of the form; `login` is who logs
- * in, if anyone does.
+ * in, if anyone does; `token` is one that the operator of the server gave to the client.
  * @returns {Promise<{client: Client, session: object, close: () => Promise<void>}>}
  */
-export async function connect(url, { onQuestion, onError, login } = {}) {
-  const client = await openClient(url, login);
-  const raw = await openRawPipe(url, login);
+export async function connect(url, { onQuestion, onError, login, token } = {}) {
+  const client = await openClient(url, { login, token });
+  const raw = await openRawPipe(url, { login, token });
   const session = createTaskSessionFromClient(client, {
     endpointId: url,
     rawDispatch: raw.dispatch,
@@ -60,8 +62,8 @@ export async function connect(url, { onQuestion, onError, login } = {}) {
  * The SDK's client refuses results that are tasks, and the extension asks its host for another way to send requests.
  * Here it is the SDK's transport itself; all that is added is the matching of answers to requests by their ids.
  */
-async function openRawPipe(url, login) {
-  const transport = transportTo(url, login);
+async function openRawPipe(url, who) {
+  const transport = transportTo(url, who);
   const waiting = new Map();
   let nextId = 1;
   transport.onmessage = (message) => {
@@ -79,7 +81,7 @@ async function openRawPipe(url, login) {
       options.signal?.addEventListener('abort', () => reject(options.signal.reason), { once: true });
       const message = { jsonrpc: '2.0', id, ...request };
       const how = { headers: options.context?.headers, requestSignal: options.signal };
-      loggedIn(login, transport, () => transport.send(message, how))
+      loggedIn(who.login, transport, () => transport.send(message, how))
         .catch((error) => {
           waiting.delete(id);
           const answer = jsonRpcErrorIn(error);

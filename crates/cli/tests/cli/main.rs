@@ -22,4 +22,5 @@ mod resumed;
 mod servers;
 mod sessions;
 mod terminal;
+mod token;
 mod verbs;
