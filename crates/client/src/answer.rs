@@ -13,6 +13,7 @@ use serde_json::Value;
 use sse_stream::{Sse, SseStream};
 
 use crate::error::{Error, Refusal, with_causes};
+use crate::repair::repaired;
 use crate::resume::Stream;
 use crate::unreadable::unreadable_answer;
 
@@ -90,7 +91,7 @@ impl Reply {
             Content::Stream(Box::new(follow(Events::of(response, bytes_max))))
         } else if is_json(&response) {
             let body = read(response, bytes_max).await?;
-            if body.is_empty() { Content::Nothing } else { Content::Message(text(body)?) }
+            if body.is_empty() { Content::Nothing } else { Content::Message(text(body)) }
         } else {
             Content::Nothing
         };
@@ -106,7 +107,9 @@ impl Reply {
             return Err(Error::Unexpected(format!("an answer of the type `{}`", self.kind)));
         }
         while let Some(text) = self.content.next().await? {
-            match serde_json::from_str(&text).map(understood) {
+            let read = serde_json::from_str(&text);
+            let read = read.or_else(|error| serde_json::from_str(&repaired(text.as_bytes())).map_err(|_same| error));
+            match read.map(understood) {
                 Ok(Some(message)) => return Ok(Some(message)),
                 // What is not JSON may be an answer all the same, and then no other one comes.
                 Err(error)
@@ -137,7 +140,7 @@ impl Reply {
 }
 
 fn understood(mut message: Value) -> Option<Message> {
-    if let Some(error) = message.get("error") {
+    if let Some(error) = message.get("error").filter(|error| !error.is_null()) {
         return Some(Message::End(Err(Refusal::of(error))));
     }
     if let Some(result) = message.get_mut("result") {
@@ -229,6 +232,7 @@ pub(crate) async fn read(response: Response, bytes_max: usize) -> Result<Vec<u8>
     Ok(body)
 }
 
-pub(crate) fn text(body: Vec<u8>) -> Result<String, Error> {
-    String::from_utf8(body).map_err(|error| Error::Unexpected(error.to_string()))
+/// A body as text. Bytes that are not UTF-8 become U+FFFD.
+pub(crate) fn text(body: Vec<u8>) -> String {
+    String::from_utf8(body).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

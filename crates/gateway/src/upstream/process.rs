@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use longhaul::SystemClock;
 use longhaul::ports::Clock;
-use longhaul_client::{Line, Lines, Overlong};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
+use super::quota::Quota;
+use super::stderr;
 use crate::limits;
 
 /// How a process is started.
@@ -123,6 +124,8 @@ pub(crate) struct Notes(Arc<Mutex<Noted>>);
 #[derive(Debug, Default)]
 struct Noted {
     stderr: VecDeque<String>,
+    /// A line of standard error that has no end yet.
+    unfinished: Vec<u8>,
     why: Option<String>,
 }
 
@@ -136,20 +139,31 @@ impl Notes {
         self.lock().why.get_or_insert_with(|| why.into());
     }
 
-    fn stderr(&self, line: String) {
+    /// Keeps a line of standard error, and not more of the earlier ones than an error may show.
+    pub(super) fn stderr(&self, line: String) {
         let lines = &mut self.lock().stderr;
-        if lines.len() == limits::STDERR_LINES_MAX {
+        lines.push_back(line);
+        let bytes = |lines: &VecDeque<String>| lines.iter().map(|line| line.len() + 1).sum::<usize>();
+        while lines.len() > 1 && (lines.len() > limits::STDERR_LINES_MAX || bytes(lines) > limits::STDERR_BYTES_MAX) {
             lines.pop_front();
         }
-        lines.push_back(line);
+    }
+
+    /// Keeps what there is of the next line.
+    pub(super) fn unfinished(&self, line: &[u8]) {
+        let end = line.get(line.len().saturating_sub(limits::STDERR_LINE_BYTES_MAX)..).unwrap_or_default();
+        end.clone_into(&mut self.lock().unfinished);
     }
 
     fn why(&self) -> Option<String> {
         self.lock().why.clone()
     }
 
-    fn stderr_text(&self) -> String {
-        let lines: Vec<String> = self.lock().stderr.iter().cloned().collect();
+    pub(super) fn stderr_text(&self) -> String {
+        let noted = self.lock();
+        let unfinished = String::from_utf8_lossy(&noted.unfinished);
+        let lines = noted.stderr.iter().map(String::as_str).chain([unfinished.trim()]);
+        let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
         lines.join("\n")
     }
 }
@@ -178,10 +192,11 @@ pub(crate) struct Pipes {
 
 impl Process {
     /// Starts a process of `server`.
-    pub(crate) fn start(
+    pub(super) fn start(
         server: &str,
         launch: &Launch,
         groups: &Groups,
+        quota: Quota,
         permit: OwnedSemaphorePermit,
     ) -> Result<(Self, Pipes), String> {
         let mut command = Command::new(&launch.command);
@@ -200,7 +215,7 @@ impl Process {
         };
         let (stdin, notes) = (Stdin::new(tokio::sync::Mutex::new(Some(stdin))), Notes::default());
         let pipes = Pipes { id, stdin: Arc::clone(&stdin), stdout, notes: notes.clone() };
-        let stderr = log_stderr(server.to_owned(), stderr, notes.clone());
+        let stderr = log_stderr(stderr::log(server.to_owned(), stderr, notes.clone(), quota));
         Ok((Self(Some(Running { child, group, stdin, stderr, notes, _permit: permit })), pipes))
     }
 
@@ -274,15 +289,6 @@ fn unstartable(launch: &Launch, error: &io::Error) -> String {
 }
 
 #[expect(clippy::disallowed_methods, reason = "ends with the process that it reads from")]
-fn log_stderr(server: String, stderr: ChildStderr, notes: Notes) -> JoinHandle<()> {
-    tokio::spawn(async move {
-        let mut lines = Lines::new(stderr, limits::STDERR_LINE_BYTES_MAX, Overlong::Cut);
-        while let Line::Text(line) = lines.next().await {
-            let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-            if !line.is_empty() {
-                tracing::info!(server, line, "standard error of a server");
-                notes.stderr(line);
-            }
-        }
-    })
+fn log_stderr(reading: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    tokio::spawn(reading)
 }
