@@ -173,6 +173,7 @@ impl Notes {
 pub(crate) struct Process(Option<Running>);
 
 struct Running {
+    server: String,
     child: Child,
     group: Group,
     stdin: Stdin,
@@ -215,8 +216,9 @@ impl Process {
         };
         let (stdin, notes) = (Stdin::new(tokio::sync::Mutex::new(Some(stdin))), Notes::default());
         let pipes = Pipes { id, stdin: Arc::clone(&stdin), stdout, notes: notes.clone() };
-        let stderr = log_stderr(stderr::log(server.to_owned(), stderr, notes.clone(), quota));
-        Ok((Self(Some(Running { child, group, stdin, stderr, notes, _permit: permit })), pipes))
+        let server = server.to_owned();
+        let stderr = log_stderr(stderr::log(server.clone(), stderr, notes.clone(), quota));
+        Ok((Self(Some(Running { server, child, group, stdin, stderr, notes, _permit: permit })), pipes))
     }
 
     /// Whether it has not ended.
@@ -238,7 +240,7 @@ impl Process {
         };
         // It may have been the last thing that it did.
         drop(tokio::time::timeout(limits::LAST_OUTPUT, &mut running.stderr).await);
-        let why = running.notes.why().unwrap_or_else(|| "the server ended".to_owned());
+        let why = running.notes.why().unwrap_or_else(|| format!("the server `{}` ended", running.server));
         match running.notes.stderr_text() {
             stderr if stderr.is_empty() => why,
             stderr => format!("{why}; its last lines on standard error:\n{stderr}"),

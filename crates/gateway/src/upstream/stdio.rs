@@ -30,6 +30,8 @@ pub(crate) struct StdioTransport {
     reader: Reader,
     /// The lines of a message so far that is written in several.
     begun: Vec<u8>,
+    /// How long the line without an end was at the last pause: it is not read twice.
+    paused_at: usize,
     /// Messages that are not handed over yet.
     read: VecDeque<ServerJsonRpcMessage>,
     notes: Notes,
@@ -50,9 +52,22 @@ impl StdioTransport {
     pub(super) fn new(server: &str, pipes: Pipes, watch: Watch, task_tools: TaskTools) -> Self {
         let Pipes { id: process, stdin, stdout, notes } = pipes;
         let lines = Lines::new(stdout, limits::LINE_BYTES_MAX, Overlong::Refused);
-        let (begun, read) = (Vec::new(), VecDeque::new());
+        let (begun, paused_at, read) = (Vec::new(), 0, VecDeque::new());
         let (server, reader) = (server.to_owned(), Reader::of(server));
-        Self { server, process, stdin, lines, reader, begun, read, notes, watch, task_tools, is_noisy: false }
+        Self {
+            server,
+            process,
+            stdin,
+            lines,
+            reader,
+            begun,
+            paused_at,
+            read,
+            notes,
+            watch,
+            task_tools,
+            is_noisy: false,
+        }
     }
 
     async fn line(&mut self) -> Line {
@@ -118,7 +133,10 @@ impl StdioTransport {
         let open = self.watch.open();
         if !self.begun.is_empty() {
             self.drop_begun();
-        } else if let Incoming::Messages(messages) = self.reader.read(self.lines.begun(), &open) {
+        } else if self.lines.begun().len() != std::mem::replace(&mut self.paused_at, self.lines.begun().len())
+            && self.lines.begun().trim_ascii_end().ends_with(b"}")
+            && let Incoming::Messages(messages) = self.reader.read(self.lines.begun(), &open)
+        {
             self.task_tools.note_line(&self.lines.take_begun());
             self.read.extend(messages);
         }
