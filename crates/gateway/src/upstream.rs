@@ -15,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(crate) mod client;
 pub(crate) mod http;
 mod incoming;
+mod notes;
 pub(crate) mod pool;
 pub(crate) mod process;
 mod quota;

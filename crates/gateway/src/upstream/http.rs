@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures::stream::BoxStream;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use longhaul::SystemClock;
 use longhaul::ports::Clock;
@@ -16,14 +15,13 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpResponseLimits,
 };
 use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
-use sse_stream::Sse;
 use url::Url;
 
 mod params;
 mod responses;
 
 pub(crate) use params::ParamHeaders;
-use responses::{Exchange, Refused, Trouble};
+use responses::{Events, Exchange, Failed, Refused, Trouble};
 
 use crate::config::Headers;
 use crate::limits;
@@ -118,9 +116,6 @@ pub(crate) struct Discreet {
 const fn says_something(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, ClientJsonRpcMessage::Notification(_))
 }
-
-type Failed = StreamableHttpError<Trouble>;
-type Events = BoxStream<'static, Result<Sse, sse_stream::Error>>;
 
 impl Discreet {
     /// Sends a message. A server that has no time for it now is sent it again when it has, if that is soon.

@@ -7,7 +7,6 @@ use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult};
 use serde_json::{Value, json};
 
-use super::failed;
 use super::results;
 
 /// A request that has no answer yet.
@@ -150,7 +149,7 @@ impl Reader {
             Ok(result) => ServerJsonRpcMessage::response(result, request.id.clone()),
             Err(why) => {
                 tracing::warn!(server = self.0, method = request.method, why, "a server's answer cannot be read");
-                let error = failed(&format!("the answer of `{}` cannot be read: {why}", self.0));
+                let error = internal(format!("the answer of `{}` cannot be read: {why}", self.0));
                 ServerJsonRpcMessage::error(error, Some(request.id.clone()))
             }
         }
@@ -160,7 +159,7 @@ impl Reader {
     fn unreadable(&self, text: &[u8], request: &Open, why: &str) -> ServerJsonRpcMessage {
         let begins = beginning(text);
         tracing::warn!(server = self.0, method = request.method, why, begins, "a server's answer cannot be read");
-        let error = failed(&format!("the answer of `{}` cannot be read: {why}", self.0));
+        let error = internal(format!("the answer of `{}` cannot be read: {why}", self.0));
         ServerJsonRpcMessage::error(error, Some(request.id.clone()))
     }
 }
@@ -207,17 +206,37 @@ fn is_result_of(method: &str, result: &ServerResult) -> bool {
     }
 }
 
+/// So many messages may be in one line.
+const VALUES_MAX: usize = 64;
+
 /// The values at the beginning of a text, those in a list one by one, and why there are no more.
-fn values(text: &str) -> (Vec<Value>, Option<serde_json::Error>) {
+fn values(mut text: &str) -> (Vec<Value>, Option<serde_json::Error>) {
     let mut values = Vec::new();
-    for value in serde_json::Deserializer::from_str(text).into_iter() {
+    for _ in 0..VALUES_MAX {
+        let (value, rest) = match strict_json::from_str(text) {
+            Ok(value) => (value, ""),
+            Err(error) => match split_before(text, &error) {
+                Some(parts) => parts,
+                None => return (values, Some(error)),
+            },
+        };
         match value {
-            Ok(Value::Array(batch)) => values.extend(batch),
-            Ok(value) => values.push(value),
-            Err(error) => return (values, Some(error)),
+            Value::Array(batch) => values.extend(batch),
+            value => values.push(value),
         }
+        if rest.is_empty() {
+            break;
+        }
+        text = rest;
     }
     (values, None)
+}
+
+/// The value before the place where an error says that more follows it, and what follows.
+fn split_before<'t>(text: &'t str, error: &serde_json::Error) -> Option<(Value, &'t str)> {
+    let line: usize = text.split_inclusive('\n').take(error.line().checked_sub(1)?).map(str::len).sum();
+    let (value, rest) = text.split_at_checked(line + error.column().checked_sub(1)?)?;
+    strict_json::from_str(value).ok().map(|value| (value, rest))
 }
 
 /// The request that an answer with this id is for: without one, the only one.
@@ -240,6 +259,10 @@ fn is_same(id: &RequestId, repeated: &Value) -> bool {
         _ => return false,
     };
     id.to_string() == text
+}
+
+fn internal(why: String) -> ErrorData {
+    ErrorData::internal_error(why, None)
 }
 
 /// An error as far as it can be understood.

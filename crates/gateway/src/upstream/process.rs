@@ -1,6 +1,6 @@
 //! A server as a child process: in a group of its own, with an environment of its own, and never left behind.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -14,6 +14,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
+use super::notes::Notes;
 use super::quota::Quota;
 use super::stderr;
 use crate::limits;
@@ -116,57 +117,6 @@ pub(crate) async fn ended(process: i32) {
 
 /// The standard input of a process, shared by those who write to it and by whoever closes it.
 pub(crate) type Stdin = Arc<tokio::sync::Mutex<Option<ChildStdin>>>;
-
-/// The last that is known about a process.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Notes(Arc<Mutex<Noted>>);
-
-#[derive(Debug, Default)]
-struct Noted {
-    stderr: VecDeque<String>,
-    /// A line of standard error that has no end yet.
-    unfinished: Vec<u8>,
-    why: Option<String>,
-}
-
-impl Notes {
-    fn lock(&self) -> MutexGuard<'_, Noted> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes why the gateway ended it. The first reason is kept.
-    pub(crate) fn because(&self, why: impl Into<String>) {
-        self.lock().why.get_or_insert_with(|| why.into());
-    }
-
-    /// Keeps a line of standard error, and not more of the earlier ones than an error may show.
-    pub(super) fn stderr(&self, line: String) {
-        let lines = &mut self.lock().stderr;
-        lines.push_back(line);
-        let bytes = |lines: &VecDeque<String>| lines.iter().map(|line| line.len() + 1).sum::<usize>();
-        while lines.len() > 1 && (lines.len() > limits::STDERR_LINES_MAX || bytes(lines) > limits::STDERR_BYTES_MAX) {
-            lines.pop_front();
-        }
-    }
-
-    /// Keeps what there is of the next line.
-    pub(super) fn unfinished(&self, line: &[u8]) {
-        let end = line.get(line.len().saturating_sub(limits::STDERR_LINE_BYTES_MAX)..).unwrap_or_default();
-        end.clone_into(&mut self.lock().unfinished);
-    }
-
-    fn why(&self) -> Option<String> {
-        self.lock().why.clone()
-    }
-
-    pub(super) fn stderr_text(&self) -> String {
-        let noted = self.lock();
-        let unfinished = String::from_utf8_lossy(&noted.unfinished);
-        let lines = noted.stderr.iter().map(String::as_str).chain([unfinished.trim()]);
-        let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-        lines.join("\n")
-    }
-}
 
 /// A running server. When it is dropped it is ended: its standard input is closed, then its group gets SIGTERM, then
 /// SIGKILL.

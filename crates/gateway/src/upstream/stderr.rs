@@ -3,7 +3,7 @@
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::process::Notes;
+use super::notes::Notes;
 use super::quota::Quota;
 use crate::limits;
 

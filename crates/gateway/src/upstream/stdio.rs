@@ -14,7 +14,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdout;
 
 use super::incoming::{Incoming, Open, Reader};
-use super::process::{Notes, Pipes, Stdin, ended};
+use super::notes::Notes;
+use super::process::{Pipes, Stdin, ended};
 use super::task_tools::TaskTools;
 use super::watch::Watch;
 use crate::limits;

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 use longhaul_client::ToolHeaders;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, Tool};
 
-use crate::config::Headers;
+type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// Sent with every request of a revision that has such headers, and with no other.
 const SIGN_OF_REVISION: HeaderName = HeaderName::from_static("mcp-method");
@@ -38,7 +38,6 @@ impl ParamHeaders {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
     use rmcp::model::{CallToolRequestParams, ClientRequest, RequestId};
     use serde_json::{Value, json};
 

@@ -11,17 +11,18 @@ use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt, iter};
 use http::header::{CONTENT_TYPE, HeaderMap, LOCATION, WWW_AUTHENTICATE};
 use longhaul_client::retry_after;
+use longhaul_core::strict_json;
 use reqwest::{Response, StatusCode};
 use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
-use rmcp::transport::streamable_http_client::{StreamableHttpPostResponse, StreamableHttpResponseLimits};
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpError, StreamableHttpPostResponse, StreamableHttpResponseLimits,
+};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use sse_stream::{Sse, SseStream};
 
-use super::Failed;
 use crate::limits;
-use crate::upstream::failed;
 use crate::upstream::incoming::{Incoming, Open, Reader};
 
 /// Why a message has no answer.
@@ -64,6 +65,9 @@ pub(super) struct Exchange<'m> {
     limits: StreamableHttpResponseLimits,
 }
 
+/// Why there is no answer, for `rmcp`.
+pub(super) type Failed = StreamableHttpError<Trouble>;
+pub(super) type Events = BoxStream<'static, Result<Sse, sse_stream::Error>>;
 type Chunks = BoxStream<'static, Result<Bytes, reqwest::Error>>;
 
 impl<'m> Exchange<'m> {
@@ -104,7 +108,7 @@ impl<'m> Exchange<'m> {
         if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
             return Err(Failed::Client(Trouble::Busy { status: status.as_u16(), after }));
         }
-        let said: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let said: Value = strict_json::from_slice(&body).unwrap_or_default();
         if self.is_about_the_session(status, &said, &body) {
             return Err(Failed::SessionExpired);
         }
@@ -140,7 +144,7 @@ impl<'m> Exchange<'m> {
     fn refused(&self, why: &str) -> Result<StreamableHttpPostResponse, Failed> {
         match &self.asked {
             Some(asked) if !matches!(asked.method.as_str(), "initialize" | "server/discover") => {
-                let error = failed(&format!("`{}` was not asked: {why}", self.server));
+                let error = internal(format!("`{}` was not asked: {why}", self.server));
                 Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, Some(asked.id.clone())), None))
             }
             _ => Err(Failed::Client(Trouble::Refused(why.to_owned()))),
@@ -198,7 +202,7 @@ impl<'m> Exchange<'m> {
             self.too_large(asked, self.limits.max_json_response_size)
         } else if body.trim_ascii().is_empty() {
             let why = format!("the answer of `{}` cannot be read: it is empty (status {status})", self.server);
-            ServerJsonRpcMessage::error(failed(&why), Some(asked.id.clone()))
+            ServerJsonRpcMessage::error(internal(why), Some(asked.id.clone()))
         } else {
             self.answer_in(&body, asked)
         };
@@ -211,7 +215,7 @@ impl<'m> Exchange<'m> {
         let answer = messages.into_iter().find(is_answer);
         answer.unwrap_or_else(|| {
             let why = format!("the answer of `{}` cannot be read: it answers nothing", self.server);
-            ServerJsonRpcMessage::error(failed(&why), Some(asked.id.clone()))
+            ServerJsonRpcMessage::error(internal(why), Some(asked.id.clone()))
         })
     }
 
@@ -221,11 +225,11 @@ impl<'m> Exchange<'m> {
             self.server,
             bytes_max >> 20
         );
-        ServerJsonRpcMessage::error(failed(&why), Some(asked.id.clone()))
+        ServerJsonRpcMessage::error(internal(why), Some(asked.id.clone()))
     }
 
     /// The events of a stream, whose messages `rmcp` can read.
-    fn events(&self, bytes: Chunks, asked: &Open) -> super::Events {
+    fn events(&self, bytes: Chunks, asked: &Open) -> Events {
         let (reader, open) = (self.reader.clone(), vec![asked.clone()]);
         let length = Arc::new(AtomicUsize::new(0));
         let (so_far, bytes_max) = (Arc::clone(&length), self.limits.max_sse_event_size);
@@ -276,7 +280,7 @@ async fn read_rest(bytes: &mut Chunks, body: &mut Vec<u8>, has_length: bool, byt
         }
         let chunk = match tokio::time::timeout(limits::REST_OF_MESSAGE, bytes.next()).await {
             Ok(chunk) => chunk,
-            Err(_pause) if !has_length && serde_json::from_slice::<IgnoredAny>(body).is_ok() => return Ok(false),
+            Err(_pause) if !has_length && strict_json::from_slice::<IgnoredAny>(body).is_ok() => return Ok(false),
             Err(_pause) => continue,
         };
         match chunk {
@@ -284,6 +288,10 @@ async fn read_rest(bytes: &mut Chunks, body: &mut Vec<u8>, has_length: bool, byt
             None => return Ok(false),
         }
     }
+}
+
+fn internal(why: String) -> ErrorData {
+    ErrorData::internal_error(why, None)
 }
 
 fn lost(error: reqwest::Error) -> Failed {
