@@ -29,7 +29,6 @@ const KNOWN: &[(&str, &[&str])] = &[
             "upstream::http",
             "upstream::pool",
             "upstream::remote_tasks",
-            "upstream::stdio",
             "upstream::tasks",
             "upstream::updates",
         ],

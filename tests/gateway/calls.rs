@@ -86,7 +86,7 @@ async fn the_word_of_the_operator_counts_more_than_the_hints_of_the_server() {
 async fn a_server_whose_child_keeps_the_output_open_is_gone_all_the_same() {
     let setup = Setup::fixture(&[]);
     let why = why(&setup.start().ended("fork", json!({})).await);
-    assert!(why.contains("was called 3 times: the server ended"), "{why}");
+    assert!(why.contains("was called 3 times: the server `only` ended"), "{why}");
 }
 
 #[tokio::test]

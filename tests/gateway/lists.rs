@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::answers::write;
 use super::process::{Gateway, Setup, fixture, words};
 
 /// A gateway in front of the fixture that can change, in these modes.
@@ -81,4 +82,118 @@ async fn a_new_tool_takes_the_name_of_no_other() {
     let listed = gateway.caller().result("tools/list", json!({})).await;
     let names = listed["tools"].as_array().unwrap().iter().filter(|tool| tool["name"] == "more");
     assert_eq!(names.count(), 1);
+}
+
+/// A gateway in front of a server with these answers, and the names of the tools that it serves.
+async fn served(files: &[(&str, &str)]) -> (Setup, Gateway, Vec<String>) {
+    let (setup, gateway, caller) = Setup::config(|setup| {
+        write(setup, "tools.call.good", br#"{"jsonrpc":"2.0","id":%d,"result":{}}"#);
+        for (name, answer) in files {
+            write(setup, name, answer.as_bytes());
+        }
+        json!({"mcpServers": {"only": setup.server("scripted", &[])}})
+    })
+    .begun();
+    let listed = caller.result("tools/list", json!({})).await;
+    let names = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned());
+    let names = names.collect();
+    (setup, gateway, names)
+}
+
+fn answer(result: &Value) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":%d,"result":{result}}}"#)
+}
+
+fn greeting(more: Value) -> String {
+    let mut result = json!({"protocolVersion": "2025-11-25", "serverInfo": {"name": "s", "version": "1"}});
+    result.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    answer(&result)
+}
+
+#[tokio::test]
+async fn one_bad_tool_is_left_out_alone_and_named() {
+    let good = json!({"name": "good", "inputSchema": {"type": "object"}});
+    for (bad, words, is_served) in [
+        (json!({"name": "bad"}), "inputSchema", false),
+        (json!({"name": "bad", "inputSchema": 7}), "inputSchema", false),
+        (json!({"inputSchema": {}}), "name", false),
+        (json!("bad"), "a text", false),
+        (json!({"name": "bad", "inputSchema": {}, "annotations": {"readOnlyHint": "true"}}), "readOnlyHint", true),
+        (json!({"name": "bad", "inputSchema": {}, "title": 7, "outputSchema": true}), "outputSchema", true),
+        (json!({"name": "bad", "inputSchema": {}, "icons": "x", "_meta": []}), "icons", true),
+        (json!({"name": "bad".repeat(60), "inputSchema": {}}), "choose a shorter `prefix`", false),
+        (json!({"name": "good", "inputSchema": {"title": "another"}}), "twice", false),
+    ] {
+        let list = answer(&json!({"tools": [bad, good], "nextCursor": null, "ttlMs": "soon"}));
+        let (_setup, gateway, mut names) = served(&[("tools.list", &list)]).await;
+        names.sort();
+        let expected: &[&str] = if is_served { &["bad", "good"] } else { &["good"] };
+        assert_eq!(names, expected, "{bad}");
+        assert!(gateway.log().contains(words), "{words}: {}", gateway.log());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_says_little_of_itself_is_served() {
+    for more in [
+        json!({"capabilities": {}}),
+        json!({}),
+        json!({"capabilities": null, "serverInfo": null}),
+        json!({"capabilities": {"tools": true, "logging": {}}}),
+        json!({"capabilities": {"tools": {"listChanged": "yes"}}, "serverInfo": {"name": "s"}}),
+    ] {
+        let (_setup, gateway, names) = served(&[("initialize", &greeting(more.clone()))]).await;
+        assert_eq!(names, ["good"], "{more}");
+        let task = gateway.ended("good", json!({})).await;
+        assert_eq!(task["status"], "completed", "{more}: {task}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_a_server_declares_and_does_not_have_is_empty() {
+    let greeting = greeting(json!({"capabilities": {"tools": {}, "prompts": {}, "resources": {}}}));
+    for error in
+        [json!({"code": -32601, "message": "Method not found"}), json!({"code": -32603, "message": "Not implemented"})]
+    {
+        let none = format!(r#"{{"jsonrpc":"2.0","id":%d,"error":{error}}}"#);
+        let files = [("initialize", greeting.as_str()), ("prompts.list", &none), ("resources.list", &none)];
+        let (_setup, gateway, names) = served(&files).await;
+        assert_eq!(names, ["good"]);
+        assert!(gateway.log().contains("declares a list that it does not have"), "{}", gateway.log());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_lists_nothing_is_named() {
+    let none = r#"{"jsonrpc":"2.0","id":%d,"error":{"code":-32601,"message":"Method not found"}}"#;
+    let nothing = greeting(json!({"capabilities": {}}));
+    let (setup, gateway, names) = served(&[("initialize", &nothing), ("tools.list", none)]).await;
+    assert!(names.is_empty());
+    assert!(gateway.log().contains("lists nothing"), "{}", gateway.log());
+    let said = setup.lock_refusal();
+    assert!(said.contains("the server `only` lists nothing"), "{said}");
+}
+
+#[tokio::test]
+async fn one_server_that_is_away_keeps_no_other_from_starting() {
+    let (setup, gateway, caller) = Setup::config(|setup| {
+        write(setup, "tools.call.good", br#"{"jsonrpc":"2.0","id":%d,"result":{}}"#);
+        let away = json!({"command": setup.path("away"), "args": ["scripted", setup.path("")]});
+        json!({
+            "mcpServers": {"there": setup.server("scripted", &[]), "away": away},
+            "longhaul": {"servers": {"away": {"tools": {"good": {"repeat": "never"}}}}}
+        })
+    })
+    .begun();
+    assert_eq!(gateway.ended("there_good", json!({})).await["status"], "completed");
+    assert!(gateway.log().contains("a server is left out until it can be used"), "{}", gateway.log());
+    std::os::unix::fs::symlink(fixture(), setup.path("away")).unwrap();
+    let is_back = async || {
+        let listed = caller.result("tools/list", json!({})).await;
+        listed["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "away_good")
+    };
+    while !is_back().await {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(gateway.ended("away_good", json!({})).await["status"], "completed");
 }

@@ -1,5 +1,7 @@
 //! `longhaul gateway` as its users see it: servers that behave as they should not, real servers, real kills.
 
+mod answers;
+mod answers_http;
 mod calls;
 mod command_line;
 mod core_tasks;

@@ -220,6 +220,14 @@ impl Setup {
         serde_json::from_slice(&stdout).unwrap()
     }
 
+    /// What `longhaul gateway lock` says when it refuses.
+    pub(crate) fn lock_refusal(&self) -> String {
+        let output = Command::new(harness::program("longhaul")).args(["gateway", "lock"]).args(&self.servers).output();
+        let Output { status, stderr, .. } = output.unwrap();
+        assert!(!status.success());
+        String::from_utf8(stderr).unwrap()
+    }
+
     /// Starts a gateway that refuses to start, and returns what it says.
     pub(crate) fn refusal(&self) -> String {
         let Output { status, stderr, .. } = self.starting(ANY_PORT).output().unwrap();

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::body::{Events, is_json, is_stream, kind, read, text};
 use crate::error::{Error, Refusal};
+use crate::repair::repaired;
 use crate::request_id::request_id;
 use crate::resume::Stream;
 use crate::unreadable::unreadable_answer;
@@ -85,7 +86,7 @@ impl Reply {
             Content::Stream(Box::new(Stream::new(events, raw.clone(), headers)))
         } else if is_json(&response) {
             let body = read(response, raw.bytes_max()).await?;
-            if body.is_empty() { Content::Nothing } else { Content::Message(text(body)?) }
+            if body.is_empty() { Content::Nothing } else { Content::Message(text(body)) }
         } else {
             Content::Nothing
         };
@@ -101,7 +102,9 @@ impl Reply {
             return Err(Error::Unexpected(format!("an answer of the type `{}`", self.kind)));
         }
         while let Some(text) = self.content.next().await? {
-            match serde_json::from_str(&text).map(understood) {
+            let read = serde_json::from_str(&text);
+            let read = read.or_else(|error| serde_json::from_str(&repaired(text.as_bytes())).map_err(|_same| error));
+            match read.map(understood) {
                 Ok(Some(message)) => return Ok(Some(message)),
                 // What is not JSON may be an answer all the same, and then no other one comes.
                 Err(error)
@@ -130,7 +133,7 @@ impl Reply {
 }
 
 fn understood(mut message: Value) -> Option<Message> {
-    if let Some(error) = message.get("error") {
+    if let Some(error) = message.get("error").filter(|error| !error.is_null()) {
         return Some(Message::End(Err(Refusal::of(error))));
     }
     if let Some(result) = message.get_mut("result") {
@@ -188,7 +191,7 @@ impl Raw {
         let session = response.headers().get(SESSION).cloned();
         match self.refused(response, Within::of(&headers)).await {
             (Error::Refused(_), body) => {
-                Ok(Reply { session, content: Content::Message(text(body)?), kind: String::new() })
+                Ok(Reply { session, content: Content::Message(text(body)), kind: String::new() })
             }
             (error, _body) => Err(error),
         }

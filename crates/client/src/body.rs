@@ -92,6 +92,7 @@ pub(crate) async fn read(response: Response, bytes_max: usize) -> Result<Vec<u8>
     Ok(body)
 }
 
-pub(crate) fn text(body: Vec<u8>) -> Result<String, Error> {
-    String::from_utf8(body).map_err(|error| Error::Unexpected(error.to_string()))
+/// A body as text. Bytes that are not UTF-8 become U+FFFD.
+pub(crate) fn text(body: Vec<u8>) -> String {
+    String::from_utf8(body).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

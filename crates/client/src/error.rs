@@ -52,7 +52,7 @@ impl Error {
     /// it.
     #[must_use]
     pub const fn has_done_nothing(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Busy { status: 429, .. })
+        matches!(self, Self::Unreachable(_) | Self::Busy { .. })
     }
 
     /// How long the server wants to be left alone, if it says so.

@@ -37,6 +37,16 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { read: BufReader::new(read), line: Vec::new(), bytes_max, overlong }
     }
 
+    /// The beginning of a line that is not complete yet.
+    pub fn begun(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// Takes that beginning: the next line begins after it.
+    pub fn take_begun(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.line)
+    }
+
     /// A last line without a line break.
     fn rest(&mut self) -> Line {
         if self.line.is_empty() { Line::End } else { Line::Text(std::mem::take(&mut self.line)) }

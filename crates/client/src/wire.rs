@@ -23,6 +23,9 @@ pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// is lost.
 const IDLE_MAX: Duration = Duration::from_secs(4);
 
+/// A request is redirected at most so often.
+const REDIRECTS_MAX: usize = 5;
+
 /// No answer, and no event of a stream, is read beyond so many bytes, unless less is wanted.
 const BYTES_MAX: usize = 256 << 20;
 
@@ -42,14 +45,14 @@ pub struct Raw {
 impl Raw {
     /// A way to a server. Connects to nothing yet.
     ///
-    /// Redirects are not followed: they could lead to another host, which would get the headers. A request that was
-    /// written in part is never written again: `hyper` moves one to a new connection only if the old one was closed
-    /// before anything of it was written, and `reqwest` is told to repeat none.
+    /// A redirect is followed within its origin, if the request stays the same: another host would get the headers. A
+    /// request that was written in part is never written again: `hyper` moves one to a new connection only if the old
+    /// one was closed before anything of it was written, and `reqwest` is told to repeat none.
     pub fn new(target: Target) -> Result<Self, Error> {
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_MAX)
             .pool_idle_timeout(IDLE_MAX)
-            .redirect(reqwest::redirect::Policy::none())
+            .redirect(redirects())
             .retry(reqwest::retry::never())
             .build()
             .map_err(|error| Error::Unexpected(with_causes(&error)))?;
@@ -152,8 +155,7 @@ impl Raw {
     /// What a status and its body say, with the body.
     pub(crate) async fn refused(&self, response: Response, within: Within) -> (Error, Vec<u8>) {
         let status = response.status();
-        let after = header(&response, RETRY_AFTER.as_str());
-        let after = after.and_then(|after| until(&after, header(&response, DATE.as_str()).as_deref()));
+        let after = retry_after(response.headers());
         let challenge = header(&response, WWW_AUTHENTICATE.as_str());
         let body = match is_json(&response) {
             true => read(response, self.bytes_max).await.unwrap_or_default(),
@@ -206,6 +208,24 @@ fn header(response: &Response, name: &str) -> Option<String> {
 #[expect(clippy::disallowed_methods, reason = "a client of servers elsewhere waits in real time")]
 pub(crate) fn instant() -> Instant {
     Instant::now()
+}
+
+/// Follows a redirect that says that the same request is to be sent to another path of the same server. All others are
+/// answers.
+fn redirects() -> reqwest::redirect::Policy {
+    reqwest::redirect::Policy::custom(|attempt| {
+        let same = matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+        let before = attempt.previous().last();
+        let is_near = before.is_some_and(|before| before.origin() == attempt.url().origin());
+        if same && is_near && attempt.previous().len() <= REDIRECTS_MAX { attempt.follow() } else { attempt.stop() }
+    })
+}
+
+/// How long a server wants to be left alone, as the headers of its response say.
+#[must_use]
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    until(text(RETRY_AFTER)?, text(DATE))
 }
 
 /// How long a server wants to be left alone: so many seconds, or until a moment on its own clock.

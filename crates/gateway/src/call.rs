@@ -149,6 +149,10 @@ impl<'g> Call<'g> {
                 Err(Failure::Unsent(error)) if error.lasting == Retry::Yes => {
                     return Err(JobError::Refused(error.to_string()));
                 }
+                // A server that is away may come back: until then nothing is held.
+                Err(Failure::Unsent(error)) if tries == limits::TRIES_MAX && !self.upstream.is_process() => {
+                    return Err(JobError::NotNow(error.to_string()));
+                }
                 Err(Failure::Unsent(error)) => error.to_string(),
                 Err(Failure::Lost(why)) => format!("`{}` was called {tries} times: {why}", self.upstream.name()),
             };

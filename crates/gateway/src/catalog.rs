@@ -5,11 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::TaskPolicy;
-use rmcp::model::{
-    PaginatedRequestParams, Prompt, Resource, ResourceTemplate, ServerCapabilities, ServerPeerInfo, Tool,
-};
-use rmcp::service::{ClientCacheConfig, Peer, RoleClient, ServiceError};
-use serde::{Deserialize, Serialize};
+use rmcp::model::{Prompt, Resource, ResourceTemplate, Tool};
 use tokio::sync::Semaphore;
 
 use crate::config::{Durable, Fold, Repeat, Server, Terms};
@@ -18,98 +14,10 @@ use crate::start_error::Problem;
 use crate::upstream::task_tools::Known;
 
 mod folds;
+mod listed;
 
 use folds::Shown;
-
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Listed {
-    pub(crate) info: ServerPeerInfo,
-    /// How long it holds, if the server says so: the shortest time of its lists.
-    #[serde(skip)]
-    pub(crate) ttl: Option<Duration>,
-    /// What it says about tasks of its own: `rmcp` leaves that out of the list.
-    #[serde(default, skip_serializing_if = "Known::is_empty")]
-    pub(crate) task_tools: Known,
-    #[serde(default)]
-    pub(crate) tools: Vec<Tool>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) prompts: Vec<Prompt>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    resources: Vec<Resource>,
-    #[serde(default, rename = "resourceTemplates", skip_serializing_if = "Vec::is_empty")]
-    pub(crate) templates: Vec<ResourceTemplate>,
-}
-
-macro_rules! read_pages {
-    ($peer:expr, $ttl:expr, $list:ident, $items:ident) => {{
-        let (mut all, mut cursor, mut pages) = (Vec::new(), None, 0);
-        loop {
-            let page = $peer.$list(Some(PaginatedRequestParams::default().with_cursor(cursor))).await?;
-            all.extend(page.$items);
-            *$ttl = shorter(*$ttl, page.ttl_ms.map(Duration::from_millis));
-            cursor = page.next_cursor;
-            pages += 1;
-            if cursor.is_none() {
-                break all;
-            }
-            if pages == limits::PAGES_MAX {
-                return Err(ListError::Endless(stringify!($items)));
-            }
-        }
-    }};
-}
-
-/// Why a list cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ListError {
-    #[error("its list of {0} has more than {max} pages", max = limits::PAGES_MAX)]
-    Endless(&'static str),
-    #[error(transparent)]
-    Service(#[from] ServiceError),
-}
-
-impl Listed {
-    /// Reads all lists that the server says it has.
-    pub(crate) async fn read(peer: &Peer<RoleClient>) -> Result<Self, ListError> {
-        // Whoever reads them again wants them as they are now.
-        peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
-        let info = peer.peer_info().ok_or(ServiceError::TransportClosed)?;
-        let info = (*info).clone();
-        let has = &info.capabilities;
-        let (mut prompts, mut resources, mut templates, mut ttl) = (Vec::new(), Vec::new(), Vec::new(), None);
-        let ttl = &mut ttl;
-        let tools = if has.tools.is_some() { read_pages!(peer, ttl, list_tools, tools) } else { Vec::new() };
-        if has.prompts.is_some() {
-            prompts = read_pages!(peer, ttl, list_prompts, prompts);
-        }
-        if has.resources.is_some() {
-            resources = read_pages!(peer, ttl, list_resources, resources);
-            // Servers without templates may not know this request.
-            templates = read_templates(peer, ttl).await.unwrap_or_default();
-        }
-        Ok(Self { info, ttl: *ttl, task_tools: Known::default(), tools, prompts, resources, templates })
-    }
-
-    /// The same without what is answered by the server at once.
-    pub(crate) fn only_tools(mut self) -> Self {
-        let mut capabilities = ServerCapabilities::default();
-        capabilities.tools = self.info.capabilities.tools.take();
-        self.info.capabilities = capabilities;
-        Self { prompts: Vec::new(), resources: Vec::new(), templates: Vec::new(), ..self }
-    }
-}
-
-async fn read_templates(
-    peer: &Peer<RoleClient>,
-    ttl: &mut Option<Duration>,
-) -> Result<Vec<ResourceTemplate>, ListError> {
-    Ok(read_pages!(peer, ttl, list_resource_templates, resource_templates))
-}
-
-fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
-    [one, other].into_iter().flatten().min()
-}
+pub(crate) use listed::Listed;
 
 /// Where a name that clients see leads.
 #[derive(Clone, Debug)]
@@ -209,10 +117,17 @@ impl Catalog {
     /// Puts the lists of all servers together.
     ///
     /// # Errors
-    /// Every name that is taken twice or is too long, and every pattern that matches no tool.
+    /// Every name that is taken twice, and every pattern that matches no tool.
     pub(crate) fn of(listed: &[Listed], servers: &[Server], reserved: BTreeSet<String>) -> Result<Self, Vec<Problem>> {
         let (catalog, mut problems) = Self::collect(listed, servers, &Self::without(reserved));
-        for (listed, server) in listed.iter().zip(servers) {
+        problems.retain(|problem| {
+            let is_left_out = matches!(problem, Problem::NameTooLong { .. });
+            if is_left_out {
+                tracing::warn!(%problem, "a tool is left out of the lists");
+            }
+            !is_left_out
+        });
+        for (listed, server) in listed.iter().zip(servers).filter(|(listed, _)| !listed.is_absent) {
             let (tools, _reported) = folds::shown(&listed.tools, server);
             let unmatched = server.tools.iter().map(|(pattern, _)| pattern);
             let unmatched = unmatched.filter(|pattern| !tools.iter().any(|shown| pattern.matches(&shown.name)));
@@ -250,7 +165,8 @@ impl Catalog {
             listed.get(route.server).is_some_and(|listed| listed.prompts.iter().any(|prompt| prompt.name == route.name))
         };
         let shown_of = |index: usize, listed: &Listed| {
-            servers.get(index).map(|server| folds::shown(&listed.tools, server)).unwrap_or_default()
+            let server = servers.get(index).filter(|_| !listed.is_absent);
+            server.map(|server| folds::shown(&listed.tools, server)).unwrap_or_default()
         };
         for (index, (listed, prefix)) in listed.iter().zip(&prefixes).enumerate() {
             let (tools, faults) = shown_of(index, listed);

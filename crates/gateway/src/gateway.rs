@@ -31,14 +31,15 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Starts each server, or connects to it, once: to learn in which lifecycle it speaks and what it has.
+    /// Starts each server, or connects to it, once: to learn in which lifecycle it speaks and what it has. A server
+    /// that cannot be used is asked again later, if another one can.
     ///
     /// # Errors
-    /// [`StartError`], which names every server that cannot be used, and every name that two of them have.
+    /// [`StartError`], which names every server if none can be used, and every name that two of them have.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let groups = Groups::default();
         let upstreams = upstreams(&config, &groups);
-        let listed = list_all(&upstreams).await?;
+        let listed = list_those_there(&upstreams).await?;
         let outside = OutsideTools::of(&config.jobs).await?;
         outside.check().await?;
         Self::of(config, upstreams, listed, outside, (Renewal::Asked, groups)).await
@@ -120,7 +121,10 @@ pub(crate) async fn list_all_once(config: &Config) -> Result<Vec<Listed>, StartE
     let upstreams = upstreams(config, &groups);
     let listed = list_all(&upstreams).await;
     stop(&upstreams, &groups).await;
-    listed
+    let listed = listed?;
+    let empty = listed.iter().zip(&upstreams).filter(|(listed, _)| listed.is_empty());
+    let empty = empty.map(|(_, upstream)| Problem::Empty(upstream.name().to_owned())).collect();
+    StartError::unless_none(empty).map(|()| listed)
 }
 
 /// Ends the processes that are kept, waits until the others have ended, and kills those that are left.
@@ -141,6 +145,24 @@ async fn list_all(upstreams: &[Arc<Upstream>]) -> Result<Vec<Listed>, StartError
     for list in join_all(upstreams.iter().map(|upstream| list(upstream))).await {
         match list {
             Ok(list) => listed.push(list),
+            Err(why) => problems.push(Problem::Server(why)),
+        }
+    }
+    StartError::unless_none(problems).map(|()| listed)
+}
+
+/// The same, with nothing for a server that is not there while another one is.
+async fn list_those_there(upstreams: &[Arc<Upstream>]) -> Result<Vec<Listed>, StartError> {
+    let read = join_all(upstreams.iter().map(|upstream| list(upstream))).await;
+    let is_one_there = read.iter().any(Result::is_ok);
+    let (mut listed, mut problems) = (Vec::new(), Vec::new());
+    for (read, upstream) in read.into_iter().zip(upstreams) {
+        match read {
+            Ok(list) => listed.push(list),
+            Err(why) if is_one_there => {
+                tracing::warn!(server = upstream.name(), why, "a server is left out until it can be used");
+                listed.push(Listed::absent());
+            }
             Err(why) => problems.push(Problem::Server(why)),
         }
     }

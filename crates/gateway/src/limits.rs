@@ -6,11 +6,25 @@ use std::time::Duration;
 /// still, since tasks keep 4.5 MiB at most.
 pub(crate) const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// A line of standard error is cut here in the log.
+/// How long the rest of a message is waited for that is written in several lines, or whose line does not end.
+pub(crate) const REST_OF_MESSAGE: Duration = Duration::from_millis(500);
+
+/// How long a request waits for a busy server before the call is left to a later try. The pauses grow from the first
+/// one. `Retry-After` counts up to the longest one.
+pub(crate) const BUSY_MAX: Duration = Duration::from_secs(30);
+pub(crate) const BUSY_FIRST: Duration = Duration::from_secs(1);
+pub(crate) const BUSY_LONGEST: Duration = Duration::from_secs(60 * 60);
+
+/// A line of standard error is shown from so many bytes before its end.
 pub(crate) const STDERR_LINE_BYTES_MAX: usize = 4 << 10;
 
-/// The last lines of standard error that an error shows.
+/// The last lines of standard error that an error shows, and so many bytes of them.
 pub(crate) const STDERR_LINES_MAX: usize = 20;
+pub(crate) const STDERR_BYTES_MAX: usize = 8 << 10;
+
+/// So many lines of one server go to the log in this time: of its standard error, and of what it logs over MCP.
+pub(crate) const LOG_LINES_MAX: u32 = 200;
+pub(crate) const LOG_PERIOD_MS: u64 = 10_000;
 
 /// How long a server may take from its start to its answer to the first request, unless `startAtMost` says otherwise.
 /// `npx` and `uvx` may have to download it first.

@@ -145,7 +145,7 @@ pub(crate) async fn list(upstream: &Upstream) -> Result<Listed, String> {
     let connected = Box::pin(upstream.connect(Client::of_lists(upstream.name()))).await;
     let connection = connected.map_err(|error| error.to_string())?;
     let name = upstream.name();
-    match tokio::time::timeout(limits::ANSWER_MAX, Listed::read(connection.peer())).await {
+    match tokio::time::timeout(limits::ANSWER_MAX, Listed::read(name, connection.peer())).await {
         Ok(Ok(mut listed)) => {
             connection.give_back();
             upstream.learn(&listed.tools);

@@ -37,17 +37,15 @@ pub(crate) async fn call_once(
     }
 }
 
-/// Reports the words of a server, if there are any, as the progress of our task. Those that begin as "3/10 reading"
-/// have the numbers in them.
+/// Reports the words of a server, if there are any, as the progress of our task.
 pub(crate) async fn report(task: &TaskContext, words: Option<&str>) {
     let Some(JobProgress { done, total, message }) = words.map(progress) else { return };
     note(task, done, total, message).await;
 }
 
-/// The words of a server as progress.
+/// The words of a server as progress: they stay words, whatever numbers are in them.
 pub(crate) fn progress(words: &str) -> JobProgress {
-    let (done, total, rest) = numbers(words);
-    JobProgress { done, total, message: rest.to_owned() }
+    JobProgress { done: 0.0, total: None, message: words.to_owned() }
 }
 
 /// Reports how far the work is, in numbers and words.
@@ -64,30 +62,9 @@ pub(crate) fn in_words(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn numbers(words: &str) -> (f64, Option<f64>, &str) {
-    let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
-    let (done, total) = first.split_once('/').map_or((first, None), |(done, total)| (done, Some(total)));
-    let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
-    match (number(done), total.map(number)) {
-        (Some(done), None) => (done, None, rest),
-        (Some(done), Some(Some(total))) => (done, Some(total), rest),
-        _ => (0.0, None, words),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_at_the_beginning_of_words_are_progress() {
-        assert_eq!(numbers("3/10 reading files"), (3.0, Some(10.0), "reading files"));
-        assert_eq!(numbers("0.5"), (0.5, None, ""));
-        assert_eq!(numbers("reading 3/10"), (0.0, None, "reading 3/10"));
-        assert_eq!(numbers("and/or more"), (0.0, None, "and/or more"));
-        assert_eq!(numbers("inf more"), (0.0, None, "inf more"));
-        assert_eq!(numbers(""), (0.0, None, ""));
-    }
 
     #[test]
     fn what_a_server_says_about_pauses_is_kept_within_limits() {

@@ -14,6 +14,8 @@ pub struct StartError(pub(crate) Vec<Problem>);
 pub(crate) enum Problem {
     #[error("{0}")]
     Server(String),
+    #[error("the server `{0}` lists nothing: no tools, prompts or resources; check how it is started")]
+    Empty(String),
     #[error("the server `{0}` is not in the lock file: write it again with `longhaul gateway lock`")]
     NotLocked(String),
     #[error(

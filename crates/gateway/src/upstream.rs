@@ -14,9 +14,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) mod client;
 pub(crate) mod http;
+mod incoming;
+mod notes;
 pub(crate) mod pool;
 pub(crate) mod process;
+mod quota;
 pub(crate) mod remote_tasks;
+mod results;
+mod stderr;
 mod stdio;
 pub(crate) mod task_tools;
 pub(crate) mod tasks;
@@ -28,6 +33,7 @@ use http::{Endpoint, Http, ParamHeaders};
 use pool::Pool;
 pub(crate) use pool::{Connection, Keeping};
 use process::{Groups, Launch, Process};
+use quota::Quota;
 use remote_tasks::EndedSessions;
 use stdio::StdioTransport;
 use task_tools::TaskTools;
@@ -96,6 +102,7 @@ pub(crate) struct Upstream {
     task_tools: TaskTools,
     ended_sessions: EndedSessions,
     updates: Updates,
+    quota: Quota,
 }
 
 /// Why there is no connection, or none any more. Its text is for operators and callers.
@@ -119,9 +126,6 @@ pub(crate) enum RequestError {
 pub(crate) fn failed(why: &str) -> ErrorData {
     ErrorData::internal_error(why.to_owned(), None)
 }
-
-/// Said instead of an answer that came and that nobody can read.
-const UNREADABLE: &str = "the server's answer cannot be read: it is not JSON, or not an answer of MCP";
 
 /// Whether another try can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +156,7 @@ impl Upstream {
             task_tools: TaskTools::default(),
             ended_sessions: EndedSessions::default(),
             updates: Updates::default(),
+            quota: Quota::default(),
         }
     }
 
@@ -223,7 +228,7 @@ impl Upstream {
 
     /// A new connection: for a child process, a new process. Waits while as many as allowed are open.
     async fn connect_anew(&self, client: Client) -> Result<Connection, ConnectError> {
-        let client = client.noting_changes(&self.changed);
+        let client = client.noting_changes(&self.changed, &self.quota);
         if client.lifecycle() != Some(Lifecycle::Handshake) || !self.may_speak_the_older() {
             return self.connect_in_its_lifecycle(client, &self.permits).await;
         }
@@ -255,7 +260,7 @@ impl Upstream {
         let connected = if is_free {
             Box::pin(self.connect(client)).await
         } else {
-            let client = client.noting_changes(&self.changed);
+            let client = client.noting_changes(&self.changed, &self.quota);
             Box::pin(self.connect_in_its_lifecycle(client, &self.quick)).await
         };
         connected.map_err(|error| RequestError::Lost(error.to_string()))
@@ -298,7 +303,8 @@ impl Upstream {
         match &self.target {
             Target::Child(launch) => self.start(launch, lifecycle, client, permit).await,
             Target::Http(endpoint) => {
-                let transport = self.http.transport(endpoint, self.params.clone()).map_err(|why| self.lost(&why))?;
+                let transport =
+                    self.http.transport(&self.name, endpoint, self.params.clone()).map_err(|why| self.lost(&why))?;
                 match self.begin(lifecycle, client, transport).await {
                     Ok(running) => Ok(Connection::new(&self.name, running, None, Some(permit))),
                     Err(None) => Err(self.lost(LATE)),
@@ -322,10 +328,10 @@ impl Upstream {
         client: Client,
         permit: OwnedSemaphorePermit,
     ) -> Result<Connection, ConnectError> {
-        let started = Process::start(&self.name, launch, &self.groups, permit);
+        let started = Process::start(&self.name, launch, &self.groups, self.quota.clone(), permit);
         let (mut process, pipes) =
             started.map_err(|why| ConnectError { why: self.cannot_start(&why), lasting: Retry::Yes })?;
-        let transport = StdioTransport::new(pipes, client.watch().clone(), self.task_tools.clone());
+        let transport = StdioTransport::new(&self.name, pipes, client.watch().clone(), self.task_tools.clone());
         match self.begin(lifecycle, client, transport).await {
             Ok(running) => return Ok(Connection::new(&self.name, running, Some(process), None)),
             Err(None) => process.note(LATE),

@@ -147,6 +147,8 @@ impl<'j> Driver<'j> {
             },
             Err(JobError::NotNow(why) | JobError::Unanswered(why)) => {
                 tracing::warn!(%job, why, "a poll of external work failed; the next one will tell");
+                let message = format!("not seen at the last poll: {why}");
+                report(task, Some(JobProgress { done: 0.0, total: None, message })).await;
                 Ok(None)
             }
         }

@@ -18,6 +18,7 @@ use serde_json::json;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::Lifecycle;
+use super::quota::Quota;
 use super::updates::Change;
 use super::watch::{Event, Listener, Watch};
 
@@ -37,6 +38,8 @@ pub(crate) struct Client {
     changed: Arc<AtomicBool>,
     /// Where it says that a resource has changed, if anybody listens.
     updates: Option<broadcast::Sender<Change>>,
+    /// Limits the log of its server.
+    quota: Quota,
 }
 
 /// Whether what a server may ask depends on the client.
@@ -62,6 +65,7 @@ impl Client {
             watch: Watch::default(),
             changed: Arc::default(),
             updates: None,
+            quota: Quota::default(),
         }
     }
 
@@ -96,9 +100,9 @@ impl Client {
         self.lifecycle
     }
 
-    /// Has it note in `changed` that the lists of its server have changed.
-    pub(super) fn noting_changes(self, changed: &Arc<AtomicBool>) -> Self {
-        Self { changed: Arc::clone(changed), ..self }
+    /// Has it note in `changed` that the lists of its server have changed, and log no more than `quota` allows.
+    pub(super) fn noting_changes(self, changed: &Arc<AtomicBool>, quota: &Quota) -> Self {
+        Self { changed: Arc::clone(changed), quota: quota.clone(), ..self }
     }
 
     /// Has it tell here which resources of its server have changed.
@@ -156,6 +160,9 @@ impl Client {
     }
 
     fn log(&self, message: &LoggingMessageNotificationParam) {
+        if !self.quota.take(&self.server) {
+            return;
+        }
         let mut text = message.data.as_str().map_or_else(|| message.data.to_string(), str::to_owned);
         let end = text.char_indices().nth(LOG_CHARACTERS_MAX).map_or(text.len(), |(end, _)| end);
         text.truncate(end);

@@ -1,6 +1,6 @@
 //! A server as a child process: in a group of its own, with an environment of its own, and never left behind.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use longhaul::SystemClock;
 use longhaul::ports::Clock;
-use longhaul_client::{Line, Lines, Overlong};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
+use super::notes::Notes;
+use super::quota::Quota;
+use super::stderr;
 use crate::limits;
 
 /// How a process is started.
@@ -116,49 +118,12 @@ pub(crate) async fn ended(process: i32) {
 /// The standard input of a process, shared by those who write to it and by whoever closes it.
 pub(crate) type Stdin = Arc<tokio::sync::Mutex<Option<ChildStdin>>>;
 
-/// The last that is known about a process.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Notes(Arc<Mutex<Noted>>);
-
-#[derive(Debug, Default)]
-struct Noted {
-    stderr: VecDeque<String>,
-    why: Option<String>,
-}
-
-impl Notes {
-    fn lock(&self) -> MutexGuard<'_, Noted> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes why the gateway ended it. The first reason is kept.
-    pub(crate) fn because(&self, why: impl Into<String>) {
-        self.lock().why.get_or_insert_with(|| why.into());
-    }
-
-    fn stderr(&self, line: String) {
-        let lines = &mut self.lock().stderr;
-        if lines.len() == limits::STDERR_LINES_MAX {
-            lines.pop_front();
-        }
-        lines.push_back(line);
-    }
-
-    fn why(&self) -> Option<String> {
-        self.lock().why.clone()
-    }
-
-    fn stderr_text(&self) -> String {
-        let lines: Vec<String> = self.lock().stderr.iter().cloned().collect();
-        lines.join("\n")
-    }
-}
-
 /// A running server. When it is dropped it is ended: its standard input is closed, then its group gets SIGTERM, then
 /// SIGKILL.
 pub(crate) struct Process(Option<Running>);
 
 struct Running {
+    server: String,
     child: Child,
     group: Group,
     stdin: Stdin,
@@ -178,10 +143,11 @@ pub(crate) struct Pipes {
 
 impl Process {
     /// Starts a process of `server`.
-    pub(crate) fn start(
+    pub(super) fn start(
         server: &str,
         launch: &Launch,
         groups: &Groups,
+        quota: Quota,
         permit: OwnedSemaphorePermit,
     ) -> Result<(Self, Pipes), String> {
         let mut command = Command::new(&launch.command);
@@ -200,8 +166,9 @@ impl Process {
         };
         let (stdin, notes) = (Stdin::new(tokio::sync::Mutex::new(Some(stdin))), Notes::default());
         let pipes = Pipes { id, stdin: Arc::clone(&stdin), stdout, notes: notes.clone() };
-        let stderr = log_stderr(server.to_owned(), stderr, notes.clone());
-        Ok((Self(Some(Running { child, group, stdin, stderr, notes, _permit: permit })), pipes))
+        let server = server.to_owned();
+        let stderr = log_stderr(stderr::log(server.clone(), stderr, notes.clone(), quota));
+        Ok((Self(Some(Running { server, child, group, stdin, stderr, notes, _permit: permit })), pipes))
     }
 
     /// Whether it has not ended.
@@ -223,7 +190,7 @@ impl Process {
         };
         // It may have been the last thing that it did.
         drop(tokio::time::timeout(limits::LAST_OUTPUT, &mut running.stderr).await);
-        let why = running.notes.why().unwrap_or_else(|| "the server ended".to_owned());
+        let why = running.notes.why().unwrap_or_else(|| format!("the server `{}` ended", running.server));
         match running.notes.stderr_text() {
             stderr if stderr.is_empty() => why,
             stderr => format!("{why}; its last lines on standard error:\n{stderr}"),
@@ -274,15 +241,6 @@ fn unstartable(launch: &Launch, error: &io::Error) -> String {
 }
 
 #[expect(clippy::disallowed_methods, reason = "ends with the process that it reads from")]
-fn log_stderr(server: String, stderr: ChildStderr, notes: Notes) -> JoinHandle<()> {
-    tokio::spawn(async move {
-        let mut lines = Lines::new(stderr, limits::STDERR_LINE_BYTES_MAX, Overlong::Cut);
-        while let Line::Text(line) = lines.next().await {
-            let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-            if !line.is_empty() {
-                tracing::info!(server, line, "standard error of a server");
-                notes.stderr(line);
-            }
-        }
-    })
+fn log_stderr(reading: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    tokio::spawn(reading)
 }

@@ -1,11 +1,11 @@
 //! MCP over the standard input and output of a process.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_client::{Line, Lines, Overlong, unreadable_answer};
-use longhaul_core::strict_json;
+use longhaul_client::{Line, Lines, Overlong};
 use rmcp::RoleClient;
 use rmcp::model::{JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -13,31 +13,62 @@ use rmcp::transport::Transport;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdout;
 
-use super::process::{Notes, Pipes, Stdin, ended};
+use super::incoming::{Incoming, Open, Reader};
+use super::notes::Notes;
+use super::process::{Pipes, Stdin, ended};
 use super::task_tools::TaskTools;
 use super::watch::Watch;
-use super::{UNREADABLE, failed};
 use crate::limits;
 
 /// MCP over the standard input and output of a process: one message a line. `rmcp` has a transport for child processes,
 /// but that one skips a line that is too long, so that its call would wait forever, and does not notice the end of a
 /// process whose output somebody else keeps open.
 pub(crate) struct StdioTransport {
+    server: String,
     process: i32,
     stdin: Stdin,
     lines: Lines<ChildStdout>,
+    reader: Reader,
+    /// The lines of a message so far that is written in several.
+    begun: Vec<u8>,
+    /// How long the line without an end was at the last pause: it is not read twice.
+    paused_at: usize,
+    /// Messages that are not handed over yet.
+    read: VecDeque<ServerJsonRpcMessage>,
     notes: Notes,
     watch: Watch,
     task_tools: TaskTools,
-    /// Whether it has written a line that is no message.
+    /// Whether it has written a line that is not a message.
     is_noisy: bool,
 }
 
+/// The latest output of the server.
+enum Written {
+    Line(Line),
+    /// The beginning of a line, or of a message, and nothing more for a while.
+    Pause,
+}
+
 impl StdioTransport {
-    pub(super) fn new(pipes: Pipes, watch: Watch, task_tools: TaskTools) -> Self {
+    pub(super) fn new(server: &str, pipes: Pipes, watch: Watch, task_tools: TaskTools) -> Self {
         let Pipes { id: process, stdin, stdout, notes } = pipes;
         let lines = Lines::new(stdout, limits::LINE_BYTES_MAX, Overlong::Refused);
-        Self { process, stdin, lines, notes, watch, task_tools, is_noisy: false }
+        let (begun, paused_at, read) = (Vec::new(), 0, VecDeque::new());
+        let (server, reader) = (server.to_owned(), Reader::of(server));
+        Self {
+            server,
+            process,
+            stdin,
+            lines,
+            reader,
+            begun,
+            paused_at,
+            read,
+            notes,
+            watch,
+            task_tools,
+            is_noisy: false,
+        }
     }
 
     async fn line(&mut self) -> Line {
@@ -50,24 +81,86 @@ impl StdioTransport {
         tokio::time::timeout(limits::LAST_OUTPUT, self.lines.next()).await.unwrap_or(Line::End)
     }
 
-    fn read(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
-        let Some(message) = message(line) else {
-            self.watch.odd("it wrote a line that is not a message");
-            return self.answer_instead_of(line);
-        };
-        self.task_tools.note_line(line);
-        Some(message)
+    /// If this is dropped before it returns, nothing is lost.
+    async fn written(&mut self) -> Written {
+        loop {
+            match tokio::time::timeout(limits::REST_OF_MESSAGE, self.line()).await {
+                Ok(line) => return Written::Line(line),
+                Err(_pause) if self.begun.is_empty() && self.lines.begun().is_empty() => {}
+                Err(_pause) => return Written::Pause,
+            }
+        }
     }
 
-    /// The end of a request whose answer cannot be read: it gets no other one. Other lines should go to standard error,
-    /// or to nobody.
-    fn answer_instead_of(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
-        if !std::mem::replace(&mut self.is_noisy, true) {
-            let (process, bytes) = (self.process, line.len());
-            tracing::warn!(process, bytes, "a server writes lines that are not messages to its standard output");
+    /// Reads a line: a message, a part of one, or something that should have gone to standard error.
+    fn read_line(&mut self, line: &[u8]) {
+        let open = self.watch.open();
+        match self.reader.read(line, &open) {
+            Incoming::Messages(messages) => {
+                self.drop_begun();
+                self.task_tools.note_line(line);
+                self.read.extend(messages);
+            }
+            Incoming::Begun if self.begun.is_empty() => self.begun = line.to_vec(),
+            Incoming::Begun | Incoming::Noise if !self.begun.is_empty() => self.read_more(line, &open),
+            Incoming::Begun | Incoming::Noise => self.note_noise(line.len()),
         }
-        let id = strict_json::from_value(unreadable_answer(line)?).ok()?;
-        self.watch.waits_for(&id).then(|| ServerJsonRpcMessage::error(failed(UNREADABLE), Some(id)))
+    }
+
+    /// Reads a message that is written in several lines, once it may be complete.
+    fn read_more(&mut self, line: &[u8], open: &[Open]) {
+        self.begun.push(b'\n');
+        self.begun.extend_from_slice(line);
+        if self.begun.len() > limits::LINE_BYTES_MAX {
+            self.drop_begun();
+            return;
+        }
+        // Those that are written for people end at the beginning of a line.
+        if !line.first().is_some_and(u8::is_ascii_whitespace) && line.trim_ascii_end().ends_with(b"}") {
+            let begun = std::mem::take(&mut self.begun);
+            match self.reader.read(&begun, open) {
+                Incoming::Messages(messages) => {
+                    self.task_tools.note_line(&begun);
+                    self.read.extend(messages);
+                }
+                Incoming::Begun => self.begun = begun,
+                Incoming::Noise => self.note_noise(begun.len()),
+            }
+        }
+    }
+
+    /// Nothing more comes of what was begun, at least for a while.
+    fn read_begun(&mut self) {
+        let open = self.watch.open();
+        if !self.begun.is_empty() {
+            self.drop_begun();
+        } else if self.lines.begun().len() != std::mem::replace(&mut self.paused_at, self.lines.begun().len())
+            && self.lines.begun().trim_ascii_end().ends_with(b"}")
+            && let Incoming::Messages(messages) = self.reader.read(self.lines.begun(), &open)
+        {
+            self.task_tools.note_line(&self.lines.take_begun());
+            self.read.extend(messages);
+        }
+    }
+
+    /// Gives up on a message that was begun. Whoever waits for it hears so.
+    fn drop_begun(&mut self) {
+        let begun = std::mem::take(&mut self.begun);
+        if !begun.is_empty() {
+            self.note_noise(begun.len());
+            self.read.extend(self.reader.give_up(&begun, &self.watch.open()));
+        }
+    }
+
+    fn note_noise(&mut self, bytes: usize) {
+        self.watch.odd("it wrote a line that is not a message");
+        if !std::mem::replace(&mut self.is_noisy, true) {
+            tracing::warn!(
+                server = self.server,
+                bytes,
+                "a server writes lines that are not messages to its standard output; its processes are not kept"
+            );
+        }
     }
 
     async fn read_to_end(&mut self) {
@@ -106,17 +199,21 @@ impl Transport<RoleClient> for StdioTransport {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            let line = match self.line().await {
-                Line::Text(line) => line,
-                Line::TooLong => {
+            if let Some(message) = self.read.pop_front() {
+                return Some(message);
+            }
+            match self.written().await {
+                Written::Pause => self.read_begun(),
+                Written::Line(Line::Text(line)) => self.read_line(&line),
+                Written::Line(Line::TooLong) => {
                     let most = limits::LINE_BYTES_MAX >> 20;
                     self.notes.because(format!("the server wrote a message of more than {most} MiB and was ended"));
                     return None;
                 }
-                Line::End => return None,
-            };
-            if let Some(message) = self.read(&line) {
-                return Some(message);
+                Written::Line(Line::End) => {
+                    self.drop_begun();
+                    return self.read.pop_front();
+                }
             }
         }
     }
@@ -132,9 +229,4 @@ impl Transport<RoleClient> for StdioTransport {
         drop(tokio::time::timeout(ends_within, self.read_to_end()).await);
         Ok(())
     }
-}
-
-/// The message in a line. A list would be read by position.
-fn message(line: &[u8]) -> Option<ServerJsonRpcMessage> {
-    line.trim_ascii_start().starts_with(b"{").then(|| strict_json::from_slice(line).ok())?
 }

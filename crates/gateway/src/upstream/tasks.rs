@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::remote_tasks::{RemoteTask, Session, SessionId};
+use super::results;
 use super::task_tools::{TaskSupport, TaskTools};
 use super::{ConnectError, Lifecycle, RequestError, Target, Upstream, failed};
 
@@ -221,8 +222,8 @@ pub(crate) fn seen(server: &str, payload: TaskPayload, message: Option<String>) 
 }
 
 pub(crate) fn tool_result(server: &str, result: Value) -> Result<CallToolResult, ErrorData> {
-    strict_json::from_value(result).map(completed).map_err(|error| {
-        failed(&format!("a task of `{server}` ended with something that is not the result of a tool: {error}"))
+    results::of_a_tool(server, result).map(completed).map_err(|why| {
+        failed(&format!("a task of `{server}` ended with something that is not the result of a tool: {why}"))
     })
 }
 

@@ -12,6 +12,8 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::{ErrorData, RoleClient};
 use tokio::sync::{mpsc, oneshot};
 
+use super::incoming::Open;
+
 /// What a server sends while it works on a call.
 pub(crate) enum Event {
     Progress(ProgressNotificationParam),
@@ -40,7 +42,7 @@ struct Seen {
     /// The token of the latest request: progress with another one is of an earlier call.
     token: Option<ProgressToken>,
     /// Requests without an answer.
-    open: Vec<RequestId>,
+    open: Vec<Open>,
     /// Questions of the server without an answer.
     asked: Vec<RequestId>,
     /// The first thing that a server does not do that is fit for another call.
@@ -97,9 +99,9 @@ impl Watch {
         self.lock().odd.get_or_insert(what);
     }
 
-    /// Whether a request with this id has no answer yet.
-    pub(super) fn waits_for(&self, id: &RequestId) -> bool {
-        self.lock().open.contains(id)
+    /// The requests that have no answer yet.
+    pub(super) fn open(&self) -> Vec<Open> {
+        self.lock().open.clone()
     }
 
     /// Where questions go.
@@ -148,7 +150,8 @@ impl Watch {
         let mut seen = self.lock();
         match message {
             JsonRpcMessage::Request(request) => {
-                seen.open.push(request.id.clone());
+                let method = request.request.method().to_owned();
+                seen.open.push(Open { id: request.id.clone(), method });
                 seen.token = request.request.get_meta().get_progress_token();
             }
             JsonRpcMessage::Response(response) => seen.asked.retain(|id| *id != response.id),
@@ -195,7 +198,7 @@ impl Watch {
         if !seen.asked.is_empty() {
             seen.odd.get_or_insert("it answered before its question was answered");
         }
-        match seen.open.iter().position(|open| open == id) {
+        match seen.open.iter().position(|open| open.id == *id) {
             Some(place) => drop(seen.open.swap_remove(place)),
             None => drop(seen.odd.get_or_insert("an answer to no open request came")),
         }

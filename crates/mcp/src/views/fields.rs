@@ -66,8 +66,13 @@ pub(crate) fn status_message(task: &Task) -> Option<String> {
     }
 }
 
-/// For example "3/10 adding up".
+/// For example "3/10 adding up". Words without a number stay alone.
 pub(crate) fn in_words(progress: &Progress) -> String {
+    if let (0.0, None, Some(message)) = (progress.done, progress.total, &progress.message)
+        && !message.is_empty()
+    {
+        return message.clone();
+    }
     let mut words = progress.done.to_string();
     if let Some(total) = progress.total {
         let _infallible = write!(words, "/{total}");

@@ -1,0 +1,288 @@
+//! Messages of MCP in the output of a server, as far as they can be understood. An answer that cannot be understood is
+//! an error for its request, since no other answer comes.
+
+use longhaul_client::{repaired, unreadable_answer};
+use longhaul_core::strict_json;
+use rmcp::ErrorData;
+use rmcp::model::{ErrorCode, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult};
+use serde_json::{Value, json};
+
+use super::results;
+
+/// A request that has no answer yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Open {
+    pub(super) id: RequestId,
+    pub(super) method: String,
+}
+
+/// The content of a text.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    Messages(Vec<ServerJsonRpcMessage>),
+    /// The beginning of a message, perhaps.
+    Begun,
+    /// Nothing for the gateway.
+    Noise,
+}
+
+/// Reads what one server writes.
+#[derive(Clone, Debug)]
+pub(super) struct Reader(String);
+
+/// A message may begin at one of so many braces after other bytes: a prompt, an escape sequence, a word of a logger.
+const BEGINNINGS_MAX: usize = 8;
+
+/// So much of an answer that cannot be read is in the log.
+const LOGGED_CHARACTERS: usize = 256;
+
+impl Reader {
+    pub(super) fn of(server: &str) -> Self {
+        Self(server.to_owned())
+    }
+
+    /// The messages in a text, while these requests are open.
+    pub(super) fn read(&self, text: &[u8], open: &[Open]) -> Incoming {
+        if !text.contains(&b'{') {
+            return Incoming::Noise;
+        }
+        let read = message(text);
+        match (self.understand_unless(read.as_ref(), text, open), read) {
+            // An answer to nobody is noted by those who count them.
+            (None | Some(Incoming::Begun | Incoming::Noise), Some(message)) => Incoming::Messages(vec![message]),
+            (understood, _) => understood.unwrap_or(Incoming::Noise),
+        }
+    }
+
+    /// Whether a text is one message that `rmcp` can read.
+    pub(super) fn is_plain(text: &[u8], open: &[Open]) -> bool {
+        message(text).is_some_and(|message| is_as_expected(&message, open))
+    }
+
+    /// The messages in the body of the response to a request, which are all meant for it.
+    pub(super) fn read_body(&self, text: &[u8], request: &Open) -> Vec<ServerJsonRpcMessage> {
+        let open = std::slice::from_ref(request);
+        if let Some(message) = message(text).filter(|message| is_as_expected(message, open)) {
+            return vec![message];
+        }
+        match self.understand(text, open, Addressed::ToRequest) {
+            Incoming::Messages(messages) => messages,
+            Incoming::Begun | Incoming::Noise => {
+                vec![self.unreadable(text, request, &format!("it is not a message of MCP, but {}", beginning(text)))]
+            }
+        }
+    }
+
+    /// The end of a request whose answer has begun and does not become complete.
+    pub(super) fn give_up(&self, text: &[u8], open: &[Open]) -> Option<ServerJsonRpcMessage> {
+        let request = unreadable_answer(text).and_then(|id| find(Some(&id), open))?;
+        Some(self.unreadable(text, request, "it is not complete"))
+    }
+
+    /// The content of a text, unless it was read as it should be.
+    fn understand_unless(&self, read: Option<&ServerJsonRpcMessage>, text: &[u8], open: &[Open]) -> Option<Incoming> {
+        let is_plain = read.is_some_and(|message| is_as_expected(message, open));
+        (!is_plain).then(|| self.understand(text, open, Addressed::ById))
+    }
+
+    fn understand(&self, text: &[u8], open: &[Open], addressed: Addressed) -> Incoming {
+        let repaired = repaired(text);
+        let text = repaired.trim_start_matches('\u{feff}').trim();
+        let is_whole = text.starts_with(['{', '[']);
+        let beginnings = text.match_indices('{').map(|(at, _)| at).take(BEGINNINGS_MAX);
+        for at in is_whole.then_some(0).into_iter().chain(beginnings) {
+            let Some(rest) = text.get(at..) else { continue };
+            let (values, error) = values(rest);
+            let messages: Vec<_> =
+                values.into_iter().filter_map(|value| self.understood(value, open, addressed)).collect();
+            if !messages.is_empty() {
+                return Incoming::Messages(messages);
+            }
+            let Some(error) = error else { continue };
+            let answered = unreadable_answer(rest.as_bytes()).and_then(|id| find(Some(&id), open));
+            match answered {
+                _ if is_whole && error.is_eof() && addressed == Addressed::ById => return Incoming::Begun,
+                Some(request) => {
+                    let why = format!("it is not JSON: {error}");
+                    return Incoming::Messages(vec![self.unreadable(rest.as_bytes(), request, &why)]);
+                }
+                None => {}
+            }
+        }
+        Incoming::Noise
+    }
+
+    /// A message in a value.
+    fn understood(&self, mut value: Value, open: &[Open], addressed: Addressed) -> Option<ServerJsonRpcMessage> {
+        let members = value.as_object_mut()?;
+        for member in ["error", "params"] {
+            if members.get(member).is_some_and(Value::is_null) {
+                members.remove(member);
+            }
+        }
+        if members.get("method").is_some_and(Value::is_string) {
+            members.remove("result");
+            members.insert("jsonrpc".to_owned(), json!("2.0"));
+            return strict_json::from_value(value).ok();
+        }
+        let (id, is_rpc) = (members.get("id").filter(|id| !id.is_null()), members.contains_key("jsonrpc"));
+        let request = match addressed {
+            Addressed::ToRequest if is_rpc || id.is_some() => open.first(),
+            // A line of a log may have an error too.
+            _ if id.is_none() && !is_rpc => None,
+            _ => find(id, open),
+        }?;
+        let (error, result) = (members.remove("error"), members.remove("result"));
+        match (error, result) {
+            (Some(error), _) => Some(ServerJsonRpcMessage::error(error_data(error), Some(request.id.clone()))),
+            (None, Some(result)) => Some(self.answer(request, result)),
+            (None, None) if is_rpc => {
+                let text = value.to_string();
+                Some(self.unreadable(text.as_bytes(), request, "it has neither a result nor an error"))
+            }
+            (None, None) => None,
+        }
+    }
+
+    fn answer(&self, request: &Open, result: Value) -> ServerJsonRpcMessage {
+        match results::read(&self.0, &request.method, result) {
+            Ok(result) => ServerJsonRpcMessage::response(result, request.id.clone()),
+            Err(why) => {
+                tracing::warn!(server = self.0, method = request.method, why, "a server's answer cannot be read");
+                let error = internal(format!("the answer of `{}` cannot be read: {why}", self.0));
+                ServerJsonRpcMessage::error(error, Some(request.id.clone()))
+            }
+        }
+    }
+
+    /// The end of a request whose answer cannot be read.
+    fn unreadable(&self, text: &[u8], request: &Open, why: &str) -> ServerJsonRpcMessage {
+        let begins = beginning(text);
+        tracing::warn!(server = self.0, method = request.method, why, begins, "a server's answer cannot be read");
+        let error = internal(format!("the answer of `{}` cannot be read: {why}", self.0));
+        ServerJsonRpcMessage::error(error, Some(request.id.clone()))
+    }
+}
+
+/// The request that an answer is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Addressed {
+    /// Its id says so.
+    ById,
+    /// There is only one.
+    ToRequest,
+}
+
+/// A message as it should be. A list would be read by position.
+fn message(text: &[u8]) -> Option<ServerJsonRpcMessage> {
+    text.trim_ascii_start().starts_with(b"{").then(|| strict_json::from_slice(text).ok())?
+}
+
+/// Whether nothing has to be repaired in a message.
+fn is_as_expected(message: &ServerJsonRpcMessage, open: &[Open]) -> bool {
+    let asked = |id: &RequestId| open.iter().find(|open| open.id == *id);
+    match message {
+        JsonRpcMessage::Response(response) => {
+            asked(&response.id).is_some_and(|request| is_result_of(&request.method, &response.result))
+        }
+        JsonRpcMessage::Error(error) => error.id.as_ref().is_some_and(|id| asked(id).is_some()),
+        JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => true,
+    }
+}
+
+fn is_result_of(method: &str, result: &ServerResult) -> bool {
+    match method {
+        "tools/call" => matches!(
+            result,
+            ServerResult::CallToolResult(_) | ServerResult::InputRequiredResult(_) | ServerResult::CreateTaskResult(_)
+        ),
+        "initialize" => matches!(result, ServerResult::InitializeResult(_)),
+        "server/discover" => matches!(result, ServerResult::DiscoverResult(_)),
+        "tools/list" => matches!(result, ServerResult::ListToolsResult(_)),
+        "prompts/list" => matches!(result, ServerResult::ListPromptsResult(_)),
+        "resources/list" => matches!(result, ServerResult::ListResourcesResult(_)),
+        "resources/templates/list" => matches!(result, ServerResult::ListResourceTemplatesResult(_)),
+        _ => true,
+    }
+}
+
+/// So many messages may be in one line.
+const VALUES_MAX: usize = 64;
+
+/// The values at the beginning of a text, those in a list one by one, and why there are no more.
+fn values(mut text: &str) -> (Vec<Value>, Option<serde_json::Error>) {
+    let mut values = Vec::new();
+    for _ in 0..VALUES_MAX {
+        let (value, rest) = match strict_json::from_str(text) {
+            Ok(value) => (value, ""),
+            Err(error) => match split_before(text, &error) {
+                Some(parts) => parts,
+                None => return (values, Some(error)),
+            },
+        };
+        match value {
+            Value::Array(batch) => values.extend(batch),
+            value => values.push(value),
+        }
+        if rest.is_empty() {
+            break;
+        }
+        text = rest;
+    }
+    (values, None)
+}
+
+/// The value before the place where an error says that more follows it, and what follows.
+fn split_before<'t>(text: &'t str, error: &serde_json::Error) -> Option<(Value, &'t str)> {
+    let line: usize = text.split_inclusive('\n').take(error.line().checked_sub(1)?).map(str::len).sum();
+    let (value, rest) = text.split_at_checked(line + error.column().checked_sub(1)?)?;
+    strict_json::from_str(value).ok().map(|value| (value, rest))
+}
+
+/// The request that an answer with this id is for: without one, the only one.
+fn find<'o>(id: Option<&Value>, open: &'o [Open]) -> Option<&'o Open> {
+    match (id, open) {
+        (Some(id), open) => open.iter().find(|open| is_same(&open.id, id)),
+        (None, [only]) => Some(only),
+        (None, _) => None,
+    }
+}
+
+/// Whether an id is repeated: some programs make a text of a number, or the other way round.
+fn is_same(id: &RequestId, repeated: &Value) -> bool {
+    let text = match repeated {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => match number.as_f64().filter(|number| number.fract() == 0.0) {
+            Some(whole) => format!("{whole:.0}"),
+            None => return false,
+        },
+        _ => return false,
+    };
+    id.to_string() == text
+}
+
+fn internal(why: String) -> ErrorData {
+    ErrorData::internal_error(why, None)
+}
+
+/// An error as far as it can be understood.
+fn error_data(error: Value) -> ErrorData {
+    let Value::Object(mut members) = error else {
+        let message = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
+        return ErrorData::internal_error(message, None);
+    };
+    let code = members.get("code").and_then(|code| {
+        let number = code.as_i64().or_else(|| code.as_str()?.parse().ok())?;
+        i32::try_from(number).ok()
+    });
+    let message = members.get("message").and_then(Value::as_str).filter(|message| !message.trim().is_empty());
+    let message = message.map_or_else(|| "an error without a message".to_owned(), str::to_owned);
+    let code = code.map_or(ErrorCode::INTERNAL_ERROR, ErrorCode);
+    ErrorData::new(code, message, members.remove("data").filter(|data| !data.is_null()))
+}
+
+fn beginning(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text.get(..4 * LOGGED_CHARACTERS).unwrap_or(text)).into_owned();
+    let shown: String = text.trim().chars().filter(|next| !next.is_control()).take(LOGGED_CHARACTERS).collect();
+    if shown.is_empty() { "nothing".to_owned() } else { format!("`{shown}`") }
+}
