@@ -16,6 +16,7 @@ pub(crate) mod client;
 pub(crate) mod http;
 pub(crate) mod pool;
 pub(crate) mod process;
+mod questions;
 pub(crate) mod remote_tasks;
 mod stdio;
 pub(crate) mod task_tools;

@@ -16,7 +16,7 @@ use tokio::process::ChildStdout;
 use super::process::{Notes, Pipes, Stdin, ended};
 use super::task_tools::TaskTools;
 use super::watch::Watch;
-use super::{UNREADABLE, failed};
+use super::{UNREADABLE, failed, questions};
 use crate::limits;
 
 /// MCP over the standard input and output of a process: one message a line. `rmcp` has a transport for child processes,
@@ -56,7 +56,7 @@ impl StdioTransport {
             return self.answer_instead_of(line);
         };
         self.task_tools.note_line(line);
-        Some(message)
+        Some(questions::checked(message, line))
     }
 
     /// The end of a request whose answer cannot be read: it gets no other one. Other lines should go to standard error,
