@@ -82,7 +82,7 @@ async fn they_do_in_a_task_of_a_process_and_for_callers_without_tasks() {
         Setup::config(|setup| json!({"mcpServers": {"v": setup.server("verbatim", &["tasks"])}})).running();
     passes(&setup, &gateway).await;
     let config = |setup: &Setup| {
-        let longhaul = json!({"servers": {"v": {"durable": "never"}}});
+        let longhaul = json!({"servers": {"v": {"task": "never"}}});
         json!({"mcpServers": {"v": setup.server("verbatim", &[])}, "longhaul": longhaul})
     };
     let (setup, gateway) = Setup::config(config).running();
@@ -111,8 +111,9 @@ async fn a_long_number_is_compared_with_the_bound_of_its_schema_exactly() {
         let arguments = format!(r#"{{"name":"verbatim","arguments":{{"zeta":{zeta}}}}}"#);
         serde_json::from_str::<Value>(&arguments).unwrap()
     };
-    let refused = gateway.caller().error("tools/call", call("18446744073709551618")).await;
-    assert!(refused["message"].as_str().unwrap().contains("18446744073709551617"), "{refused}");
+    let refused = gateway.caller().result("tools/call", call("18446744073709551618")).await;
+    let said = refused["content"][0]["text"].as_str().unwrap();
+    assert!(said.contains("at most 18446744073709551617, not 18446744073709551618"), "{refused}");
     assert!(setup.lines("received").is_empty());
 }
 

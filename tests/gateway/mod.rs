@@ -16,6 +16,7 @@ mod lock;
 mod older;
 mod outside_jobs;
 mod passing;
+mod permits;
 mod pool;
 mod process;
 mod real;

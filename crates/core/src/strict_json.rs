@@ -49,8 +49,8 @@ fn has_long_integer(value: &Value) -> bool {
 }
 
 /// Reads a number that may be missing, for a field of an `untagged`, `tag`ged or `flatten`ed type. By itself, `serde`
-/// reads a fraction there only if `serde_json` does not keep all digits of numbers, which one crate of a program decides
-/// for all.
+/// reads a fraction there only if `serde_json` does not keep all digits of numbers, which one crate of a program
+/// decides for all.
 ///
 /// # Errors
 /// If it is not a number.

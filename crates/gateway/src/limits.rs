@@ -99,7 +99,7 @@ pub(crate) const TRIES_MAX: u32 = 3;
 
 /// How long a call waits in place for a permit of its server. After that its task sleeps, so that it holds no worker
 /// that calls of other servers need, and tries again after growing pauses.
-pub(crate) const PERMIT_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const PERMIT_WAIT: Duration = Duration::from_millis(200);
 pub(crate) const PERMIT_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) const PERMIT_PAUSE_LONGEST: Duration = Duration::from_secs(5);
 

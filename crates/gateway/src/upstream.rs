@@ -18,6 +18,7 @@ mod incoming;
 mod notes;
 pub(crate) mod pool;
 pub(crate) mod process;
+mod questions;
 mod quota;
 pub(crate) mod remote_tasks;
 mod results;

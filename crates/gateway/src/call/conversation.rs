@@ -174,6 +174,7 @@ impl Call<'_> {
             match seen(self.upstream.name(), task.payload, task.task.status_message) {
                 Seen::Ended(end) => return end.map(|result| (*result).into()).map_err(ServiceError::McpError),
                 Seen::Working { message } => polls::report(&self.task, message.as_deref()).await,
+                Seen::Unaskable(why) => return Err(ServiceError::McpError(why)),
                 Seen::Asks(mut requests) => {
                     requests.retain(|key, _| answered.insert(key.clone()));
                     self.answer_questions(connection, &created.task.task_id, requests).await?;

@@ -57,8 +57,8 @@ fn a_file_of_vs_code_is_read() {
         }"#,
     );
     let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
-    assert_eq!(names, ["local", "search"]);
-    let Target::Http(endpoint) = &config.servers[1].target else { panic!("it has a URL") };
+    assert_eq!(names, ["search", "local"]);
+    let Target::Http(endpoint) = &config.servers[0].target else { panic!("it has a URL") };
     assert_eq!(endpoint.headers[&http::header::AUTHORIZATION], "Bearer t");
     assert!(!format!("{config:?}").contains("Bearer"), "debug output has no secrets");
 }

@@ -18,6 +18,7 @@ use serde_json::json;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::Lifecycle;
+use super::questions;
 use super::quota::Quota;
 use super::updates::Change;
 use super::watch::{Event, Listener, Watch};
@@ -195,6 +196,9 @@ impl Service<RoleClient> for Client {
             ServerRequest::CreateMessageRequest(request) => self.ask(InputRequest::CreateMessage(request)).await,
             ServerRequest::ElicitRequest(request) => self.ask(InputRequest::Elicitation(request)).await,
             ServerRequest::ListRootsRequest(request) => self.ask(InputRequest::ListRoots(request)).await,
+            ServerRequest::CustomRequest(request) if request.method == questions::ELICITATION => {
+                Err(questions::refusal(request.params.as_ref()))
+            }
             // One of the server's own, or one that a later version of `rmcp` may add.
             _ => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "this client does not know the method", None)),
         }

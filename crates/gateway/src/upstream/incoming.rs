@@ -7,7 +7,7 @@ use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult};
 use serde_json::{Value, json};
 
-use super::results;
+use super::{questions, results};
 
 /// A request that has no answer yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl Reader {
         if members.get("method").is_some_and(Value::is_string) {
             members.remove("result");
             members.insert("jsonrpc".to_owned(), json!("2.0"));
-            return strict_json::from_value(value).ok();
+            return message(value.to_string().as_bytes());
         }
         let (id, is_rpc) = (members.get("id").filter(|id| !id.is_null()), members.contains_key("jsonrpc"));
         let request = match addressed {
@@ -175,7 +175,8 @@ enum Addressed {
 
 /// A message as it should be. A list would be read by position.
 fn message(text: &[u8]) -> Option<ServerJsonRpcMessage> {
-    text.trim_ascii_start().starts_with(b"{").then(|| strict_json::from_slice(text).ok())?
+    let message = text.trim_ascii_start().starts_with(b"{").then(|| strict_json::from_slice(text).ok())?;
+    message.map(|message| questions::checked(message, text))
 }
 
 /// Whether nothing has to be repaired in a message.

@@ -10,14 +10,14 @@ use longhaul_client::{Call, Called, Client, Error, Identity, Nobody, Raw, Refusa
 use longhaul_core::strict_json;
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ClientCapabilities, ErrorCode, InputRequest, InputRequests, InputResponses,
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ErrorCode, InputRequests, InputResponses,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::client::asked_of;
 use super::tasks::{Delivery, Seen, Started, cancelled, tool_result};
-use super::{RequestError, failed};
+use super::{RequestError, failed, questions};
 use crate::limits;
 
 /// What identifies a session; nothing if the server keeps none. In records an empty text stands for nothing: where a
@@ -254,12 +254,14 @@ fn seen(server: &str, task: Task, asked_in: Option<&str>) -> Seen {
         }
         (Status::Cancelled, _) => Seen::Ended(Err(cancelled(server, message))),
         (Status::Working | Status::InputRequired, _) => {
-            let request = |method, params| strict_json::from_value(json!({"method": method, "params": params}));
-            let asked = questions.into_iter().filter_map(|question| {
-                let request: InputRequest = request(question.method, question.params).ok()?;
-                Some((in_session(question.key, asked_in), request))
-            });
-            let asked: InputRequests = asked.collect();
+            let mut asked = InputRequests::new();
+            for question in questions {
+                match questions::of_task(&question.method, question.params) {
+                    Ok(Some(request)) => drop(asked.insert(in_session(question.key, asked_in), request)),
+                    Ok(None) => {}
+                    Err(refused) => return Seen::Unaskable(refused),
+                }
+            }
             if asked.is_empty() { Seen::Working { message } } else { Seen::Asks(asked) }
         }
     }
@@ -340,5 +342,9 @@ mod tests {
         assert!(matches!(asked, Seen::Asks(asked) if asked.keys().eq(["a"])));
         let asked = of(json!({"status": "input_required", "inputRequests": {"b": odd}}));
         assert!(matches!(asked, Seen::Working { .. }));
+        let mut unaskable = asks.clone();
+        unaskable["params"]["requestedSchema"]["properties"] = json!({"v": {"type": "integer", "enum": [1, 2]}});
+        let asked = of(json!({"status": "input_required", "inputRequests": {"a": asks, "b": unaskable}}));
+        assert!(matches!(asked, Seen::Unaskable(why) if why.message.contains("`v`")));
     }
 }

@@ -51,6 +51,8 @@ pub(crate) enum Seen {
     },
     /// It waits for answers.
     Asks(InputRequests),
+    /// It asks for what cannot be asked: it is not waited for.
+    Unaskable(ErrorData),
     Ended(Result<Box<CallToolResult>, ErrorData>),
 }
 

