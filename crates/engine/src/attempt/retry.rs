@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(pauses(Retry::exponential(SECOND, 5 * SECOND).tries(6)), [1_000, 2_000, 4_000, 5_000, 5_000]);
         assert_eq!(pauses(Retry::fixed(SECOND).tries(3)), [1_000, 1_000]);
         assert_eq!(pauses(Retry::default()), [500, 1_000]);
-        assert_eq!(pauses(Retry::never()), []);
+        assert_eq!(pauses(Retry::never()), [0_u64; 0]);
     }
 
     #[test]
@@ -104,7 +104,7 @@ mod tests {
         let longest = Retry::exponential(Duration::MAX, Duration::ZERO).tries(u32::MAX);
         assert_eq!(pauses(longest).len(), 999);
         assert_eq!(longest.pause_ms(999, u64::MAX), Some(u64::MAX));
-        assert_eq!(pauses(Retry::fixed(SECOND).tries(0)), []);
+        assert_eq!(pauses(Retry::fixed(SECOND).tries(0)), [0_u64; 0]);
     }
 
     #[test]

@@ -85,10 +85,9 @@ async fn a_crash_does_not_begin_to_count_tries_again() {
         let (bank, crashes) = (bank_in.clone(), Arc::clone(&crashes_in));
         async move {
             let paid = bank.paid(&attempt, tries).await;
-            if crashes.fetch_add(1, Ordering::Relaxed) < 2 {
-                return AttemptEnd::Crashed { reason: "it panicked".to_owned() };
-            }
-            completed(&paid.unwrap_err())
+            let crashes = crashes.fetch_add(1, Ordering::Relaxed) < 2;
+            let crashed = crashes.then(|| AttemptEnd::Crashed { reason: "it panicked".to_owned() });
+            crashed.unwrap_or_else(|| completed(&paid.unwrap_err()))
         }
     });
     let ended = world.work_until_ended(&key, &tool, 10_000, 200).await;
@@ -148,19 +147,22 @@ async fn short_pauses_pass_within_the_attempt_and_cost_one_write_each() {
     assert_eq!(writes, 3, "two failed tries and the value");
 }
 
+/// Pays, and never returns if the process `dies` meanwhile.
+async fn pay_or_die(bank: &Bank, dies: &AtomicBool) -> Tried {
+    let paid = bank.pay();
+    if dies.swap(false, Ordering::Relaxed) {
+        std::future::pending::<()>().await;
+    }
+    paid
+}
+
 /// A tool that pays at most once, and whose process dies while it does.
 fn pays_once(bank: &Bank, dies: &Arc<AtomicBool>) -> Tool {
     let (bank, dies) = (bank.clone(), Arc::clone(dies));
     tool(move |attempt| {
         let (bank, dies) = (bank.clone(), Arc::clone(&dies));
         async move {
-            let pay = async || {
-                let paid = bank.pay();
-                if dies.swap(false, Ordering::Relaxed) {
-                    std::future::pending::<()>().await;
-                }
-                paid
-            };
+            let pay = async || pay_or_die(&bank, &dies).await;
             let paid = attempt.step_at_most_once("pay", async { MAY_HAVE_RUN.to_owned() }, pay).await;
             completed(&paid.unwrap_or_else(|error| error))
         }

@@ -417,7 +417,7 @@ mod tests {
         let tokens = parse(&format!("laptop {ANN} owner=ann expires=2026-12-31 read\nann {BOB}")).unwrap();
         let (laptop, ann) = (tokens.find(ANN).unwrap(), tokens.find(BOB).unwrap());
         let (caller, other) = (laptop.principal(), ann.principal());
-        assert_eq!((caller.owner, &caller.scopes == &other.scopes), (other.owner, false));
+        assert_eq!((caller.owner, caller.scopes == other.scopes), (other.owner, false));
         let identity = caller.identity.unwrap();
         assert_eq!((identity.subject.as_str(), &identity.claims["token"]), ("ann", &"laptop".into()));
         let ends = time_of("2026-12-31T00:00:00Z").unwrap();

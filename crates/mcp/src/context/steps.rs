@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plain::PlainCall;
 use super::{Run, TaskContext, read, write};
-use crate::shared::derived;
+use crate::signing::derived;
 
 /// The member of an error's data that says what a step's work did not say itself.
 const STEP_ERROR: &str = "dev.longhaul/stepError";
@@ -141,11 +141,14 @@ pub struct Step<'a, W: StepWork<Args>, Args> {
     name: &'a str,
     work: W,
     retry: Option<Retry>,
-    timeout: Option<(Duration, fn(StepError) -> W::Error)>,
+    timeout: Option<(Duration, OfStep<W::Error>)>,
     is_worth: Option<IsWorth<'a, W::Error>>,
-    may_have_run: Option<fn(StepError) -> W::Error>,
+    may_have_run: Option<OfStep<W::Error>>,
     args: PhantomData<fn() -> Args>,
 }
+
+/// Makes an error of the step one of the tool's.
+type OfStep<E> = fn(StepError) -> E;
 
 /// Whether an error is worth another try.
 type IsWorth<'a, E> = Box<dyn Fn(&E) -> bool + Send + Sync + 'a>;
@@ -238,17 +241,11 @@ where
             let step = StepContext::of(self.task, name, number);
             let work = self.work.run(step.clone());
             async move {
-                let result = match timeout {
-                    Some((time, error)) => {
-                        attempt.within_ms(ms(time), work).await.unwrap_or_else(|| Err(error(timed_out(name, time))))
-                    }
-                    None => work.await,
-                };
+                let result = in_time(attempt, name, timeout, work).await;
+                let is_final = result.as_ref().err().is_some_and(|error| is_final(error, &step, is_worth));
                 match result {
                     Ok(value) => Tried::Value(write(attempt, name, value).await),
-                    Err(error) if is_final(&error, &step, is_worth) => {
-                        Tried::FailedForGood(write_error(attempt, name, &error).await)
-                    }
+                    Err(error) if is_final => Tried::FailedForGood(write_error(attempt, name, &error).await),
                     Err(error) => Tried::Failed(write_error(attempt, name, &error).await),
                 }
             }
@@ -461,6 +458,21 @@ fn is_wrong_request(error: &ErrorData) -> bool {
     codes.contains(&error.code)
 }
 
+/// The outcome of one try, which is an error after its time.
+async fn in_time<T, E>(
+    attempt: &Attempt,
+    name: &str,
+    timeout: Option<(Duration, OfStep<E>)>,
+    work: impl Future<Output = Result<T, E>> + Send,
+) -> Result<T, E>
+where
+    T: Send,
+    E: Send,
+{
+    let Some((time, error)) = timeout else { return work.await };
+    attempt.within_ms(ms(time), work).await.unwrap_or_else(|| Err(error(timed_out(name, time))))
+}
+
 fn timed_out(name: &str, time: Duration) -> StepError {
     StepError::TimedOut { step: name.to_owned(), after_ms: ms(time) }
 }
@@ -470,7 +482,7 @@ fn ms(time: Duration) -> u64 {
 }
 
 /// The JSON text of the error of step `name`.
-async fn write_error<E: Serialize>(attempt: &Attempt, name: &str, error: &E) -> String {
+async fn write_error<E: Serialize + Sync>(attempt: &Attempt, name: &str, error: &E) -> String {
     match serde_json::to_string(error) {
         Ok(text) => text,
         Err(error) => {

@@ -2,7 +2,6 @@
 
 use futures::FutureExt;
 use longhaul_core::Clock;
-use longhaul_core::ports::TaskStore;
 use longhaul_testkit::given;
 
 use super::*;
