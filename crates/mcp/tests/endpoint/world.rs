@@ -120,7 +120,7 @@ pub(crate) fn everything() -> Value {
 
 /// The same without tasks.
 pub(crate) fn no_tasks() -> Value {
-    json!({"elicitation": {}, "sampling": {}, "roots": {}})
+    json!({"elicitation": {}, "roots": {}, "sampling": {}})
 }
 
 pub(crate) fn alice() -> OwnerId {
