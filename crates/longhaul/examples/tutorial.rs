@@ -38,7 +38,7 @@ impl Reports {
         for (done, region) in regions.iter().enumerate() {
             task.progress(done).of(regions.len()).message(region).await;
             sales += task.try_step(&format!("sales of {region}"), || sales_of(region)).await?;
-            task.sleep(Duration::from_secs(4)).await;
+            task.sleep("pause", Duration::from_secs(4)).await;
         }
         let question = format!("Sales are {sales}. Publish the report?");
         let answer = task.ask::<Publication>("publish", question).await?;

@@ -146,8 +146,8 @@ impl Call<'_> {
     /// A task of revision `2025-11-25`: its result can be waited for, and its questions come meanwhile.
     async fn held_until_result(&self, connection: &Connection) -> Result<CallToolResponse, ServiceError> {
         let mut params = json!({"name": self.params.name, "arguments": self.params.arguments, "task": {}});
-        if let Some(meta) = &self.params.meta {
-            params["_meta"] = json!(meta);
+        if let (Some(meta), Some(params)) = (&self.params.meta, params.as_object_mut()) {
+            params.insert("_meta".to_owned(), json!(meta));
         }
         let created = match custom(connection, "tools/call", params).await? {
             ServerResult::CallToolResult(result) => return Ok(result.into()),

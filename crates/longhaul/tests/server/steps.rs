@@ -129,10 +129,7 @@ async fn tries(error: ErrorData, decide: fn(&StepContext, ErrorData) -> ErrorDat
     let run = testing::tool(move |task: TaskContext| {
         let error = error.clone();
         async move {
-            let work = |step: StepContext| {
-                let error = decide(&step, error.clone());
-                async move { Err::<(), _>(error) }
-            };
+            let work = |step: StepContext| std::future::ready(Err::<(), _>(decide(&step, error.clone())));
             task.try_step("work", work).await.map(|()| String::new())
         }
     });
@@ -170,13 +167,10 @@ async fn every_try_of_a_step_has_its_key_and_no_other_step_has_it() {
             let seen = std::sync::Mutex::new(Vec::new());
             let work = |step: StepContext| {
                 seen.lock().unwrap().push(step.idempotency_key());
-                async move {
-                    if step.attempt() < 3 {
-                        Err(ErrorData::internal_error("no", None))
-                    } else {
-                        Ok(step.idempotency_key())
-                    }
-                }
+                let is_last = step.attempt() == 3;
+                std::future::ready(
+                    is_last.then(|| step.idempotency_key()).ok_or_else(|| ErrorData::internal_error("no", None)),
+                )
             };
             keys.push(task.try_step(name, work).await?);
         }

@@ -54,7 +54,7 @@ pub(crate) fn everything() -> Value {
 
 /// The same without tasks.
 pub(crate) fn no_tasks() -> Value {
-    json!({"elicitation": {}, "sampling": {}, "roots": {}})
+    json!({"elicitation": {}, "roots": {}, "sampling": {}})
 }
 
 /// A request as a client of `2026-07-28` sends it; change what should be wrong with it.

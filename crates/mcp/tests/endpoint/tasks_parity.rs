@@ -3,6 +3,8 @@
 //! kinds of them are answered otherwise since: parameters that are refused by name or read as if they were not there,
 //! headers that are sent twice, and headers that contradict the body.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request};
 use serde_json::{Value, json};
@@ -263,7 +265,8 @@ async fn summary(world: &World, case: &Case) -> String {
     }
     let answer = read(world.mcp.respond(request, case.sent.owner).await).await;
     let json = answer.json();
-    let names = |value: &Value| value.as_object().map(|fields| fields.keys().cloned().collect::<Vec<_>>().join(" "));
+    let sorted = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(" ");
+    let names = |value: &Value| value.as_object().map(|fields| sorted(fields.keys().map(String::as_str).collect()));
     let kind = answer.headers["content-type"].to_str().unwrap();
     let outcome = match (&json["result"], &json["error"]) {
         (Value::Null, error) => {

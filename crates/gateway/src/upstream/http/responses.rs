@@ -259,11 +259,10 @@ impl<'m> Exchange<'m> {
     async fn diagnostic(&self, mut response: Response) -> Vec<u8> {
         let mut body = Vec::new();
         let read = async {
-            while let Ok(Some(chunk)) = response.chunk().await {
+            while body.len() <= DIAGNOSTIC_BYTES
+                && let Ok(Some(chunk)) = response.chunk().await
+            {
                 body.extend_from_slice(&chunk);
-                if body.len() > DIAGNOSTIC_BYTES {
-                    break;
-                }
             }
         };
         drop(tokio::time::timeout(limits::REST_OF_MESSAGE, read).await);
