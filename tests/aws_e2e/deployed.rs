@@ -266,27 +266,21 @@ fn functions_that_refuse_their_settings_fail_the_deployment_with_their_own_sente
 fn a_stack_that_fails_is_told_with_its_first_cause() {
     let stack = Stack::new();
     let template = stack.built.0.join("emulator.yaml");
-    let made = "boto3.client('dynamodb').create_table(TableName=sys.argv[1], BillingMode='PAY_PER_REQUEST', \
-        KeySchema=[{'AttributeName': 'pk', 'KeyType': 'HASH'}], \
-        AttributeDefinitions=[{'AttributeName': 'pk', 'AttributeType': 'S'}])\nprint('null')";
-    with_sdk(made, &[&stack.name]);
-    let table = [
+    let never = [
         "Resources:",
-        "  Again:",
-        "    Type: AWS::DynamoDB::Table",
-        "    Properties:",
-        &format!("      TableName: {}", stack.name),
-        "      BillingMode: PAY_PER_REQUEST",
-        "      KeySchema: [{ AttributeName: pk, KeyType: HASH }]",
-        "      AttributeDefinitions: [{ AttributeName: pk, AttributeType: S }]\n",
+        "  Handle:",
+        "    Type: AWS::CloudFormation::WaitConditionHandle",
+        "  Never:",
+        "    Type: AWS::CloudFormation::WaitCondition",
+        "    Properties: { Handle: !Ref Handle, Timeout: \"1\" }\n",
     ]
     .join("\n");
-    fs::write(&template, fs::read_to_string(&template).unwrap().replacen("Resources:\n", &table, 1)).unwrap();
+    fs::write(&template, fs::read_to_string(&template).unwrap().replacen("Resources:\n", &never, 1)).unwrap();
     let flags = stack.deployment(&[]);
     let flags: Vec<_> = flags.iter().map(String::as_str).collect();
     let why = stack.refused("deploy", &flags);
     let last = why.lines().last().unwrap();
-    assert!(last.contains("the stack could not be changed, and is ROLLBACK_COMPLETE: Again"), "{why}");
+    assert!(last.contains("the stack could not be changed, and is ROLLBACK_COMPLETE: Never"), "{why}");
     let why = stack.refused("deploy", &flags);
     assert!(why.contains(&format!("`longhaul destroy {}` removes it", stack.name)), "{why}");
 }

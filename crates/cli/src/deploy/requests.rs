@@ -181,15 +181,13 @@ impl Account {
         operation: &str,
         input: &[(String, String)],
     ) -> Result<Element, Failure> {
-        let mut form = Serializer::new(String::new());
-        form.append_pair("Action", operation).append_pair("Version", service.version).extend_pairs(input);
         let answer = self
             .send(&Ask {
                 service,
                 method: Method::POST,
                 path: "/".to_owned(),
                 headers: vec![("content-type", "application/x-www-form-urlencoded; charset=utf-8".to_owned())],
-                body: form.finish().into_bytes(),
+                body: form(service, operation, input),
                 what: operation.to_owned(),
             })
             .await?;
@@ -275,6 +273,13 @@ fn unsigned(error: SigningError) -> Stop {
         SigningError::Request(why) => return Stop::new(Exit::Unexpected, format!("no request can be signed: {why}")),
     };
     Stop::new(Exit::NotSignedIn, why)
+}
+
+/// The body of a request to a service that answers in XML.
+fn form(service: &Service, operation: &str, input: &[(String, String)]) -> Vec<u8> {
+    let mut form = Serializer::new(String::new());
+    form.append_pair("Action", operation).append_pair("Version", service.version).extend_pairs(input);
+    form.finish().into_bytes()
 }
 
 /// The members of a list, as requests write them.
