@@ -25,8 +25,8 @@
 #   aws            the AWS emulator that scripts/emulator.sh runs
 #   aws-lint       SAM CLI and cfn-lint, which read template.yaml
 #   cargo-lambda   cargo-lambda with its linker, for scripts/build-lambda.sh
-#   containers     for `sam local`: Docker and debootstrap, by root with apt-get, and .cache/tools/lambda-image.tar, an image
-#                  of the system's packages that stands for Lambda's. Where no daemon may be started, it only says so
+#   containers     for `sam local`: Docker, Compose and debootstrap, by root with apt-get, and .cache/tools/lambda-image.tar,
+#                  an image of the system's packages that stands for Lambda's. Where no daemon may be started, it only says so
 #   mutants        cargo-mutants, for scripts/mutants.sh; built from source, which takes minutes
 #   mdbook         mdBook, which `make docs` builds the documentation site with; built from source, which takes minutes
 #   conformance    another name for "suite"
@@ -451,9 +451,9 @@ setup_containers() {
         return 0
     fi
     # The packages are no part of what is kept below .cache, so they may be gone.
-    for package in docker.io:dockerd docker-cli:docker debootstrap:debootstrap iproute2:ip; do
+    for package in docker.io:dockerd docker-cli:docker docker-compose:docker-compose debootstrap:debootstrap iproute2:ip; do
         program=${package#*:} package=${package%:*}
-        command -v "$program" >/dev/null || install_package "$package" "SAM local in containers"
+        command -v "$program" >/dev/null || install_package "$package" "what runs in containers"
     done
     if is_current containers && [[ -s $tools/lambda-image.tar ]]; then return; fi
     make_lambda_image

@@ -89,8 +89,7 @@ fn random() -> Result<String, Stop> {
     let failed = |error| Stop::new(Exit::Unexpected, format!("the system gives no random numbers: {error}"));
     getrandom::fill(&mut bytes).map_err(failed)?;
     Ok(bytes.iter().fold(PREFIX.to_owned(), |mut text, byte| {
-        // Writing to a String never fails.
-        drop(write!(text, "{byte:02x}"));
+        text.push_str(&format!("{byte:02x}"));
         text
     }))
 }

@@ -159,20 +159,18 @@ async fn an_author_decides_which_errors_are_tried_again() {
     assert_eq!((run.text().as_str(), run.times("work")), ("error 4", 4));
 }
 
+/// The key of a step, in its third try.
+fn third_key(step: &StepContext) -> Result<String, ErrorData> {
+    let is_third = step.attempt() == 3;
+    is_third.then(|| step.idempotency_key()).ok_or_else(|| ErrorData::internal_error("no", None))
+}
+
 #[tokio::test]
 async fn every_try_of_a_step_has_its_key_and_no_other_step_has_it() {
     async fn keys(task: TaskContext) -> Result<String, ErrorData> {
         let mut keys = Vec::new();
         for name in ["a", "b"] {
-            let seen = std::sync::Mutex::new(Vec::new());
-            let work = |step: StepContext| {
-                seen.lock().unwrap().push(step.idempotency_key());
-                let is_last = step.attempt() == 3;
-                std::future::ready(
-                    is_last.then(|| step.idempotency_key()).ok_or_else(|| ErrorData::internal_error("no", None)),
-                )
-            };
-            keys.push(task.try_step(name, work).await?);
+            keys.push(task.try_step(name, |step: StepContext| std::future::ready(third_key(&step))).await?);
         }
         Ok(keys.join(" "))
     }
