@@ -1,6 +1,5 @@
 //! The tokens of a server with `--auth bearer`, or of a stack with `AuthMode=bearer`: `longhaul token`.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
