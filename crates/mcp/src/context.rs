@@ -24,6 +24,7 @@ mod calling;
 mod input;
 mod plain;
 mod progress;
+mod step_work;
 mod steps;
 mod variables;
 mod waiting;
@@ -31,7 +32,8 @@ mod waiting;
 pub use input::{Answer, InputResponse};
 pub(crate) use plain::{PlainCall, PlainEnd, Rounds, Start as PlainStart};
 pub use progress::{Amount, ProgressReport};
-pub use steps::{Step, StepContext, StepError, StepValue, StepWork, UseTryStep};
+pub use step_work::{StepContext, StepError, StepWork};
+pub use steps::{Step, StepValue, UseTryStep};
 pub use variables::VariableError;
 
 /// A tool's handle on its own call: steps, sleeps, questions, progress and variables. Take it as a parameter of a tool,
