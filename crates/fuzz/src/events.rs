@@ -96,7 +96,7 @@ fn identified(auth: &Auth, event: &Value, answer: &Value) {
     };
     let is_stated = match auth {
         Auth::Anonymous => true,
-        Auth::Oauth(_) => unreachable!("not among the ways"),
+        Auth::Oauth(_) | Auth::Bearer(_) => unreachable!("not among the ways"),
         Auth::Iam(_) | Auth::IamOnBehalf(..) => {
             stated(&context["authorizer"]["iam"], &["accountId", "userArn", "userId"])
                 || stated(&context["identity"], &["accountId", "userArn", "user"])

@@ -1,12 +1,11 @@
 //! The tokens of a server with `--auth bearer`, or of a stack with `AuthMode=bearer`: `longhaul token`.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
 use comfy_table::{ContentArrangement, Table, presets};
 use longhaul_core::{Scopes, Timestamp};
-use longhaul_http::{BearerTokens, TokenEntry, TokensError, time_text};
+use longhaul_http::{BearerTokens, TokenEntry, time_text};
 use serde_json::{Value, json};
 
 use self::list::{Change, List};
@@ -89,8 +88,7 @@ fn random() -> Result<String, Stop> {
     let failed = |error| Stop::new(Exit::Unexpected, format!("the system gives no random numbers: {error}"));
     getrandom::fill(&mut bytes).map_err(failed)?;
     Ok(bytes.iter().fold(PREFIX.to_owned(), |mut text, byte| {
-        // Writing to a String never fails.
-        drop(write!(text, "{byte:02x}"));
+        text.push_str(&format!("{byte:02x}"));
         text
     }))
 }
@@ -215,9 +213,4 @@ async fn revoke(global: &Global, names: &[String], list: &TokenList) -> Result<E
         out::say(&format!("{} no more within a minute", list.accepts()));
     }
     Ok(Exit::Well)
-}
-
-/// Why a list cannot be used, for the user.
-fn refusal(place: &str, error: &TokensError) -> Stop {
-    Stop::usage(format!("{place} cannot be used: {error}"))
 }
