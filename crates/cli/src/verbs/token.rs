@@ -5,7 +5,7 @@ use std::path::Path;
 
 use comfy_table::{ContentArrangement, Table, presets};
 use longhaul_core::{Scopes, Timestamp};
-use longhaul_http::{BearerTokens, TokenEntry, TokensError, time_text};
+use longhaul_http::{BearerTokens, TokenEntry, time_text};
 use serde_json::{Value, json};
 
 use self::list::{Change, List};
@@ -213,9 +213,4 @@ async fn revoke(global: &Global, names: &[String], list: &TokenList) -> Result<E
         out::say(&format!("{} no more within a minute", list.accepts()));
     }
     Ok(Exit::Well)
-}
-
-/// Why a list cannot be used, for the user.
-fn refusal(place: &str, error: &TokensError) -> Stop {
-    Stop::usage(format!("{place} cannot be used: {error}"))
 }

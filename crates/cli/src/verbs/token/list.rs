@@ -8,7 +8,6 @@ use std::sync::Arc;
 use longhaul_http::{BearerTokens, TokensError, read_token_file};
 use longhaul_jobs::{Aws, ParameterError};
 
-use super::refusal;
 use crate::args::TokenList;
 use crate::exit::{Exit, Stop};
 
@@ -88,7 +87,7 @@ impl List {
 
     /// Why its content cannot be used.
     pub(super) fn unusable(&self, error: &TokensError) -> Stop {
-        refusal(&self.to_string(), error)
+        Stop::usage(format!("{self} cannot be used: {error}"))
     }
 
     /// The text of the list, which is that of one without tokens if there is none.
