@@ -29,9 +29,9 @@ pub enum EraseError {
         #[source]
         cause: OpenError,
     },
-    /// The database did not do it, and is unchanged.
-    #[error("nothing was erased")]
-    Unchanged(#[from] DatabaseError),
+    /// The database failed while it was changed.
+    #[error("not all was erased: remove the cause, and run it again")]
+    Failed(#[from] DatabaseError),
 }
 
 /// Erases all tasks of this owner from the database at `path`: records, arguments, journals and results. The same
@@ -46,13 +46,19 @@ pub async fn erase(path: &Path, owner: OwnerId) -> Result<u32, EraseError> {
     }
     let not_opened = |cause| EraseError::NotOpened { path: path.to_owned(), cause };
     let (connection, ground) = open::writer(path, Settings::default(), MIGRATIONS).map_err(not_opened)?;
-    // Has SQLite overwrite what it deletes. It cannot be set in a transaction.
-    connection.pragma_update(None, "secure_delete", true).map_err(|error| not_opened(error.into()))?;
-    let writer = Writer::start(connection, Some(ground)).map_err(not_opened)?;
-    let erased = writer.call(move |connection| delete(connection, owner)).await;
-    // Moves the log, which has older pages, into the file, and removes it.
-    writer.close().await;
+    let erased = delete_and_vacuum(&connection, owner);
+    // Closes the file in order: moves the log, which has older pages, into it, and removes the log.
+    Writer::start(connection, Some(ground)).map_err(not_opened)?.close().await;
     Ok(erased?)
+}
+
+fn delete_and_vacuum(connection: &Connection, owner: OwnerId) -> Result<u32, DatabaseError> {
+    let transaction = connection.unchecked_transaction()?;
+    let tasks = delete(&transaction, owner)?;
+    transaction.commit()?;
+    // Pages keep copies of rows that were moved or deleted. This writes all of them anew, without what is not in use.
+    connection.execute_batch("VACUUM")?;
+    Ok(tasks)
 }
 
 fn delete(connection: &Connection, owner: OwnerId) -> Result<u32, DatabaseError> {

@@ -26,6 +26,6 @@ pub(crate) async fn run(global: &Global, db: &Path, owner: OwnerId) -> Result<Ex
 const fn exit(error: &EraseError) -> Exit {
     match error {
         EraseError::NoDatabase(_) => Exit::Usage,
-        EraseError::NotOpened { .. } | EraseError::Unchanged(_) => Exit::Failed,
+        EraseError::NotOpened { .. } | EraseError::Failed(_) => Exit::Failed,
     }
 }
