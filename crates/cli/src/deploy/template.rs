@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn the_parameters_of_the_template_are_known() {
         let names = parameters(TEMPLATE);
-        for name in ["Architecture", "Settings", "AuthMode", "WorkerClass", "BudgetDollars"] {
+        for name in ["Architecture", "Settings", "AuthMode", "WorkerClass", "ExistingTableName"] {
             assert!(names.contains(&name), "{name}: {names:?}");
         }
     }
