@@ -40,6 +40,7 @@ async fn mounted(file: &Path) -> Mounted {
 }
 
 /// A host that serves `router` until its other half is dropped.
+#[expect(clippy::disallowed_methods, reason = "this is a program around the server, not the server")]
 async fn host(router: Router) -> (SocketAddr, oneshot::Sender<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
