@@ -38,7 +38,7 @@ use super::{Running, health};
 /// # #[tool_handler]
 /// # impl ServerHandler for Reports {}
 /// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn Error>> {
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let folder = tempfile::tempdir()?;
 /// # let file = folder.path().join("tasks.db");
 ///
@@ -52,7 +52,6 @@ use super::{Running, health};
 /// mounted.stop().await;
 /// # Ok(())
 /// # }
-/// # use std::error::Error;
 /// ```
 ///
 /// The service answers at every path at which it is mounted. The allowed `Host` and `Origin` headers are those of the

@@ -100,7 +100,7 @@ async fn a_server_below_any_path_of_another_program_serves_its_tools_and_the_cal
 }
 
 #[tokio::test]
-async fn a_mounted_server_keeps_its_tasks_where_the_next_one_finds_them() {
+async fn a_mounted_server_has_its_database_alone_until_it_stops() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.db");
     let first = mounted(&file).await;
