@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Retry;
-use crate::Attempt;
 use crate::suspension::{Reason, StepRunning};
+use crate::{Attempt, IsRecorded};
 
 /// How the recorded text of a step begins that failed for good. The error follows, as JSON text, and a brace.
 const FAILED: &str = r#"{"dev.longhaul/failed":"#;
@@ -118,7 +118,9 @@ impl Attempt {
     /// The recorded value or error of step `name`; `None` if nothing is recorded. Runs nothing.
     pub async fn recorded_step(&self, name: &str) -> Option<Result<String, String>> {
         self.check_name(EntryKind::Step, name).await;
-        self.recorded(EntryKind::Step, name).await.map(outcome)
+        let text = self.recorded(EntryKind::Step, name).await?;
+        self.came_to(name, IsRecorded::Yes);
+        Some(outcome(text))
     }
 
     /// Drives `work` for at most this many milliseconds. `None` if it has not ended by then, and was dropped.

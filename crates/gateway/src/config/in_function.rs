@@ -95,8 +95,8 @@ mod tests {
     fn servers_without_their_variables_are_reached_elsewhere() {
         for role in [Role::Api, Role::Worker] {
             let targets = targets(role);
-            assert!(matches!(&targets[2], Target::Elsewhere(why) if why == "`TOKEN` is not set here"), "{targets:?}");
-            assert!(matches!(&targets[1], Target::Http(_)), "{targets:?}");
+            assert!(matches!(&targets[1], Target::Elsewhere(why) if why == "`TOKEN` is not set here"), "{targets:?}");
+            assert!(matches!(&targets[2], Target::Http(_)), "{targets:?}");
         }
     }
 

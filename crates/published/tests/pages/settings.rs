@@ -58,6 +58,7 @@ fn no_name_of_the_gateway_is_used_twice() {
 fn what_is_written_about_containers_names_settings_that_exist() {
     let known = |name: &str| {
         table::ALL.iter().any(|setting| setting.variable() == name && setting.preset(Place::Local) != Preset::Absent)
+            || application::ALL.iter().any(|setting| setting.variable() == name)
     };
     let mut named = 0;
     let ours = ["compose.yaml", "Dockerfile", "kubernetes.yaml"].map(|name| format!("infra/container/{name}"));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ProfileError;
+use super::error::ProfileError;
 use super::sniff::{FormatChoice, HeaderRow, Reading};
 
 /// Bytes of input that one durable step covers. At 100 MB/s a kill costs a third of a second of work, and a file of

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::column::{Column, cut};
+use super::error::{ProfileError, refused};
 use super::report::DatasetProfile;
 use super::sniff::{self, HeaderRow, Reading};
 use super::state::State;
 use super::value::Kind;
-use super::{ProfileError, refused};
 
 /// The longest record in bytes. A whole record has to be held in memory; a longer one is nearly always a quote that
 /// was never closed.

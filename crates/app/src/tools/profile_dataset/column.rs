@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::ProfileError;
+use super::error::ProfileError;
 use super::value::Kind;
 
 /// How much is stored for one column: few columns are described finely, many coarsely, so that the recorded state of a

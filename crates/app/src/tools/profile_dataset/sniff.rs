@@ -4,7 +4,7 @@ use csv::ReaderBuilder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ProfileError, refused};
+use super::error::{ProfileError, refused};
 
 /// The delimiters that can be detected, in the order of preference.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];

@@ -8,9 +8,9 @@ use longhaul::rmcp::{self, ErrorData, tool, tool_router};
 
 use super::arguments::ProfileArgs;
 use super::chunk::Progress;
+use super::error::{ProfileError, refused};
 use super::report::DatasetProfile;
 use super::source::Sources;
-use super::{ProfileError, refused};
 use crate::App;
 
 /// The maximum number of chunks in a data set: more than the largest one has.

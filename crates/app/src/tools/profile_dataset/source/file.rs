@@ -11,7 +11,7 @@ use std::time::UNIX_EPOCH;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata};
 
-use super::super::{ProfileError, changed, refused};
+use super::super::error::{ProfileError, changed, refused};
 use super::identity::Identity;
 
 /// The directory whose files may be read.

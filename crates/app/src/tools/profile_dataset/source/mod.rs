@@ -16,8 +16,8 @@ pub(super) use self::identity::Identity;
 use self::url::Fetcher;
 use super::arguments::{Plan, SourceRequest};
 use super::chunk::{Progress, profile_chunk};
+use super::error::{ProfileError, refused};
 use super::state::State;
-use super::{ProfileError, refused};
 
 /// Opens sources.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use reqwest::header::{
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use tokio::runtime::Handle;
 
-use super::super::{ProfileError, changed, refused};
+use super::super::error::{ProfileError, changed, refused};
 use super::identity::Identity;
 
 /// The largest resource in bytes, and the longest URL.
