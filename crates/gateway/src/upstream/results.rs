@@ -2,7 +2,8 @@
 
 use longhaul_core::strict_json;
 use rmcp::model::{
-    CallToolResult, ContentBlock, CreateTaskResult, InputRequiredResult, MetaObject, ResultType, ServerResult,
+    CallToolResult, ContentBlock, CreateTaskResult, CustomResult, InputRequiredResult, MetaObject, ResultType,
+    ServerResult,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -34,8 +35,11 @@ pub(super) fn read(server: &str, method: &str, result: Value) -> Result<ServerRe
     }
 }
 
-/// The answer to a call.
+/// The answer to a call. A task of revision `2025-11-25`, whose kind is not named, stays as it is.
 fn of_a_call(server: &str, result: Value) -> Result<ServerResult, String> {
+    if result.pointer("/task/taskId").is_some_and(Value::is_string) {
+        return Ok(ServerResult::CustomResult(CustomResult::new(result)));
+    }
     match result.get("resultType").and_then(Value::as_str).unwrap_or("complete") {
         "complete" => of_a_tool(server, result).map(ServerResult::CallToolResult),
         "input_required" => typed::<InputRequiredResult>(result),
