@@ -33,7 +33,6 @@ pub(crate) use pending::News;
 use pending::PendingUpdates;
 pub use polling::Every;
 pub use retry::Retry;
-use sleeping::Sleeps;
 pub use tries::Tried;
 pub(crate) use tries::outcome;
 
@@ -55,7 +54,8 @@ pub(crate) struct Shared {
     named: Mutex<BTreeSet<(EntryKind, String)>>,
     pub(crate) suspend: SuspendState,
     timers: AtomicU32,
-    sleeps: Mutex<Sleeps>,
+    /// How many sleeps of each name the tool has begun.
+    sleeps: Mutex<HashMap<String, u32>>,
     stopping: CancellationToken,
     cancelled: CancellationToken,
     /// Fires when a tool that runs elsewhere has been dropped.

@@ -1,6 +1,5 @@
 //! Sleeps, and their names in the journal.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -9,9 +8,6 @@ use longhaul_core::{EntryKind, FailureKind, Timestamp};
 
 use super::polling::SINCE;
 use crate::Attempt;
-
-/// How many sleeps of each name the tool has begun in an attempt.
-pub(super) type Sleeps = HashMap<String, u32>;
 
 impl Attempt {
     /// Sleeps until `ms` milliseconds after this was first called, in whichever attempt that was.
