@@ -1,10 +1,8 @@
 //! Steps whose work may fail: it is tried again, and its final failure is recorded as the step's outcome.
 
 use std::future::Future;
-use std::pin::pin;
 
-use futures::future::{Either, select};
-use longhaul_core::{EntryKind, FailureKind, Timestamp, strict_json};
+use longhaul_core::{Clock, EntryKind, FailureKind, Timestamp, strict_json};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -123,12 +121,10 @@ impl Attempt {
         Some(outcome(text))
     }
 
-    /// Drives `work` for at most this many milliseconds. `None` if it has not ended by then, and was dropped.
-    pub async fn within_ms<F: Future>(&self, ms: u64, work: F) -> Option<F::Output> {
-        match select(pin!(work), pin!(self.0.engine.ports.clock.sleep_ms(ms))).await {
-            Either::Left((output, _)) => Some(output),
-            Either::Right(((), _)) => None,
-        }
+    /// The clock of the engine, for work that has a time of its own.
+    #[must_use]
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.0.engine.ports.clock
     }
 
     /// The failed tries that are recorded. Waits until it is time for the next one.

@@ -6,7 +6,6 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use futures::future::{Either, select};
 use longhaul_core::{Clock, Progress, Timestamp, limits};
 use longhaul_engine::{Every, Retry, VariableLimit, check_variable, write_variables};
 use rmcp::model::{InputRequest, InputRequests, ProgressNotificationParam, ProgressToken};
@@ -102,12 +101,8 @@ impl PlainCall {
         value
     }
 
-    /// Drives `work` for at most this many milliseconds. `None` if it has not ended by then, and was dropped.
-    pub(crate) async fn within_ms<F: Future>(&self, ms: u64, work: F) -> Option<F::Output> {
-        match select(pin!(work), pin!(self.0.start.clock.sleep_ms(ms))).await {
-            Either::Left((output, _)) => Some(output),
-            Either::Right(((), _)) => None,
-        }
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.0.start.clock
     }
 
     pub(crate) fn default_retry(&self) -> Retry {

@@ -4,11 +4,12 @@ use std::any::Any;
 use std::convert::Infallible;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
-use longhaul_core::{FailureKind, strict_json};
+use futures::future::{BoxFuture, Either, select};
+use longhaul_core::{Clock, FailureKind, strict_json};
 use longhaul_engine::{Attempt, Retry, Tried};
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
@@ -232,7 +233,7 @@ where
             let step = StepContext::of(&self.task.idempotency_key(), name, number);
             let work = self.work.run(step.clone());
             async move {
-                let result = in_time(attempt, name, timeout, work).await;
+                let result = in_time(attempt.clock(), name, timeout, work).await;
                 let is_final = result.as_ref().err().is_some_and(|error| is_final(error, &step, is_worth));
                 match result {
                     Ok(value) => Tried::Value(write(attempt, name, value).await),
@@ -272,13 +273,7 @@ where
         loop {
             let step = StepContext::of(&self.task.idempotency_key(), self.name, number);
             let work = self.work.run(step.clone());
-            let result = match self.timeout {
-                Some((time, error)) => call
-                    .step(|| call.within_ms(ms(time), work))
-                    .await
-                    .unwrap_or_else(|| Err(error(timed_out(self.name, time)))),
-                None => call.step(|| work).await,
-            };
+            let result = call.step(|| in_time(call.clock(), self.name, self.timeout, work)).await;
             let error = match result {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
@@ -331,7 +326,7 @@ fn is_wrong_request(error: &ErrorData) -> bool {
 
 /// The outcome of one try, which is an error after its time.
 async fn in_time<T, E>(
-    attempt: &Attempt,
+    clock: &dyn Clock,
     name: &str,
     timeout: Option<(Duration, OfStep<E>)>,
     work: impl Future<Output = Result<T, E>> + Send,
@@ -341,15 +336,11 @@ where
     E: Send,
 {
     let Some((time, error)) = timeout else { return work.await };
-    attempt.within_ms(ms(time), work).await.unwrap_or_else(|| Err(error(timed_out(name, time))))
-}
-
-fn timed_out(name: &str, time: Duration) -> StepError {
-    StepError::TimedOut { step: name.to_owned(), after_ms: ms(time) }
-}
-
-fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    let after_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    match select(pin!(work), pin!(clock.sleep_ms(after_ms))).await {
+        Either::Left((result, _)) => result,
+        Either::Right(((), _)) => Err(error(StepError::TimedOut { step: name.to_owned(), after_ms })),
+    }
 }
 
 /// The JSON text of the error of step `name`.
