@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures::future::{Either, select};
 use futures::stream::{FuturesUnordered, StreamExt};
 use longhaul_client::{Line, Lines, Overlong, Raw, Target};
-use longhaul_settings::BOM;
+use longhaul_core::settings::BOM;
 use serde_json::Value;
 use tokio::io::AsyncRead;
 use tokio::sync::{mpsc, oneshot};

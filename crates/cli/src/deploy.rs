@@ -58,7 +58,7 @@ async fn deploy(account: &Account, flags: &Deploy, json: bool) -> Result<Exit, S
     let tags = parameters::pairs(&flags.tags, "tag")?;
     let template = match &flags.template {
         None => template::TEMPLATE.to_owned(),
-        Some(file) => longhaul_settings::read_text(file, crate::limits::TEMPLATE_BYTES_MAX)
+        Some(file) => longhaul_core::settings::read_text(file, crate::limits::TEMPLATE_BYTES_MAX)
             .map_err(|error| Stop::usage(format!("the template {}: {error}", file.display())))?,
     };
     let stack = Stack::find(account, name).await?;

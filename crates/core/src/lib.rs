@@ -19,6 +19,9 @@
 //! | say who owns a task, and what a caller may do | [`OwnerId`], [`Principal`] | `owner.rs`, `principal.rs` |
 //! | publish that a task has ended | [`Notification`] | `notification.rs` |
 //! | write a store or a queue | [`ports`] | `ports.rs`, `ports/` |
+//! | write an entry of the audit log | [`audit`] | `audit.rs`, `audit/` |
+//! | format a log line, with limits | `logs` (a feature) | `logs.rs`, `logs/` |
+//! | declare and read settings | [`settings`] | `settings.rs`, `settings/` |
 //! | look up a limit | [`limits`] | `limits.rs` |
 //! | read JSON from outside | [`strict_json`] | `strict_json.rs` |
 //!
@@ -51,6 +54,7 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod audit;
 mod causes;
 mod class;
 mod cleanup;
@@ -59,12 +63,15 @@ mod filter;
 mod ids;
 mod journal;
 pub mod limits;
+#[cfg(feature = "logs")]
+pub mod logs;
 mod notification;
 mod owner;
 mod payload;
 pub mod ports;
 mod principal;
 mod refusal;
+pub mod settings;
 mod state;
 pub mod strict_json;
 mod task;

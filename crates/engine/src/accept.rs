@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use longhaul_audit::{Entry as AuditEntry, Event, Outcome};
+use longhaul_core::audit::{Entry as AuditEntry, Event, Outcome};
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
 use longhaul_core::{
     Attempts, Cleanup, Notification, OwnerId, Parent, PartsName, State, Task, TaskId, TaskRecord, Terms, Timestamp,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use longhaul_audit::{Entry, Event, Outcome};
+use longhaul_core::audit::{Entry, Event, Outcome};
 use longhaul_core::ports::ApplyError;
 use longhaul_core::{EntryKind, State, Task, TaskEvent, TaskKey, limits};
 

@@ -1,6 +1,6 @@
 //! What clients do with a task besides answering it: poll, list, cancel, extend its retention, forget it.
 
-use longhaul_audit::{Entry as AuditEntry, Event, Outcome};
+use longhaul_core::audit::{Entry as AuditEntry, Event, Outcome};
 use longhaul_core::ports::{ApplyError, Page};
 use longhaul_core::{Entry, OwnerId, Status, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp, limits};
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use longhaul_lambda::{ApiConfig, WorkerConfig};
-use longhaul_settings::{Flags, Place, SettingsError, Values, table};
+use longhaul_core::settings::{Flags, Place, SettingsError, Values, table};
 
 /// Lines of one input.
 const LINES_MAX: usize = 64;

@@ -59,7 +59,7 @@ fn gateway(values: &Values, env: ToolEnv, role: Role) -> anyhow::Result<Gateway>
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 fn read(file: &Path, otherwise: &str) -> anyhow::Result<String> {
-    longhaul_settings::read_text(file, FILE_BYTES_MAX)
+    longhaul_core::settings::read_text(file, FILE_BYTES_MAX)
         .with_context(|| format!("{} cannot be read: {otherwise}", file.display()))
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use http::Request;
 use http::header::USER_AGENT;
-use longhaul_audit::{CallerSpan, Entry, Event, Outcome, Source};
+use longhaul_core::audit::{CallerSpan, Entry, Event, Outcome, Source};
 use longhaul_core::MissingScopes;
 use tracing::Span;
 
@@ -46,7 +46,7 @@ mod tests {
     use http::request::Parts;
     use http_body_util::{BodyExt, Full};
     use longhaul_core::{Identity, OwnerId, Principal, VerifiedIdentity};
-    use longhaul_logs::{AuditLog, Audited, LineFormat};
+    use longhaul_core::logs::{AuditLog, Audited, LineFormat};
     use longhaul_testkit::{Lines, ManualClock, capture};
     use serde_json::Value;
     use tracing::Instrument;
@@ -80,7 +80,7 @@ mod tests {
         let lines = Lines::default();
         let writer = lines.clone();
         let log = AuditLog::to(move || writer.clone(), LineFormat::Json, Arc::new(ManualClock::default()));
-        let log = log.with_filter(longhaul_logs::audited(Audited::Only));
+        let log = log.with_filter(longhaul_core::logs::audited(Audited::Only));
         let _capturing = capture(registry().with(log));
         let request = Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
         let request = request.header("user-agent", "client/1").header("x-forwarded-for", "198.51.100.66");

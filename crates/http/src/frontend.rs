@@ -10,7 +10,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
-use longhaul_audit::CallerSpan;
+use longhaul_core::audit::CallerSpan;
 use longhaul_core::{MissingScopes, Principal};
 
 use crate::budget::{Budget, Held};

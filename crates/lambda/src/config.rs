@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use http::HeaderName;
 use longhaul_core::ToolClass;
 use longhaul_http::WebOrigin;
-use longhaul_logs::Payloads;
+use longhaul_core::logs::Payloads;
 use longhaul_mcp::{McpSettings, ServerSettings, StreamsCounted};
 use longhaul_oauth::OauthConfig;
 use longhaul_push::Reach;
-use longhaul_settings::table::{self, Audit, Callers};
-pub use longhaul_settings::table::{IamOwner, Responses};
-use longhaul_settings::{EnvSource, Flags, Place, SettingsError, Values};
+use longhaul_core::settings::table::{self, Audit, Callers};
+pub use longhaul_core::settings::table::{IamOwner, Responses};
+use longhaul_core::settings::{EnvSource, Flags, Place, SettingsError, Values};
 
 use crate::{OnBehalf, TokenClaims};
 

@@ -4,8 +4,8 @@ use std::panic::PanicHookInfo;
 use std::sync::Arc;
 
 use longhaul_core::Clock;
-use longhaul_logs::{AuditLog, Audited, JsonLines, LineFormat, Payloads, audited, without_payloads};
-use longhaul_settings::table::Audit;
+use longhaul_core::logs::{AuditLog, Audited, JsonLines, LineFormat, Payloads, audited, without_payloads};
+use longhaul_core::settings::table::Audit;
 use tracing::Subscriber;
 use tracing_subscriber::filter::{FilterExt, Targets};
 use tracing_subscriber::fmt::{self, MakeWriter};

@@ -14,7 +14,7 @@ use longhaul_core::{Clock, IdSource, ToolClass};
 use longhaul_engine::{AttemptLimit, Engine, Ports, ToolRunner};
 use longhaul_mcp::{McpServer, McpSettings, Policies};
 use longhaul_push::{Endpoints, WebhookDeliveryRunner, read, read_without_secrets};
-use longhaul_settings::EnvSource;
+use longhaul_core::settings::EnvSource;
 
 use crate::api::Api;
 use crate::caller::{BearerCaller, TokenParameter};

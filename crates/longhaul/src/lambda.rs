@@ -48,7 +48,7 @@ use longhaul_lambda::{
     ApiConfig, Common, LogSettings, WorkerConfig, World, init_logs, start_api, start_publisher, start_worker,
     tool_secrets,
 };
-use longhaul_settings::{Declared, Flags, Place, SettingsError, Values, table};
+use longhaul_core::settings::{Declared, Flags, Place, SettingsError, Values, table};
 
 use crate::settings::ProcessEnv;
 use crate::{OsIds, Server, SystemClock, ToolEnv, ToolError};

@@ -29,7 +29,7 @@
 
 use std::ffi::OsString;
 
-pub use longhaul_settings::{
+pub use longhaul_core::settings::{
     Address, Declared, EnvSource, Fault, Flags, Kind, List, Number, Pairs, Path, Place, Preset, Queue, QueueAt,
     Setting, SettingsError, Shape, Store, StoreAt, Switch, Text, Url, Values, Words, declare, page, table,
 };

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
-use longhaul_audit::{Entry, Event, Outcome};
+use longhaul_core::audit::{Entry, Event, Outcome};
 use longhaul_core::{IdSource, OwnerId, TaskId, TaskKey, limits, strict_json};
 use longhaul_engine::{SignalError, SignalRecorded};
 use serde::de::IgnoredAny;

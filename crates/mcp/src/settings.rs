@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul_core::limits::PollLimit;
 use longhaul_engine::Settings;
-use longhaul_settings::table::Responses;
-use longhaul_settings::{Number, Setting, SettingsError, Values, table};
+use longhaul_core::settings::table::Responses;
+use longhaul_core::settings::{Number, Setting, SettingsError, Values, table};
 
 /// How much of a request remains after its longest wait, for the last read and the answer.
 const ANSWER_MS: u64 = 5_000;

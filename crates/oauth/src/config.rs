@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use longhaul_settings::{Kind, Setting, SettingsError, Values, table};
+use longhaul_core::settings::{Kind, Setting, SettingsError, Values, table};
 
 use crate::audience::Audiences;
 use crate::issuer::Issuer;

@@ -57,7 +57,7 @@ fn built() -> Result<(PathBuf, PathBuf), Stop> {
 /// The file `architecture` of the build that made this package.
 fn architecture(package: &Path) -> Option<String> {
     let file = package.parent()?.parent()?.join("architecture");
-    let text = longhaul_settings::read_text(&file, 64).ok()?;
+    let text = longhaul_core::settings::read_text(&file, 64).ok()?;
     Some(text.trim().to_owned())
 }
 

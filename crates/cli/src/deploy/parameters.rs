@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use longhaul::settings::{Declared, Place, Values, table};
-use longhaul_settings::Flags;
+use longhaul_core::settings::Flags;
 
 use super::template;
 use crate::arguments::meant;

@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::Parser;
 use longhaul::settings::ProcessEnv;
 use longhaul_gateway::{Config, ConfigError, Lock};
-use longhaul_settings::read_text;
+use longhaul_core::settings::read_text;
 
 use crate::limits::CONFIG_BYTES_MAX;
 use crate::out;

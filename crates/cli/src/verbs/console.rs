@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use longhaul_console::{Act, Console, Remote, Setup};
-use longhaul_settings::read_text;
+use longhaul_core::settings::read_text;
 use tokio::net::TcpListener;
 
 use crate::args::{ConsoleFlags, Global};

@@ -1,6 +1,6 @@
 //! The settings that a program declares besides Longhaul's: in the documentation, and in the template.
 
-use longhaul_settings::{Declared, Place, Preset, page, table};
+use longhaul_core::settings::{Declared, Place, Preset, page, table};
 
 use super::resolve::Stack;
 use super::{parameters, yaml};

@@ -1,6 +1,6 @@
 //! The parameters of the template, compared with the declarations of the settings that they set.
 
-use longhaul_settings::{Declared, Place, Preset};
+use longhaul_core::settings::{Declared, Place, Preset};
 use serde_json::Value;
 
 use super::resolve::text;

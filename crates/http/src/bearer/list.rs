@@ -177,7 +177,7 @@ impl BearerTokens {
     /// # Errors
     /// [`TokensError`], with all that is wrong with its lines.
     pub fn parse(bytes: &[u8]) -> Result<Self, TokensError> {
-        let text = longhaul_settings::text_of(bytes.to_vec());
+        let text = longhaul_core::settings::text_of(bytes.to_vec());
         let text = text.map_err(|why| TokensError::NotText(why.to_string()))?;
         if text.lines().count() > LINES_MAX {
             return Err(TokensError::TooLarge);

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use longhaul_core::with_causes;
 use longhaul_mcp::ToolError;
-use longhaul_settings::SettingsError;
+use longhaul_core::settings::SettingsError;
 
 use super::ToolEnvError;
 

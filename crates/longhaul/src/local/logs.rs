@@ -3,9 +3,9 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use longhaul_logs::{AuditLog, Audited, JsonLines, LineFormat, audited, text_fields, without_payloads};
-use longhaul_settings::SettingsError;
-use longhaul_settings::table::{self, Audit, LogFormat};
+use longhaul_core::logs::{AuditLog, Audited, JsonLines, LineFormat, audited, text_fields, without_payloads};
+use longhaul_core::settings::SettingsError;
+use longhaul_core::settings::table::{self, Audit, LogFormat};
 use tracing_subscriber::filter::FilterExt;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;

@@ -12,7 +12,7 @@ use longhaul_http::HttpFrontend;
 use longhaul_mcp::{McpServer, McpSettings};
 use longhaul_oauth::ResourceServer;
 use longhaul_push::{Endpoints, WebhookDeliveryRunner};
-use longhaul_settings::table::{self, Role};
+use longhaul_core::settings::table::{self, Role};
 use longhaul_sqlite::{Database, DatabaseError, Notifications, Purged};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -248,7 +248,7 @@ impl Running {
         if let Some(database) = self.database {
             database.close().await;
         }
-        longhaul_audit::flush();
+        longhaul_core::audit::flush();
     }
 
     /// Answers requests: all of them once the server has begun, and before that those about its health.

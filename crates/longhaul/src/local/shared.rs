@@ -8,7 +8,7 @@ use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode, SECRET, SqsQueue};
 use longhaul_core::ports::{QueueError, StoreError};
 use longhaul_core::{Clock, IdSource, with_causes};
-use longhaul_settings::table::Role;
+use longhaul_core::settings::table::Role;
 
 use super::health::{Probe, Unready};
 use super::{Backend, ServeError};

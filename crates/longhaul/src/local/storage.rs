@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "aws")]
-use longhaul_settings::QueueAt;
-use longhaul_settings::table::{self, Role};
-use longhaul_settings::{SettingsError, StoreAt, Values};
+use longhaul_core::settings::QueueAt;
+use longhaul_core::settings::table::{self, Role};
+use longhaul_core::settings::{SettingsError, StoreAt, Values};
 
 /// A store and its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use longhaul_settings::{EnvSource, SettingsError, Values, table};
+use longhaul_core::settings::{EnvSource, SettingsError, Values, table};
 
 use crate::ToolEnv;
 use crate::local::limits::SECRET_BYTES_MAX;
@@ -80,7 +80,7 @@ fn secret(name: &str, source: &str, env: &dyn EnvSource) -> Result<String, ToolE
 
 /// The text in a file, without the end of its last line, which editors add.
 pub(super) fn text_of(path: &Path) -> io::Result<String> {
-    let text = longhaul_settings::read_text(path, SECRET_BYTES_MAX)?;
+    let text = longhaul_core::settings::read_text(path, SECRET_BYTES_MAX)?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }

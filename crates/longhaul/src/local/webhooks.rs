@@ -6,7 +6,7 @@ use longhaul_core::ports::{Outbox, UnfinishedTasks};
 use longhaul_core::{Clock, with_causes};
 use longhaul_engine::Engine;
 use longhaul_push::{Endpoints, Reach};
-use longhaul_settings::{EnvSource, SettingsError, Values, table};
+use longhaul_core::settings::{EnvSource, SettingsError, Values, table};
 use tokio_util::sync::CancellationToken;
 
 use super::{ServeError, tool_env};

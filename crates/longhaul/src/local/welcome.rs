@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use longhaul_settings::table::{self, Role};
+use longhaul_core::settings::table::{self, Role};
 use serde_json::json;
 
 use super::options::{Config, LocalCallers};

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use longhaul_audit::{Entry, Event, Outcome};
+use longhaul_core::audit::{Entry, Event, Outcome};
 use longhaul_core::limits::PollLimit;
 use longhaul_core::{Task, TaskKey, Timestamp};
 use longhaul_engine::{Engine, PollError};

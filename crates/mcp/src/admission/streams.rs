@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::Response;
-use longhaul_audit::{Entry, Event, Outcome};
+use longhaul_core::audit::{Entry, Event, Outcome};
 use longhaul_core::ports::Left;
 use longhaul_core::{MailboxId, OwnerId, Timestamp};
 use longhaul_engine::Engine;

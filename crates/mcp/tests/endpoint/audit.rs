@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use longhaul_audit::{CallerSpan, Source};
+use longhaul_core::audit::{CallerSpan, Source};
 use longhaul_core::limits::PollLimit;
 use longhaul_core::{OwnerId, Principal, VerifiedIdentity};
 use longhaul_engine::Settings;
-use longhaul_logs::{AuditLog, Audited, LineFormat, audited};
+use longhaul_core::logs::{AuditLog, Audited, LineFormat, audited};
 use longhaul_mcp::{Body, McpServer, McpSettings};
 use longhaul_testkit::Lines;
 use serde_json::{Value, json};
@@ -166,7 +166,7 @@ async fn a_refused_call_has_one_line_that_says_why() {
         assert_eq!((&line["reason"], line.get("task_id")), (&json!("too_many_open"), None), "{protocol_version}");
         // Otherwise the next one is counted with it.
         world.clock.advance_ms(60_000);
-        longhaul_audit::flush();
+        longhaul_core::audit::flush();
     }
 }
 
@@ -307,7 +307,7 @@ async fn a_flood_of_refused_polls_has_a_few_lines_whose_counts_add_up_in_every_p
             let is_stream = answer.headers()["content-type"] == "text/event-stream";
             refused += u64::from(!is_stream && read(answer).await.text.contains("retryAfterMs"));
         }
-        longhaul_audit::flush();
+        longhaul_core::audit::flush();
         let written = lines.take();
         let counts: Vec<u64> = written.iter().map(|line| line["count"].as_u64().unwrap()).collect();
         assert!(refused > 100 && counts.iter().sum::<u64>() == refused, "{protocol_version}: {refused}, {written:?}");
@@ -363,7 +363,7 @@ async fn a_refused_stream_has_a_line_and_a_wait_that_is_cut_short_has_none() {
         let line = only(&lines, what, alice(), ("request", "refused"));
         assert_eq!(line["reason"], "too_many_streams", "{what}");
         world.clock.advance_ms(60_000);
-        longhaul_audit::flush();
+        longhaul_core::audit::flush();
     }
     let job = json!({"name": "get_job_status", "arguments": {"job_id": task}});
     for cut_short in [
@@ -376,7 +376,7 @@ async fn a_refused_stream_has_a_line_and_a_wait_that_is_cut_short_has_none() {
     for _ in 0..300 {
         open_at(&server, listen.request(), alice()).await;
     }
-    longhaul_audit::flush();
+    longhaul_core::audit::flush();
     let written = lines.take();
     let counts: u64 = written.iter().map(|line| line["count"].as_u64().unwrap()).sum();
     assert!(written.len() <= 10 && counts == 300, "{written:?}");

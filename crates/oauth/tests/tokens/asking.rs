@@ -2,7 +2,7 @@
 
 use http::{Request, StatusCode};
 use longhaul_http::Identify;
-use longhaul_settings::table;
+use longhaul_core::settings::table;
 use serde_json::{Value, json};
 
 use crate::world::{Refused, World, config, request, values};

@@ -10,7 +10,7 @@ use http::Uri;
 use longhaul_core::{Clock, Principal, Scopes};
 use longhaul_http::Identify;
 use longhaul_oauth::{Fetch, FetchError, OauthConfig, ResourceServer};
-use longhaul_settings::{Setting, Values, table};
+use longhaul_core::settings::{Setting, Values, table};
 use longhaul_testkit::ManualClock;
 use serde_json::{Map, Value, json};
 
@@ -74,7 +74,7 @@ impl Provider {
     }
 }
 
-fn set(setting: &'static Setting<longhaul_settings::List>, texts: &[&str]) -> impl FnOnce(&mut Values) {
+fn set(setting: &'static Setting<longhaul_core::settings::List>, texts: &[&str]) -> impl FnOnce(&mut Values) {
     let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
     move |values| values.set(setting, &texts)
 }

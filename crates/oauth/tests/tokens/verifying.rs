@@ -2,7 +2,7 @@
 
 use harness::tokens::signing::{self, Private};
 use longhaul_core::Scopes;
-use longhaul_settings::table;
+use longhaul_core::settings::table;
 use serde_json::{Value, json};
 
 use crate::world::{World, header};

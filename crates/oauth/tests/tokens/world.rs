@@ -10,8 +10,8 @@ use http::{Request, StatusCode};
 use longhaul_core::{Clock, Principal};
 use longhaul_http::{Identify, Rejection};
 use longhaul_oauth::{OauthConfig, ResourceServer};
-use longhaul_settings::table::{self, Callers};
-use longhaul_settings::{Place, SettingsError, Values};
+use longhaul_core::settings::table::{self, Callers};
+use longhaul_core::settings::{Place, SettingsError, Values};
 use longhaul_testkit::ManualClock;
 use serde_json::{Value, json};
 

@@ -17,7 +17,7 @@ fn the_documented_fields_events_and_outcomes_are_those_of_the_code() {
     let text = file(PAGE);
     let (before, rest) = text.split_once(BEGIN).expect("the begin marker");
     let (_, after) = rest.split_once(END).expect("the end marker");
-    is_up_to_date(PAGE, &format!("{before}{BEGIN}{}{END}{after}", longhaul_audit::page()));
+    is_up_to_date(PAGE, &format!("{before}{BEGIN}{}{END}{after}", longhaul_core::audit::page()));
 }
 
 /// What users of the crate `longhaul` can name.

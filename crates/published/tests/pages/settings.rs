@@ -3,7 +3,7 @@
 
 use longhaul_app::settings as application;
 use longhaul_gateway::settings as gateway;
-use longhaul_settings::{Declared, Place, Preset, table};
+use longhaul_core::settings::{Declared, Place, Preset, table};
 
 use harness::file as file_of;
 use harness::template::resolve::Stack;

@@ -124,7 +124,7 @@ impl List {
     fn in_file(&self, file: &Path) -> Result<String, Stop> {
         match read_token_file(file) {
             Ok(bytes) => {
-                let text = longhaul_settings::text_of(bytes);
+                let text = longhaul_core::settings::text_of(bytes);
                 text.map_err(|error| self.unusable(&TokensError::NotText(error.to_string())))
             }
             Err(TokensError::Io(error)) if error.kind() == ErrorKind::NotFound => Ok(HEAD.to_owned()),

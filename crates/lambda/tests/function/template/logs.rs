@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use harness::template::resolve::{Stack, text};
 use longhaul_lambda::metrics;
-use longhaul_settings::table;
+use longhaul_core::settings::table;
 use serde_json::{Value, json};
 
 use super::{FUNCTIONS, TEMPLATE};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use longhaul_settings::{SettingsError, Values, table};
+use longhaul_core::settings::{SettingsError, Values, table};
 
 /// Connections of a server that may have as many file descriptors as it likes.
 const TOTAL: u64 = 4_096;
@@ -123,7 +123,7 @@ fn descriptors_at_least(_wanted: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use longhaul_settings::Place;
+    use longhaul_core::settings::Place;
 
     use super::*;
 

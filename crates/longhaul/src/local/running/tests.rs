@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use longhaul_settings::table;
+use longhaul_core::settings::table;
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::{ServerHandler, schemars, tool, tool_handler, tool_router};
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::text::{CUT, TAIL_CHARS, VALUE_CHARS_MAX};
+use crate::logs::text::{CUT, TAIL_CHARS, VALUE_CHARS_MAX};
 
 /// A place for lines of JSON, in which every text is clipped. The formatter has escaped control characters.
 #[derive(Clone, Copy, Debug)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
-use crate::bundles::{carried, entry};
-use crate::removed::removed_faults;
-use crate::{Declared, EnvSource, Fault, Flags, Kind, Place, Preset, Setting, SettingsError};
+use crate::settings::bundles::{carried, entry};
+use crate::settings::removed::removed_faults;
+use crate::settings::{Declared, EnvSource, Fault, Flags, Kind, Place, Preset, Setting, SettingsError};
 
 /// Where a setting's value was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Values {
 
     /// The values in `flags` and `env`; a flag wins. An empty variable counts as absent, since a template cannot always
     /// leave one out. `LONGHAUL_SETTINGS` and `LONGHAUL_AUTHENTICATION` carry several. A setting that is
-    /// [gone](crate::REMOVED) is refused.
+    /// [gone](crate::settings::REMOVED) is refused.
     pub fn read(
         place: Place,
         declared: &[&[&'static dyn Declared]],

@@ -1,6 +1,6 @@
 //! The table of settings in the documentation.
 
-use crate::{Declared, Place, Preset};
+use crate::settings::{Declared, Place, Preset};
 
 const HEAD: &str = "\
 | flag, environment variable | values | local | Lambda | template parameter | what |

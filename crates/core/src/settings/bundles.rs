@@ -8,8 +8,8 @@ use std::fmt;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use crate::table::{ALL, AUTHENTICATION, SETTINGS};
-use crate::{Declared, EnvSource, Fault, Place, Preset, REMOVED};
+use crate::settings::table::{ALL, AUTHENTICATION, SETTINGS};
+use crate::settings::{Declared, EnvSource, Fault, Place, Preset, REMOVED};
 
 /// The contents of a bundle: the value of each setting by its name, with the bundle's variable.
 pub(crate) type Carried = BTreeMap<&'static str, (OsString, &'static str)>;
@@ -120,8 +120,8 @@ impl<'de> Visitor<'de> for Members {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{IAM_OWNER, LEASE_MS, LOG, POLL_LIMIT, SCOPE_CALL, TOOL_ENV};
-    use crate::{Flags, Preset, Setting, SettingsError, Switch, Values};
+    use crate::settings::table::{IAM_OWNER, LEASE_MS, LOG, POLL_LIMIT, SCOPE_CALL, TOOL_ENV};
+    use crate::settings::{Flags, Preset, Setting, SettingsError, Switch, Values};
 
     static DRAFTS: Setting<Switch> =
         Setting::new("drafts", "SHOP_DRAFTS", Switch, "Also list drafts.").lambda(Preset::Value("false"));
@@ -148,7 +148,7 @@ mod tests {
     fn json_carries_what_is_about_callers() {
         let values =
             read(&[("LONGHAUL_AUTHENTICATION", r#"{"iam-owner": "session", "scope-call": ["a", "b"]}"#)]).unwrap();
-        assert_eq!(values.get(&IAM_OWNER), Ok(crate::table::IamOwner::Session));
+        assert_eq!(values.get(&IAM_OWNER), Ok(crate::settings::table::IamOwner::Session));
         assert_eq!(values.get(&SCOPE_CALL).unwrap(), ["a", "b"].map(str::to_owned).into());
     }
 

@@ -16,6 +16,7 @@ pub mod table;
 mod text;
 mod values;
 
+pub use crate::declare;
 #[doc(hidden)]
 pub use declare::{flag, text};
 pub use kind::{Address, List, Number, Pairs, Path, ScopeList, Switch, Text, Url, Words};

@@ -2,7 +2,7 @@
 //!
 //! Whatever decides logs an [`Entry`], below all protocol versions, so that a new protocol version has nothing to do
 //! for it. Who sent the request, and from where, is in the [`CallerSpan`] around it, which the platform opens and the
-//! HTTP frontend completes. A subscriber with the audit layer of `longhaul-logs` writes both as one line. Nothing here
+//! HTTP frontend completes. A subscriber with the audit layer of `logs` writes both as one line. Nothing here
 //! takes arguments, results, tokens or claims.
 
 mod caller;

@@ -1,8 +1,8 @@
 //! One entry of the audit log.
 
-use longhaul_core::{OwnerId, TaskId, TaskKey};
+use crate::{OwnerId, TaskId, TaskKey};
 
-use crate::TARGET;
+use crate::audit::TARGET;
 
 /// What somebody wanted to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Outcome {
     }
 }
 
-/// One entry. Who sent the request is in the [`CallerSpan`](crate::CallerSpan) around it.
+/// One entry. Who sent the request is in the [`CallerSpan`](crate::audit::CallerSpan) around it.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     event: Event,

@@ -1,6 +1,6 @@
 //! Settings that are gone, each with what holds now.
 
-use crate::{Declared, EnvSource, Fault, Flags};
+use crate::settings::{Declared, EnvSource, Fault, Flags};
 
 /// The names of settings that are gone, and what holds in their place.
 pub static REMOVED: [(&str, &str); 9] = [

@@ -1,10 +1,10 @@
 //! Who sent a request, and from where.
 
-use longhaul_core::{Identity, OwnerId, Principal, VerifiedIdentity};
+use crate::{Identity, OwnerId, Principal, VerifiedIdentity};
 use tracing::Span;
 use tracing::field::{Empty, display};
 
-use crate::TARGET;
+use crate::audit::TARGET;
 
 /// Where a request came from, as the platform knows it.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use longhaul_settings::table::*;
-use longhaul_settings::{EnvSource, Flags, Place, Preset, REMOVED, SettingsError, Values};
+use longhaul_core::settings::table::*;
+use longhaul_core::settings::{EnvSource, Flags, Place, Preset, REMOVED, SettingsError, Values};
 
 const PLACES: [Place; 3] = [Place::Local, Place::Api, Place::Worker];
 

@@ -1,6 +1,6 @@
 //! The fields of a line, and the page that documents them.
 
-use crate::{Event, Outcome};
+use crate::audit::{Event, Outcome};
 
 /// The version of the fields. It is raised when a field is removed or means something else; fields, events, outcomes
 /// and reasons may be added without that.

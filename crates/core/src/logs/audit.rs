@@ -5,8 +5,8 @@ use std::fmt::{self, Debug};
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul_audit::{FIELDS, TARGET, VERSION};
-use longhaul_core::Clock;
+use crate::audit::{FIELDS, TARGET, VERSION};
+use crate::Clock;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::filter::{FilterFn, filter_fn};
@@ -16,8 +16,8 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::json::Clipping;
-use crate::text::write_value;
+use crate::logs::json::Clipping;
+use crate::logs::text::write_value;
 
 mod tally;
 

@@ -1,14 +1,14 @@
 //! Many settings, each declared in a few lines, and the list of them.
 
-/// Declares settings: a `static` [`Setting`](crate::Setting) for each, and the list of all of them.
+/// Declares settings: a `static` [`Setting`](crate::settings::Setting) for each, and the list of all of them.
 ///
 /// A setting has the name that its flag and its variable have: `DATA_DIR` makes `--data-dir` and, with the beginning of
-/// all variables, `SHOP_DATA_DIR`. Its kind follows, then by the names of the methods of [`Setting`](crate::Setting)
+/// all variables, `SHOP_DATA_DIR`. Its kind follows, then by the names of the methods of [`Setting`](crate::settings::Setting)
 /// who reads it, and its sentence.
 ///
 /// ```
-/// use longhaul_settings::Preset::{Unset, Value};
-/// use longhaul_settings::{Declared, Path, Switch, declare};
+/// use longhaul_core::settings::Preset::{Unset, Value};
+/// use longhaul_core::settings::{Declared, Path, Switch, declare};
 ///
 /// declare! {
 ///     ALL of "SHOP_";
@@ -27,16 +27,16 @@ macro_rules! declare {
      $($name:ident: $kind:ty = $value:expr $(, $method:ident $argument:expr)* => $about:literal;)+) => {
         $(
             #[doc = $about]
-            pub static $name: $crate::Setting<$kind> = {
+            pub static $name: $crate::settings::Setting<$kind> = {
                 const NAME: &str = stringify!($name);
-                const FLAG: [u8; NAME.len()] = $crate::flag(NAME);
-                $crate::Setting::new($crate::text(&FLAG), concat!($prefix, stringify!($name)), $value, $about)
+                const FLAG: [u8; NAME.len()] = $crate::settings::flag(NAME);
+                $crate::settings::Setting::new($crate::settings::text(&FLAG), concat!($prefix, stringify!($name)), $value, $about)
                     $(.$method($argument))*
             };
         )+
 
         /// All of them, in the order of the documentation.
-        pub static $all: [&dyn $crate::Declared; [$(stringify!($name)),+].len()] = [$(&$name),+];
+        pub static $all: [&dyn $crate::settings::Declared; [$(stringify!($name)),+].len()] = [$(&$name),+];
     };
 }
 

@@ -5,9 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use longhaul_core::Scopes;
+use crate::Scopes;
 
-use crate::{Kind, Setting, Shape, Third};
+use crate::settings::{Kind, Setting, Shape, Third};
 
 /// A number of something, within a range.
 pub struct Number {

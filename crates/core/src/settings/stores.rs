@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use crate::{Kind, Shape};
+use crate::settings::{Kind, Shape};
 
 /// Where tasks are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]

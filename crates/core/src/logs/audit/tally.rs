@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use longhaul_audit::{FIELDS, Outcome};
-use longhaul_core::Timestamp;
+use crate::audit::{FIELDS, Outcome};
+use crate::Timestamp;
 use tracing::field::{Field, Visit};
 
 /// How long identical lines are counted together.
