@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use longhaul_gateway::{Config, Lock};
-use longhaul_push::Reach;
+use longhaul_http::webhooks::Reach;
 
 /// A variable that configurations may name, and what it holds. The value is a secret: no error shows it.
 const VARIABLE: (&str, &str) = ("TOKEN", "a-secret-value-a-secret-value");
@@ -33,7 +33,7 @@ pub(crate) fn run(input: &[u8]) {
         Err(error) => judge(text, &error.to_string()),
     }
     for reach in [Reach::Public, Reach::ThisMachineToo] {
-        if let Err(error) = longhaul_push::read(text, &secret, reach) {
+        if let Err(error) = longhaul_http::webhooks::read(text, &secret, reach) {
             judge(text, &error.to_string());
         }
     }

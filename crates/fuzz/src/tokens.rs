@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Uri};
 use longhaul_core::{Clock, Identity, OwnerId};
 use longhaul_http::Rejection;
-use longhaul_oauth::{Fetch, FetchError, OauthConfig, ResourceServer};
+use longhaul_http::oauth::{Fetch, FetchError, OauthConfig, ResourceServer};
 use longhaul_core::settings::{Flags, Place, Values, table};
 use longhaul_testkit::ManualClock;
 use serde_json::{Value, json};

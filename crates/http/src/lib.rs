@@ -5,15 +5,16 @@ mod audited;
 mod authority;
 mod bearer;
 mod budget;
-#[cfg(feature = "client")]
 pub mod client;
 pub mod cors;
 mod frontend;
 mod identify;
+pub mod oauth;
 mod origin_policy;
 pub mod public;
 mod rejection;
 mod web_origin;
+pub mod webhooks;
 
 pub use audited::audited;
 pub use authority::Host;

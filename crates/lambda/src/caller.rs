@@ -15,7 +15,7 @@ use http::request::Parts;
 use lambda_http::request::RequestContext;
 use longhaul_core::{Clock, Identity, OwnerId};
 use longhaul_http::{Challenge, Identified, Identify, Rejection};
-use longhaul_oauth::ResourceServer;
+use longhaul_http::oauth::ResourceServer;
 
 pub(crate) use self::bearer::TokenParameter;
 pub use self::bearer::{BearerCaller, TokenSource};

@@ -15,7 +15,7 @@ use longhaul_aws::{BusEvent, EventBus, NotPublishedQueue, StreamEvent, StreamRec
 use longhaul_core::ports::StoreError;
 use longhaul_core::{Notification, Timestamp, strict_json, with_causes};
 use longhaul_engine::Engine;
-use longhaul_push::{EVENT_SOURCE, Endpoints, detail, detail_type};
+use longhaul_http::webhooks::{EVENT_SOURCE, Endpoints, detail, detail_type};
 use serde_json::value::RawValue;
 
 use crate::metrics::EmbeddedMetrics;

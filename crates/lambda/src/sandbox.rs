@@ -13,7 +13,7 @@ use longhaul_core::ports::{QueueError, StoreError, WorkQueue};
 use longhaul_core::{Clock, IdSource, ToolClass};
 use longhaul_engine::{AttemptLimit, Engine, Ports, ToolRunner};
 use longhaul_mcp::{McpServer, McpSettings, Policies};
-use longhaul_push::{Endpoints, WebhookDeliveryRunner, read, read_without_secrets};
+use longhaul_http::webhooks::{Endpoints, WebhookDeliveryRunner, read, read_without_secrets};
 use longhaul_core::settings::EnvSource;
 
 use crate::api::Api;
@@ -49,7 +49,7 @@ pub enum StartError {
     Secret(#[from] ToolSecretError),
     /// Webhooks are configured, and cannot be sent.
     #[error("the webhooks of LONGHAUL_WEBHOOKS cannot be used")]
-    Webhooks(#[source] longhaul_push::ConfigError),
+    Webhooks(#[source] longhaul_http::webhooks::ConfigError),
     /// The queue of what could not be published does not say since when there is one.
     #[error(
         "the queue `{url}` cannot be used: is LONGHAUL_NOT_PUBLISHED_QUEUE_URL right, and may this function do \

@@ -43,7 +43,7 @@ impl Issuing {
 pub(crate) fn auth_of(issuers: &[&Issuing]) -> Auth {
     let mut values = Values::defaults(Place::Api, &[&table::ALL]);
     values.set(&table::OAUTH_ISSUER, &issuers.iter().map(|issuing| issuing.issuer.name.clone()).collect());
-    Auth::Oauth(Box::new(longhaul_oauth::OauthConfig::of(&values).unwrap()))
+    Auth::Oauth(Box::new(longhaul_http::oauth::OauthConfig::of(&values).unwrap()))
 }
 
 fn with_header(mut event: Value, name: &str, value: &str) -> Value {

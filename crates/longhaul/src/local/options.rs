@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_http::{Host, OriginPolicy, WebOrigin};
 use longhaul_mcp::{AnonymousCallers, ServerSettings};
-use longhaul_oauth::OauthConfig;
+use longhaul_http::oauth::OauthConfig;
 use longhaul_core::settings::table::{Callers, Console, Role};
 use longhaul_core::settings::{Declared, Kind, Place, Setting, SettingsError, Values, table};
 use tokio::net::TcpListener;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use longhaul_core::ports::{Outbox, UnfinishedTasks};
 use longhaul_core::{Clock, with_causes};
 use longhaul_engine::Engine;
-use longhaul_push::{Endpoints, Reach};
+use longhaul_http::webhooks::{Endpoints, Reach};
 use longhaul_core::settings::{EnvSource, SettingsError, Values, table};
 use tokio_util::sync::CancellationToken;
 
@@ -57,7 +57,7 @@ impl WebhookSettings {
                 tool_env::text_of(path).map_err(|cause| ServeError::Webhooks { cause: Box::new(cause) })?
             }
         };
-        longhaul_push::read(&text, &|source| secret(source, env), self.reach)
+        longhaul_http::webhooks::read(&text, &|source| secret(source, env), self.reach)
             .map_err(|cause| ServeError::Webhooks { cause: Box::new(cause) })
     }
 }

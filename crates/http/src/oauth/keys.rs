@@ -6,10 +6,10 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Either, Shared, select};
 use longhaul_core::{Clock, Timestamp};
 
-use crate::Fetch;
-use crate::discovery::{self, DiscoveryError};
-use crate::issuer::Issuer;
-use crate::key_set::KeySet;
+use crate::oauth::Fetch;
+use crate::oauth::discovery::{self, DiscoveryError};
+use crate::oauth::issuer::Issuer;
+use crate::oauth::key_set::KeySet;
 
 /// How long keys are used before the issuer is asked again: a key that it withdrew is accepted for no longer, as long
 /// as the issuer answers.

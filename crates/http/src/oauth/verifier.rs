@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use longhaul_core::{Clock, Identity, OwnerId, Principal, Timestamp, VerifiedIdentity};
 
-use crate::Fetch;
-use crate::audience::{Audiences, Resource};
-use crate::config::OauthConfig;
-use crate::key_set::Key;
-use crate::keys::{IssuerKeys, Keys, NoKeys};
-use crate::refusal::Refusal;
-use crate::remembered::{Fingerprint, Proven, Remembered};
-use crate::token::Token;
+use crate::oauth::Fetch;
+use crate::oauth::audience::{Audiences, Resource};
+use crate::oauth::config::OauthConfig;
+use crate::oauth::key_set::Key;
+use crate::oauth::keys::{IssuerKeys, Keys, NoKeys};
+use crate::oauth::refusal::Refusal;
+use crate::oauth::remembered::{Fingerprint, Proven, Remembered};
+use crate::oauth::token::Token;
 
 /// Verifies tokens.
 pub(crate) struct Verifier {

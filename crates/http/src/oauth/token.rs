@@ -4,11 +4,11 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-use crate::algorithm::ALLOWED;
-use crate::claims::Claims;
-use crate::key_set::Key;
-use crate::object;
-use crate::refusal::Refusal;
+use crate::oauth::algorithm::ALLOWED;
+use crate::oauth::claims::Claims;
+use crate::oauth::key_set::Key;
+use crate::oauth::object;
+use crate::oauth::refusal::Refusal;
 
 /// Bytes of a token. Those of large organisations, with all the groups of a user, have 8 KiB.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use longhaul_core::settings::{Kind, Setting, SettingsError, Values, table};
 
-use crate::audience::Audiences;
-use crate::issuer::Issuer;
-use crate::web_url;
+use crate::oauth::audience::Audiences;
+use crate::oauth::issuer::Issuer;
+use crate::oauth::web_url;
 
 /// Issuers of one server.
 const ISSUERS_MAX: usize = 16;

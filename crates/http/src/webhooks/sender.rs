@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use longhaul_core::{IdSource, Timestamp};
-use longhaul_http::client;
+use crate::client;
 use reqwest::{Client, StatusCode};
 
-use crate::limits::{JITTER_PART, REQUEST_S, RETRY_AFTER_MS_MAX};
-use crate::{Endpoint, Reach, signatures};
+use crate::webhooks::limits::{JITTER_PART, REQUEST_S, RETRY_AFTER_MS_MAX};
+use crate::webhooks::{Endpoint, Reach, signatures};
 
 /// Sends webhooks to addresses within its reach.
 #[derive(Clone, Debug)]
@@ -110,7 +110,7 @@ fn retry_after_ms(header: &str, now: Timestamp) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{HOUR_MS, MINUTE_MS, PAUSES_MS, RUN_MS_MAX};
+    use crate::webhooks::limits::{HOUR_MS, MINUTE_MS, PAUSES_MS, RUN_MS_MAX};
 
     struct Most;
 

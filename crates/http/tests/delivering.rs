@@ -13,7 +13,7 @@ use longhaul_core::{Clock, Notification, NotificationKind, Status, Task, TaskKey
 use longhaul_engine::{
     Attempt, AttemptEnd, Disposition, Engine, Ports, Settings, ToolRunner, WebhookDeliveries, WorkerSignals,
 };
-use longhaul_push::{Endpoints, Reach, WebhookDeliveryRunner};
+use longhaul_http::webhooks::{Endpoints, Reach, WebhookDeliveryRunner};
 use longhaul_testkit::{FakeQueue, FakeStore, ManualClock, SeededIds, given};
 use serde_json::json;
 
@@ -45,7 +45,7 @@ struct World {
 fn endpoints(receiver: &Receiver, revision: u64) -> Endpoints {
     let endpoint = json!({"name": "ops", "url": receiver.url(), "secrets": ["env:A"], "revision": revision});
     let text = json!({"endpoints": [endpoint]}).to_string();
-    longhaul_push::read(&text, &one_secret, Reach::ThisMachineToo).unwrap()
+    longhaul_http::webhooks::read(&text, &one_secret, Reach::ThisMachineToo).unwrap()
 }
 
 impl World {
@@ -222,7 +222,7 @@ async fn no_connection_goes_to_an_address_that_is_not_public() {
     let named = receiver.url().replace("127.0.0.1", "localhost");
     let endpoint = json!({"name": "ops", "url": named, "secrets": ["env:A"]});
     let text = json!({"endpoints": [endpoint]}).to_string();
-    let endpoints = longhaul_push::read(&text, &one_secret, Reach::ThisMachineToo).unwrap();
+    let endpoints = longhaul_http::webhooks::read(&text, &one_secret, Reach::ThisMachineToo).unwrap();
     let world = World::new(endpoints, Reach::Public);
     let key = world.publish(1).await;
     world.attempt().await;
@@ -262,7 +262,7 @@ fn an_endpoint_is_told_of_what_it_wants() {
         {"name": "asks", "url": "https://example.com/", "secrets": ["env:A"], "events": ["input_required"]},
         {"name": "some", "url": "https://example.com/", "secrets": ["env:A"], "tools": ["to*"], "events": ["failed"]},
     ]});
-    let endpoints = longhaul_push::read(&config.to_string(), &one_secret, Reach::Public).unwrap();
+    let endpoints = longhaul_http::webhooks::read(&config.to_string(), &one_secret, Reach::Public).unwrap();
     let told = |what, tool: &str| {
         let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW);
         let mut record = task.into_record();

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use longhaul_core::{Scopes, Timestamp};
 use serde_json::{Map, Value};
 
-use crate::object;
-use crate::refusal::Refusal;
+use crate::oauth::object;
+use crate::oauth::refusal::Refusal;
 
 /// How much the clocks of an issuer and of this server may differ.
 const LEEWAY_S: f64 = 30.0;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use longhaul_core::{Notification, NotificationKind};
 use url::Url;
 
-use crate::Secret;
+use crate::webhooks::Secret;
 
 /// One receiver of webhooks.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use http::Uri;
 
-use crate::web_url;
+use crate::oauth::web_url;
 
 /// Stands in the name of an issuer of Microsoft Entra ID for the tenant, which its tokens name in `tid`.
 const TENANT: &str = "{tenantid}";

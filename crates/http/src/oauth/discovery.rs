@@ -5,9 +5,9 @@ use http::Uri;
 use longhaul_core::strict_json;
 use serde::Deserialize;
 
-use crate::issuer::Issuer;
-use crate::key_set::{KeySet, KeySetError};
-use crate::{Fetch, FetchError};
+use crate::oauth::issuer::Issuer;
+use crate::oauth::key_set::{KeySet, KeySetError};
+use crate::oauth::{Fetch, FetchError};
 
 /// Why an issuer's keys were not learnt.
 #[derive(Debug, thiserror::Error)]

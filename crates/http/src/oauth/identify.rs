@@ -8,14 +8,14 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, HOST};
 use http::request::Parts;
 use longhaul_core::Clock;
-use longhaul_http::{Challenge, Identified, Identify, MCP_PATH, Rejection};
+use crate::{Challenge, Identified, Identify, MCP_PATH, Rejection};
 use serde::Serialize;
 
-use crate::audience::Resource;
-use crate::config::OauthConfig;
-use crate::refusal::Refusal;
-use crate::verifier::Verifier;
-use crate::{Fetch, HttpsClient};
+use crate::oauth::audience::Resource;
+use crate::oauth::config::OauthConfig;
+use crate::oauth::refusal::Refusal;
+use crate::oauth::verifier::Verifier;
+use crate::oauth::{Fetch, HttpsClient};
 
 /// Identifies callers by their access tokens.
 pub struct ResourceServer {

@@ -7,8 +7,8 @@ use longhaul_core::strict_json;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::algorithm::{ALLOWED, Algorithm, Keys};
-use crate::issuer::is_for_tenant;
+use crate::oauth::algorithm::{ALLOWED, Algorithm, Keys};
+use crate::oauth::issuer::is_for_tenant;
 
 /// Keys of one issuer. Nobody publishes more.
 const KEYS_MAX: usize = 100;

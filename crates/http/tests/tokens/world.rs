@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{Request, StatusCode};
 use longhaul_core::{Clock, Principal};
 use longhaul_http::{Identify, Rejection};
-use longhaul_oauth::{OauthConfig, ResourceServer};
+use longhaul_http::oauth::{OauthConfig, ResourceServer};
 use longhaul_core::settings::table::{self, Callers};
 use longhaul_core::settings::{Place, SettingsError, Values};
 use longhaul_testkit::ManualClock;

@@ -9,7 +9,7 @@ use harness::tokens::signing::Private;
 use http::Uri;
 use longhaul_core::{Clock, Principal, Scopes};
 use longhaul_http::Identify;
-use longhaul_oauth::{Fetch, FetchError, OauthConfig, ResourceServer};
+use longhaul_http::oauth::{Fetch, FetchError, OauthConfig, ResourceServer};
 use longhaul_core::settings::{Setting, Values, table};
 use longhaul_testkit::ManualClock;
 use serde_json::{Map, Value, json};

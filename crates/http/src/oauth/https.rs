@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use http::header::ACCEPT;
 use http::{StatusCode, Uri};
-use longhaul_http::client;
+use crate::client;
 use reqwest::Client;
 
-use crate::fetch::DOCUMENT_BYTES_MAX;
-use crate::{Fetch, FetchError};
+use crate::oauth::fetch::DOCUMENT_BYTES_MAX;
+use crate::oauth::{Fetch, FetchError};
 
 /// How long a connection is kept for the next document: metadata and keys are fetched one after the other.
 const IDLE: Duration = Duration::from_secs(5);

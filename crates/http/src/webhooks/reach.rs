@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use longhaul_http::{Host, public};
+use crate::{Host, public};
 use url::Url;
 
 /// Which addresses webhooks are sent to.

@@ -7,8 +7,8 @@ use longhaul_core::{NotificationKind, strict_json};
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::limits::{ENDPOINTS_MAX, NAME_BYTES_MAX, SECRETS_MAX, TOOLS_MAX};
-use crate::{Endpoint, Endpoints, Reach, Secret};
+use crate::webhooks::limits::{ENDPOINTS_MAX, NAME_BYTES_MAX, SECRETS_MAX, TOOLS_MAX};
+use crate::webhooks::{Endpoint, Endpoints, Reach, Secret};
 
 /// Something that is wrong with the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]

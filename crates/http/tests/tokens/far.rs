@@ -9,7 +9,7 @@ use harness::tokens::signing::Private;
 use http::{StatusCode, Uri};
 use longhaul_core::Clock;
 use longhaul_http::Identify;
-use longhaul_oauth::{Fetch, FetchError, ResourceServer};
+use longhaul_http::oauth::{Fetch, FetchError, ResourceServer};
 use longhaul_testkit::ManualClock;
 use serde_json::{Value, json};
 

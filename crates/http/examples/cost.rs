@@ -17,7 +17,7 @@ use bytes::Bytes;
 use http::{Request, Uri};
 use longhaul_core::Clock;
 use longhaul_http::Identify;
-use longhaul_oauth::{Fetch, FetchError, OauthConfig, ResourceServer};
+use longhaul_http::oauth::{Fetch, FetchError, OauthConfig, ResourceServer};
 use longhaul_core::settings::{Place, Values, table};
 use longhaul_testkit::ManualClock;
 use serde_json::json;

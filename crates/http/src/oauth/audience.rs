@@ -1,9 +1,9 @@
 //! Whom a token was issued for (RFC 8707, RFC 9728).
 
 use http::Uri;
-use longhaul_http::MCP_PATH;
+use crate::MCP_PATH;
 
-use crate::web_url;
+use crate::oauth::web_url;
 
 /// Where a resource's metadata is, below its origin (RFC 9728, section 3).
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";

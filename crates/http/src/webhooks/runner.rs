@@ -15,9 +15,9 @@ use longhaul_engine::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::limits::{DEATHS_MAX, FULL_PAUSE, OFF_MS, OPEN_REQUESTS_MAX, PAUSES_MS, RETENTION_MS, RUN_MS_MAX};
-use crate::sender::{Answer, Sender, Sent, pause_ms};
-use crate::{Endpoint, Endpoints, Reach, payload};
+use crate::webhooks::limits::{DEATHS_MAX, FULL_PAUSE, OFF_MS, OPEN_REQUESTS_MAX, PAUSES_MS, RETENTION_MS, RUN_MS_MAX};
+use crate::webhooks::sender::{Answer, Sender, Sent, pause_ms};
+use crate::webhooks::{Endpoint, Endpoints, Reach, payload};
 
 /// Runs webhook deliveries by sending webhooks, and all other tasks as another runner does.
 pub struct WebhookDeliveryRunner {

@@ -1,6 +1,6 @@
 //! Why a token is not accepted.
 
-use longhaul_http::InvalidToken;
+use crate::InvalidToken;
 
 /// Why a token is not accepted: what an honest caller needs to know, and nothing of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
