@@ -6,7 +6,7 @@ use std::time::Duration;
 use longhaul::rmcp::ErrorData;
 use longhaul::rmcp::model::CallToolResult;
 use longhaul::{EndedTask, TaskContext, ToolEnv};
-use longhaul_jobs::{
+use longhaul_gateway::jobs::{
     Again, Aws, DurableJob, HttpJob, HttpJobSpec, HttpRequest, HttpResult, RequestKind, StateMachine, StepFunctions,
 };
 use reqwest::Method;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use longhaul::ports::Clock;
 use longhaul::{Every, SystemClock, TaskContext};
 use longhaul_core::strict_json;
-use longhaul_jobs::{JobError, JobRef, Start, Started};
+use crate::jobs::{JobError, JobRef, Start, Started};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ClientCapabilities, ErrorCode};
 use rmcp::service::{Peer, RequestContext, RoleServer, ServiceError};

@@ -156,7 +156,7 @@ impl Config {
                 Err(why) => faults.push(Fault { pointer: job.place.clone(), what: why.clone() }),
             }
         }
-        if faults.is_empty() { Ok(longhaul_jobs::Rights::policy(&rights)) } else { Err(ConfigError { faults }) }
+        if faults.is_empty() { Ok(crate::jobs::Rights::policy(&rights)) } else { Err(ConfigError { faults }) }
     }
 
     /// Where the server of this name is in such a configuration: its URL, and the headers that are sent to it. The

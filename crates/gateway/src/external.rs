@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use longhaul::{EndedTask, Every};
 use longhaul_core::strict_json;
-use longhaul_jobs::{
+use crate::jobs::{
     Again, CleanUpError, Driver, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started, Steps,
 };
 use rmcp::ErrorData;

@@ -26,6 +26,7 @@ mod external;
 pub mod functions;
 mod gateway;
 mod handler;
+pub mod jobs;
 mod limits;
 mod lists;
 mod lock;

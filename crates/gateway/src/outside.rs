@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use longhaul::{EndedTask, TaskContext, TaskPolicy};
-use longhaul_jobs::{
+use crate::jobs::{
     Aws, BatchJob, CodeBuild, DurableJob, EcsTask, ExternalJob, GlueJob, HttpJob, JobError, StepFunctions,
 };
 use rmcp::ErrorData;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use longhaul::{Every, TaskContext};
-use longhaul_jobs::JobProgress;
+use crate::jobs::JobProgress;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, JsonObject};
 use serde_json::Value;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use longhaul_client::{Challenge, Credentials, Error};
-use longhaul_jobs::{Aws, SigningError};
+use longhaul_gateway::jobs::{Aws, SigningError};
 use reqwest::Request;
 use url::Url;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use longhaul_core::{strict_json, with_causes};
-use longhaul_jobs::{Aws, SigningError};
+use longhaul_gateway::jobs::{Aws, SigningError};
 use serde_json::Value;
 use url::Url;
 use url::form_urlencoded::Serializer;

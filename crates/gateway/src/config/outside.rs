@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use longhaul_jobs::{BatchJobSpec, CodeBuildSpec, EcsTaskSpec, GlueJobSpec, HttpJobSpec, Rights, StateMachine};
+use crate::jobs::{BatchJobSpec, CodeBuildSpec, EcsTaskSpec, GlueJobSpec, HttpJobSpec, Rights, StateMachine};
 use rmcp::model::JsonObject;
 use serde_json::{Map, Value};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use longhaul_http::{BearerTokens, TokensError, read_token_file};
-use longhaul_jobs::{Aws, ParameterError};
+use longhaul_gateway::jobs::{Aws, ParameterError};
 
 use crate::args::TokenList;
 use crate::exit::{Exit, Stop};

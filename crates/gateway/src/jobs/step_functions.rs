@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::aws::{Aws, AwsError, Kind, Protocol, Repeat, Service, not_stopped, started};
-use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
-use crate::output;
-use crate::rights::Rights;
+use crate::jobs::aws::{Aws, AwsError, Kind, Protocol, Repeat, Service, not_stopped, started};
+use crate::jobs::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
+use crate::jobs::output;
+use crate::jobs::rights::Rights;
 
 const SERVICE: Service = Service {
     id: "SFN",

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::job::JobError;
+use crate::jobs::job::JobError;
 
 /// Environment variables that decide which code runs, or where programs connect to.
 const VARIABLES: &str = "\
@@ -83,7 +83,7 @@ pub(crate) fn named(
         };
         Err(JobError::Refused(format!(
             "the argument `{}` cannot be passed to the job: {why}",
-            crate::output::cut(name)
+            crate::jobs::output::cut(name)
         )))
     });
     checked.collect()

@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
-use crate::arguments::texts;
-use crate::aws::{AwsError, AwsJob, Pages, Protocol, Repeat, Service, Spec, list, not_stopped, started, text};
-use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
-use crate::output;
-use crate::rights::Rights;
+use crate::jobs::arguments::texts;
+use crate::jobs::aws::{AwsError, AwsJob, Pages, Protocol, Repeat, Service, Spec, list, not_stopped, started, text};
+use crate::jobs::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
+use crate::jobs::output;
+use crate::jobs::rights::Rights;
 
 /// What the names of jobs begin with: the task follows.
 const NAME: &str = "longhaul-";

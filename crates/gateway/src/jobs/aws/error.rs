@@ -4,8 +4,8 @@ use aws_runtime::retries::classifiers::{THROTTLING_ERRORS, TRANSIENT_ERRORS};
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
-use crate::job::JobError;
-use crate::output::cut;
+use crate::jobs::job::JobError;
+use crate::jobs::output::cut;
 
 /// Codes for "not now" that are not in the lists of AWS's own clients.
 const NOT_NOW: [&str; 2] = ["ServiceUnavailable", "ServiceUnavailableException"];

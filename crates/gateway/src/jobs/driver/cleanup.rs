@@ -4,8 +4,8 @@ use longhaul::{End, EndedTask, EndedTaskError};
 use serde_json::{Map, Value};
 
 use super::{Driver, ms};
-use crate::job::{Again, JobError, JobKey, JobRef};
-use crate::limits;
+use crate::jobs::job::{Again, JobError, JobKey, JobRef};
+use crate::jobs::limits;
 
 /// Why a job is not stopped yet: cleanup is tried again.
 #[derive(Debug, thiserror::Error)]

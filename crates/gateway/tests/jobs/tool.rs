@@ -8,7 +8,7 @@ use longhaul::rmcp::model::{CallToolResult, JsonObject};
 use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::testing::{self, Call};
 use longhaul::{EndedTask, Server, TaskContext, TaskPolicy};
-use longhaul_jobs::{DurableJob, ExternalJob};
+use longhaul_gateway::jobs::{DurableJob, ExternalJob};
 use serde_json::Value;
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);

@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::job::{ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Started};
-use crate::limits;
+use crate::jobs::job::{ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Started};
+use crate::jobs::limits;
 
 mod cleanup;
 mod start;
@@ -127,7 +127,7 @@ impl<'j> Driver<'j> {
         not_found_at: Option<u64>,
     ) -> Result<Option<InputRequests>, End> {
         match self.job.poll(job).await {
-            Ok(Poll::Done(end)) => Err(End::Ended(end.map(|result| crate::output::within_limits(result, job)))),
+            Ok(Poll::Done(end)) => Err(End::Ended(end.map(|result| crate::jobs::output::within_limits(result, job)))),
             Ok(Poll::Going(progress)) => {
                 report(task, progress).await;
                 Ok(None)

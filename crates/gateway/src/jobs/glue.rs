@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
-use crate::arguments::{is_reserved_by_glue, named};
-use crate::aws::{AwsJob, Pages, Protocol, Repeat, Service, Spec, list, started, text};
-use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
-use crate::output;
-use crate::rights::Rights;
+use crate::jobs::arguments::{is_reserved_by_glue, named};
+use crate::jobs::aws::{AwsJob, Pages, Protocol, Repeat, Service, Spec, list, started, text};
+use crate::jobs::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
+use crate::jobs::output;
+use crate::jobs::rights::Rights;
 
 /// The argument that says in a run which task it is for.
 const TASK: &str = "--longhaul_task";

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use longhaul::ports::TaskKey;
-use longhaul_jobs::{JobKey, Rights, StateMachine};
+use longhaul_gateway::jobs::{JobKey, Rights, StateMachine};
 use serde_json::json;
 
 use crate::kinds::{Kind, MACHINE, POLLS, each, executions};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
-use longhaul_jobs::{
+use longhaul_gateway::jobs::{
     Aws, BatchJob, BatchJobSpec, CodeBuild, CodeBuildSpec, EcsTask, EcsTaskSpec, ExternalJob, GlueJob, GlueJobSpec,
     Rights, StateMachine, StepFunctions,
 };

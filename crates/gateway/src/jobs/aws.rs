@@ -19,9 +19,9 @@ use serde_json::Value;
 use tokio::sync::{Mutex, OnceCell};
 use url::Url;
 
-use crate::job::{JobError, JobRef, Poll, Start, Started};
-use crate::limits;
-use crate::web::{Answer, Web, with_causes};
+use crate::jobs::job::{JobError, JobRef, Poll, Start, Started};
+use crate::jobs::limits;
+use crate::jobs::web::{Answer, Web, with_causes};
 
 mod error;
 mod parameter;

@@ -3,8 +3,8 @@
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 
-use crate::job::JobRef;
-use crate::limits;
+use crate::jobs::job::JobRef;
+use crate::jobs::limits;
 
 /// The result of a job that succeeded: its output as text, and as structured content if it is an object.
 pub(crate) fn succeeded(output: &Value) -> CallToolResult {

@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use crate::arguments::{is_reserved_variable, named};
-use crate::aws::{AwsError, AwsJob, Pages, Protocol, Repeat, Service, Spec, list, text};
-use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
-use crate::output;
-use crate::rights::Rights;
+use crate::jobs::arguments::{is_reserved_variable, named};
+use crate::jobs::aws::{AwsError, AwsJob, Pages, Protocol, Repeat, Service, Spec, list, text};
+use crate::jobs::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
+use crate::jobs::output;
+use crate::jobs::rights::Rights;
 
 const LIST: Pages = Pages { operation: "ListTasks", items: "/taskArns", token: "nextToken" };
 

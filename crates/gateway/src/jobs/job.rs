@@ -13,10 +13,10 @@ use rmcp::model::{CallToolResponse, CallToolResult, InputRequests, InputResponse
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::limits;
+use crate::jobs::limits;
 
 /// Work that another system does: how it is started, polled, answered and stopped. The driver does the rest:
-/// [`DurableJob`](crate::DurableJob) makes the body of a durable tool of it, and [`Driver`](crate::Driver) runs one call.
+/// [`DurableJob`](crate::jobs::DurableJob) makes the body of a durable tool of it, and [`Driver`](crate::jobs::Driver) runs one call.
 ///
 /// Every method makes few quick requests and does not wait for the job. The task waits, at no cost.
 #[async_trait]

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use longhaul_jobs::{EcsTask, EcsTaskSpec};
+use longhaul_gateway::jobs::{EcsTask, EcsTaskSpec};
 use serde_json::{Value, json};
 
 use crate::kinds::{aws, each, ecs_spec, executions};

@@ -5,10 +5,10 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
-use crate::output;
-use crate::template::{Known, Place, Template, in_url};
-use crate::web::{Answer, Web};
+use crate::jobs::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started};
+use crate::jobs::output;
+use crate::jobs::template::{Known, Place, Template, in_url};
+use crate::jobs::web::{Answer, Web};
 
 /// A request as a configuration has it.
 #[derive(Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, future};
 use longhaul::ports::Status;
-use longhaul_jobs::GlueJob;
+use longhaul_gateway::jobs::GlueJob;
 use serde_json::json;
 
 use crate::kinds::{aws_with, glue_spec};

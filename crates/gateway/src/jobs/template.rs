@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::job::JobError;
+use crate::jobs::job::JobError;
 
 /// A text with placeholders: `{id}`, `{key}`, `{input}`, and `{input/name}` for one of the arguments. `{{` and `}}` are
 /// braces.

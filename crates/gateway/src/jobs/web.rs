@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use http::{HeaderMap, StatusCode};
 
-use crate::job::JobError;
-use crate::limits;
+use crate::jobs::job::JobError;
+use crate::jobs::limits;
 
 /// An HTTP client, made when it is first needed. What it keeps open is used for the next request.
 #[derive(Debug, Default)]

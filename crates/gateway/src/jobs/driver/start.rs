@@ -7,8 +7,8 @@ use rmcp::ErrorData;
 use serde_json::Value;
 
 use super::{Driver, failed, now_ms, pause, recorded};
-use crate::job::{Again, INTERRUPTED, JobError, JobKey, JobRef, Start, Started};
-use crate::limits;
+use crate::jobs::job::{Again, INTERRUPTED, JobError, JobKey, JobRef, Start, Started};
+use crate::jobs::limits;
 
 /// The pauses between two tries.
 fn pauses() -> Every {

@@ -7,8 +7,8 @@ use rmcp::ErrorData;
 use rmcp::model::{CallToolResponse, CallToolResult};
 use serde_json::Value;
 
-use crate::driver::{CleanUpError, Driver, failed};
-use crate::job::{ExternalJob, JobKey};
+use crate::jobs::driver::{CleanUpError, Driver, failed};
+use crate::jobs::job::{ExternalJob, JobKey};
 
 /// An external job as the body of a durable tool. Clones are the same.
 ///
@@ -18,7 +18,7 @@ use crate::job::{ExternalJob, JobKey};
 /// use longhaul::rmcp::model::{CallToolResult, JsonObject};
 /// use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
 /// use longhaul::{EndedTask, Server, TaskContext, TaskPolicy};
-/// use longhaul_jobs::{Aws, DurableJob, StateMachine, StepFunctions};
+/// use longhaul_gateway::jobs::{Aws, DurableJob, StateMachine, StepFunctions};
 ///
 /// #[derive(Clone)]
 /// struct Tools {

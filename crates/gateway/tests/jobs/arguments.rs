@@ -1,7 +1,7 @@
 //! What callers cannot pass to a job.
 
 use longhaul::ports::Status;
-use longhaul_jobs::{EcsTask, EcsTaskSpec, GlueJob, GlueJobSpec};
+use longhaul_gateway::jobs::{EcsTask, EcsTaskSpec, GlueJob, GlueJobSpec};
 use serde_json::{Value, json};
 
 use crate::kinds::{aws, each, ecs_spec, glue_spec};
