@@ -16,7 +16,7 @@ RUN_ARGS ?= --listen $(LISTEN)
 FEATURES := longhaul/contract,longhaul/testing,longhaul-app/lambda,longhaul-cli/aws,longhaul-conformance/lambda,longhaul-gateway/lambda
 WORKSPACE := --workspace --features $(FEATURES)
 # What is published, in one release. The rest of the workspace has `publish = false`.
-PUBLIC := app core audit logs settings engine sqlite http push mcp aws oauth lambda testkit client console jobs gateway cli
+PUBLIC := app core engine sqlite http mcp aws lambda testkit client console gateway cli
 PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
 # The tests of `make test-all` that `make test` leaves out: they need other programs, or minutes.
 OTHERS := package(longhaul-aws) & kind(test) | binary(aws) | binary(starter) | binary(instructions) | test(external::) | test(real::)

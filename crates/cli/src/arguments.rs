@@ -3,8 +3,8 @@
 use std::io::Read;
 
 use longhaul_client::form::typed;
-use longhaul_core::strict_json;
 use longhaul_core::settings::text_in;
+use longhaul_core::strict_json;
 use serde_json::{Map, Value};
 
 use crate::limits::GIVEN_BYTES_MAX;

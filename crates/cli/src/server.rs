@@ -6,8 +6,8 @@ use std::sync::Arc;
 use http::header::AUTHORIZATION;
 use longhaul::settings::ProcessEnv;
 use longhaul_client::{Client, Credentials, Error, Target};
-use longhaul_gateway::Config;
 use longhaul_core::settings::read_text;
+use longhaul_gateway::Config;
 use url::Url;
 
 use crate::address::check_secure;

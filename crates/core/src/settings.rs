@@ -4,6 +4,8 @@
 //!
 //! An application declares its own settings in the same way, with [`declare!`], or as a `static` [`Setting`] for each.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "settings are values of JSON, not states of a task")]
+
 mod bundles;
 mod declare;
 mod kind;

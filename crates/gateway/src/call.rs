@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::jobs::{JobError, JobRef, Start, Started};
 use longhaul::ports::Clock;
 use longhaul::{Every, SystemClock, TaskContext};
 use longhaul_core::strict_json;
-use crate::jobs::{JobError, JobRef, Start, Started};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ClientCapabilities, ErrorCode};
 use rmcp::service::{Peer, RequestContext, RoleServer, ServiceError};

@@ -1,15 +1,15 @@
 //! What a server does without a connection: tasks of its own, and jobs that its tools start, show and stop. The driver
-//! of `longhaul-jobs` runs both.
+//! of `jobs` runs both.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use longhaul::{EndedTask, Every};
-use longhaul_core::strict_json;
 use crate::jobs::{
     Again, CleanUpError, Driver, ExternalJob, JobError, JobKey, JobProgress, JobRef, Poll, Start, Started, Steps,
 };
+use async_trait::async_trait;
+use longhaul::{EndedTask, Every};
+use longhaul_core::strict_json;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResponse, CallToolResult, InputResponses, JsonObject};
 use serde_json::Value;

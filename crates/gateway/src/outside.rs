@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use futures::future::join_all;
-use longhaul::{EndedTask, TaskContext, TaskPolicy};
 use crate::jobs::{
     Aws, BatchJob, CodeBuild, DurableJob, EcsTask, ExternalJob, GlueJob, HttpJob, JobError, StepFunctions,
 };
+use futures::future::join_all;
+use longhaul::{EndedTask, TaskContext, TaskPolicy};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, Tool};
 use rmcp::service::{RequestContext, RoleServer};

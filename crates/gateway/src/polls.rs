@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use longhaul::{Every, TaskContext};
 use crate::jobs::JobProgress;
+use longhaul::{Every, TaskContext};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, JsonObject};
 use serde_json::Value;
 

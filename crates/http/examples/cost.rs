@@ -1,6 +1,6 @@
-//! What it costs to verify a token, and to recognise one that was verified before: processor time of one request.
+//! The cost of verifying a token, and of recognising one that was verified before: processor time of one request.
 //!
-//!     cargo run --release -p longhaul-oauth --example cost
+//!     cargo run --release -p longhaul-http --example cost
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement may panic, and prints its result")]
 
@@ -16,9 +16,9 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::{Request, Uri};
 use longhaul_core::Clock;
+use longhaul_core::settings::{Place, Values, table};
 use longhaul_http::Identify;
 use longhaul_http::oauth::{Fetch, FetchError, OauthConfig, ResourceServer};
-use longhaul_core::settings::{Place, Values, table};
 use longhaul_testkit::ManualClock;
 use serde_json::json;
 

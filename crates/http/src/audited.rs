@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use http::Request;
 use http::header::USER_AGENT;
-use longhaul_core::audit::{CallerSpan, Entry, Event, Outcome, Source};
 use longhaul_core::MissingScopes;
+use longhaul_core::audit::{CallerSpan, Entry, Event, Outcome, Source};
 use tracing::Span;
 
 use crate::Rejection;
@@ -45,8 +45,8 @@ mod tests {
     use bytes::Bytes;
     use http::request::Parts;
     use http_body_util::{BodyExt, Full};
-    use longhaul_core::{Identity, OwnerId, Principal, VerifiedIdentity};
     use longhaul_core::logs::{AuditLog, Audited, LineFormat};
+    use longhaul_core::{Identity, OwnerId, Principal, VerifiedIdentity};
     use longhaul_testkit::{Lines, ManualClock, capture};
     use serde_json::Value;
     use tracing::Instrument;

@@ -14,8 +14,8 @@ use http::Extensions;
 use http::request::Parts;
 use lambda_http::request::RequestContext;
 use longhaul_core::{Clock, Identity, OwnerId};
-use longhaul_http::{Challenge, Identified, Identify, Rejection};
 use longhaul_http::oauth::ResourceServer;
+use longhaul_http::{Challenge, Identified, Identify, Rejection};
 
 pub(crate) use self::bearer::TokenParameter;
 pub use self::bearer::{BearerCaller, TokenSource};

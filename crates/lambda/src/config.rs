@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use http::HeaderName;
 use longhaul_core::ToolClass;
-use longhaul_http::WebOrigin;
 use longhaul_core::logs::Payloads;
-use longhaul_mcp::{McpSettings, ServerSettings, StreamsCounted};
-use longhaul_http::oauth::OauthConfig;
-use longhaul_http::webhooks::Reach;
 use longhaul_core::settings::table::{self, Audit, Callers};
 pub use longhaul_core::settings::table::{IamOwner, Responses};
 use longhaul_core::settings::{EnvSource, Flags, Place, SettingsError, Values};
+use longhaul_http::WebOrigin;
+use longhaul_http::oauth::OauthConfig;
+use longhaul_http::webhooks::Reach;
+use longhaul_mcp::{McpSettings, ServerSettings, StreamsCounted};
 
 use crate::{OnBehalf, TokenClaims};
 

@@ -10,11 +10,11 @@ use longhaul_aws::{
     read_tool_secrets,
 };
 use longhaul_core::ports::{QueueError, StoreError, WorkQueue};
+use longhaul_core::settings::EnvSource;
 use longhaul_core::{Clock, IdSource, ToolClass};
 use longhaul_engine::{AttemptLimit, Engine, Ports, ToolRunner};
-use longhaul_mcp::{McpServer, McpSettings, Policies};
 use longhaul_http::webhooks::{Endpoints, WebhookDeliveryRunner, read, read_without_secrets};
-use longhaul_core::settings::EnvSource;
+use longhaul_mcp::{McpServer, McpSettings, Policies};
 
 use crate::api::Api;
 use crate::caller::{BearerCaller, TokenParameter};

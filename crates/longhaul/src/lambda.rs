@@ -42,13 +42,13 @@ use std::sync::Arc;
 
 use futures::TryFutureExt;
 use futures::future::try_join;
+use longhaul_core::settings::{Declared, Flags, Place, SettingsError, Values, table};
 use longhaul_core::with_causes;
 pub use longhaul_lambda::StartError;
 use longhaul_lambda::{
     ApiConfig, Common, LogSettings, WorkerConfig, World, init_logs, start_api, start_publisher, start_worker,
     tool_secrets,
 };
-use longhaul_core::settings::{Declared, Flags, Place, SettingsError, Values, table};
 
 use crate::settings::ProcessEnv;
 use crate::{OsIds, Server, SystemClock, ToolEnv, ToolError};

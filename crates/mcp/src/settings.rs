@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul_core::limits::PollLimit;
-use longhaul_engine::Settings;
 use longhaul_core::settings::table::Responses;
 use longhaul_core::settings::{Number, Setting, SettingsError, Values, table};
+use longhaul_engine::Settings;
 
 /// How much of a request remains after its longest wait, for the last read and the answer.
 const ANSWER_MS: u64 = 5_000;

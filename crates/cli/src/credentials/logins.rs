@@ -6,8 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use longhaul_core::strict_json;
 use longhaul_core::settings::text_in;
+use longhaul_core::strict_json;
 use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

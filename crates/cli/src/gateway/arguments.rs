@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 use longhaul::settings::ProcessEnv;
-use longhaul_gateway::{Config, ConfigError, Lock};
 use longhaul_core::settings::read_text;
+use longhaul_gateway::{Config, ConfigError, Lock};
 
 use crate::limits::CONFIG_BYTES_MAX;
 use crate::out;

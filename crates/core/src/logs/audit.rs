@@ -5,8 +5,8 @@ use std::fmt::{self, Debug};
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::audit::{FIELDS, TARGET, VERSION};
 use crate::Clock;
+use crate::audit::{FIELDS, TARGET, VERSION};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::filter::{FilterFn, filter_fn};
@@ -186,6 +186,3 @@ fn timestamp() -> Result<String, fmt::Error> {
     SystemTime.format_time(&mut Writer::new(&mut now))?;
     Ok(now)
 }
-
-#[cfg(test)]
-mod tests;

@@ -30,7 +30,8 @@ macro_rules! declare {
             pub static $name: $crate::settings::Setting<$kind> = {
                 const NAME: &str = stringify!($name);
                 const FLAG: [u8; NAME.len()] = $crate::settings::flag(NAME);
-                $crate::settings::Setting::new($crate::settings::text(&FLAG), concat!($prefix, stringify!($name)), $value, $about)
+                const VARIABLE: &str = concat!($prefix, stringify!($name));
+                $crate::settings::Setting::new($crate::settings::text(&FLAG), VARIABLE, $value, $about)
                     $(.$method($argument))*
             };
         )+

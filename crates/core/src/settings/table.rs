@@ -3,11 +3,13 @@
 
 #![expect(rustdoc::bare_urls, reason = "what a setting is for is also read outside of these pages")]
 
-use Preset::{Required, Unset, Value};
 use crate::ToolClass;
 use crate::limits::{self, PollLimit};
+use Preset::{Required, Unset, Value};
 
-use crate::settings::{Address, List, Number, Pairs, Path, Preset, Queue, ScopeList, Store, Switch, Text, Url, Words, declare};
+use crate::settings::{
+    Address, List, Number, Pairs, Path, Preset, Queue, ScopeList, Store, Switch, Text, Url, Words, declare,
+};
 
 /// How callers are identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
+use longhaul_core::logs::{AuditLog, Audited, LineFormat, audited};
 use longhaul_core::{IdSource, TaskKey, TraceParent, limits};
 use longhaul_engine::{Call, Settings};
-use longhaul_core::logs::{AuditLog, Audited, LineFormat, audited};
 use longhaul_testkit::{Lines, SeededIds, StoreCall, capture, given};
 use serde_json::Value;
 use tracing::field::{Empty, Field, Visit};

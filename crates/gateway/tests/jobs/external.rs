@@ -70,11 +70,11 @@ fn codes(service: &str, source: &str) -> Vec<Value> {
 #[tokio::test]
 async fn requests_and_error_codes_are_those_of_the_services() {
     let sources = [
-        ("stepfunctions", include_str!("../../src/step_functions.rs")),
-        ("batch", include_str!("../../src/batch.rs")),
-        ("codebuild", include_str!("../../src/codebuild.rs")),
-        ("ecs", include_str!("../../src/ecs.rs")),
-        ("glue", include_str!("../../src/glue.rs")),
+        ("stepfunctions", include_str!("../../src/jobs/step_functions.rs")),
+        ("batch", include_str!("../../src/jobs/batch.rs")),
+        ("codebuild", include_str!("../../src/jobs/codebuild.rs")),
+        ("ecs", include_str!("../../src/jobs/ecs.rs")),
+        ("glue", include_str!("../../src/jobs/glue.rs")),
     ];
     let codes: Vec<Value> = sources.iter().flat_map(|(service, source)| codes(service, source)).collect();
     assert!(codes.len() >= 9, "{codes:?}");

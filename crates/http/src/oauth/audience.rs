@@ -1,7 +1,7 @@
 //! Whom a token was issued for (RFC 8707, RFC 9728).
 
-use http::Uri;
 use crate::MCP_PATH;
+use http::Uri;
 
 use crate::oauth::web_url;
 

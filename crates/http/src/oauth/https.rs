@@ -3,11 +3,11 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use crate::client;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use http::header::ACCEPT;
 use http::{StatusCode, Uri};
-use crate::client;
 use reqwest::Client;
 
 use crate::oauth::fetch::DOCUMENT_BYTES_MAX;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::{Challenge, Identified, Identify, MCP_PATH, Rejection};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HOST};
 use http::request::Parts;
 use longhaul_core::Clock;
-use crate::{Challenge, Identified, Identify, MCP_PATH, Rejection};
 use serde::Serialize;
 
 use crate::oauth::audience::Resource;

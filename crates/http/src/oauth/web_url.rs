@@ -1,7 +1,7 @@
 //! URLs that are safe to use: https, or http on this machine.
 
-use http::Uri;
 use crate::Host;
+use http::Uri;
 
 /// Characters of a URL.
 const URL_CHARACTERS_MAX: usize = 1_024;

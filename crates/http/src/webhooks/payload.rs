@@ -89,7 +89,7 @@ pub(crate) mod tests {
 
     #[test]
     fn every_payload_is_as_the_schema_says() {
-        let text = include_str!("../../../docs/schemas/webhook-1.json");
+        let text = include_str!("../../../../docs/schemas/webhook-1.json");
         let schema = jsonschema::validator_for(&serde_json::from_str(text).unwrap()).unwrap();
         let trace = TraceParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         for what in NotificationKind::ALL {
@@ -104,7 +104,7 @@ pub(crate) mod tests {
 
     #[test]
     fn every_event_is_as_the_schema_says() {
-        let text = include_str!("../../../docs/schemas/event-1.json");
+        let text = include_str!("../../../../docs/schemas/event-1.json");
         let schema = jsonschema::validator_for(&serde_json::from_str(text).unwrap()).unwrap();
         let trace = TraceParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         let whole = |notification: &Notification| {

@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::client;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use longhaul_core::{IdSource, Timestamp};
-use crate::client;
 use reqwest::{Client, StatusCode};
 
 use crate::webhooks::limits::{JITTER_PART, REQUEST_S, RETRY_AFTER_MS_MAX};

@@ -1,8 +1,8 @@
 //! What callers are told: where to log in, and what is wrong with their request. And what the operator is told.
 
 use http::{Request, StatusCode};
-use longhaul_http::Identify;
 use longhaul_core::settings::table;
+use longhaul_http::Identify;
 use serde_json::{Value, json};
 
 use crate::world::{Refused, World, config, request, values};

@@ -8,8 +8,8 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use harness::tokens::issuer::Issuer;
 use harness::tokens::signing::{Private, decoded, encoded, hmac_token};
-use longhaul_http::Identify;
 use longhaul_core::settings::table;
+use longhaul_http::Identify;
 use serde_json::{Value, json};
 
 use super::forged::{RSA_1024, RSA_2048, RSA_MESSAGE};

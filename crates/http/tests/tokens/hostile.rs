@@ -207,7 +207,8 @@ async fn a_refusal_says_nothing_of_the_token() {
 #[tokio::test]
 async fn visible_claims_are_small() {
     let world =
-        World::with(|values| values.set(&longhaul_core::settings::table::OAUTH_CLAIMS, &vec!["groups".to_owned()])).await;
+        World::with(|values| values.set(&longhaul_core::settings::table::OAUTH_CLAIMS, &vec!["groups".to_owned()]))
+            .await;
     let with = |bytes: usize| world.token_with(&json!({"groups": "x".repeat(bytes)}));
     assert!(world.accepts(&with(4_000)).await);
     assert_eq!(world.fault(&with(4_100)).await, "the token's claims are too large");

@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use harness::tokens::signing::Private;
 use http::Uri;
+use longhaul_core::settings::{Setting, Values, table};
 use longhaul_core::{Clock, Principal, Scopes};
 use longhaul_http::Identify;
 use longhaul_http::oauth::{Fetch, FetchError, OauthConfig, ResourceServer};
-use longhaul_core::settings::{Setting, Values, table};
 use longhaul_testkit::ManualClock;
 use serde_json::{Map, Value, json};
 

@@ -7,11 +7,11 @@ use harness::tokens::signing::Private;
 use http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{Request, StatusCode};
-use longhaul_core::{Clock, Principal};
-use longhaul_http::{Identify, Rejection};
-use longhaul_http::oauth::{OauthConfig, ResourceServer};
 use longhaul_core::settings::table::{self, Callers};
 use longhaul_core::settings::{Place, SettingsError, Values};
+use longhaul_core::{Clock, Principal};
+use longhaul_http::oauth::{OauthConfig, ResourceServer};
+use longhaul_http::{Identify, Rejection};
 use longhaul_testkit::ManualClock;
 use serde_json::{Value, json};
 

@@ -2,9 +2,9 @@
 
 use aws_lambda_events::apigw::ApiGatewayRequestAuthorizerIamDescription;
 use http::{HeaderMap, HeaderName};
+use longhaul_core::settings::table::IamOwner;
 use longhaul_core::{Identity, OwnerId, Principal, Scopes, VerifiedIdentity};
 use longhaul_http::Rejection;
-use longhaul_core::settings::table::IamOwner;
 use serde_json::Value;
 
 /// The issuer of identities that AWS verified by signature.

@@ -3,8 +3,8 @@
 use harness::tokens::issuer::Issuer;
 use harness::tokens::signing::Private;
 use longhaul_core::Clock;
-use longhaul_lambda::{Api, Auth};
 use longhaul_core::settings::{Place, Values, table};
+use longhaul_lambda::{Api, Auth};
 use longhaul_testkit::ManualClock;
 use serde_json::{Value, json};
 

@@ -11,8 +11,8 @@ use aws_credential_types::provider::SharedCredentialsProvider;
 use longhaul_aws::clients::{Clients, SdkConfig, function_config};
 use longhaul_aws::{EventBus, NotPublishedQueue, StreamEvent};
 use longhaul_core::{Clock, Timestamp, WEBHOOK_DELIVERY_TOOL};
-use longhaul_lambda::Publisher;
 use longhaul_http::webhooks::{Endpoints, Reach, read_without_secrets};
+use longhaul_lambda::Publisher;
 use longhaul_testkit::given::owner;
 use serde_json::{Value, json};
 

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use longhaul_core::settings::{Declared, EnvSource, Flags, Place, Preset, REMOVED, SettingsError, Shape, Values, table};
+use longhaul_core::settings::{
+    Declared, EnvSource, Flags, Place, Preset, REMOVED, SettingsError, Shape, Values, table,
+};
 
 use super::{Options, ServeError, init_logs, serve};
 use crate::settings::ProcessEnv;

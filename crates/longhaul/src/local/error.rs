@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use longhaul_core::settings::SettingsError;
 use longhaul_core::with_causes;
 use longhaul_mcp::ToolError;
-use longhaul_core::settings::SettingsError;
 
 use super::ToolEnvError;
 

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul_http::{Host, OriginPolicy, WebOrigin};
-use longhaul_mcp::{AnonymousCallers, ServerSettings};
-use longhaul_http::oauth::OauthConfig;
 use longhaul_core::settings::table::{Callers, Console, Role};
 use longhaul_core::settings::{Declared, Kind, Place, Setting, SettingsError, Values, table};
+use longhaul_http::oauth::OauthConfig;
+use longhaul_http::{Host, OriginPolicy, WebOrigin};
+use longhaul_mcp::{AnonymousCallers, ServerSettings};
 use tokio::net::TcpListener;
 
 use super::connections::ConnectionSettings;
@@ -285,7 +285,8 @@ mod tests {
     fn a_shared_store_has_the_times_and_limits_of_lambda_and_a_file_its_own() {
         let file = Options::default().config().unwrap().server.engine;
         assert_eq!((file.lease_ms, file.heartbeat_ms, file.stop_grace_ms), (10_000, 1_000, 2_000));
-        let on_table = Options::default().with(&table::STORE, longhaul_core::settings::StoreAt::Dynamodb("tasks".to_owned()));
+        let on_table =
+            Options::default().with(&table::STORE, longhaul_core::settings::StoreAt::Dynamodb("tasks".to_owned()));
         let shared = on_table.config().unwrap().server.engine;
         assert_eq!((shared.lease_ms, shared.heartbeat_ms, shared.stop_grace_ms), (13_500, 4_500, 20_000));
         assert_eq!(

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use longhaul_console::Console;
 use longhaul_core::Clock;
+use longhaul_core::settings::table::{self, Role};
 use longhaul_engine::{Engine, Ports};
 use longhaul_http::HttpFrontend;
-use longhaul_mcp::{McpServer, McpSettings};
 use longhaul_http::oauth::ResourceServer;
 use longhaul_http::webhooks::{Endpoints, WebhookDeliveryRunner};
-use longhaul_core::settings::table::{self, Role};
+use longhaul_mcp::{McpServer, McpSettings};
 use longhaul_sqlite::{Database, DatabaseError, Notifications, Purged};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode, SECRET, SqsQueue};
 use longhaul_core::ports::{QueueError, StoreError};
-use longhaul_core::{Clock, IdSource, with_causes};
 use longhaul_core::settings::table::Role;
+use longhaul_core::{Clock, IdSource, with_causes};
 
 use super::health::{Probe, Unready};
 use super::{Backend, ServeError};

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use longhaul_core::ports::{Outbox, UnfinishedTasks};
+use longhaul_core::settings::{EnvSource, SettingsError, Values, table};
 use longhaul_core::{Clock, with_causes};
 use longhaul_engine::Engine;
 use longhaul_http::webhooks::{Endpoints, Reach};
-use longhaul_core::settings::{EnvSource, SettingsError, Values, table};
 use tokio_util::sync::CancellationToken;
 
 use super::{ServeError, tool_env};

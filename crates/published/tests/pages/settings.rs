@@ -2,8 +2,8 @@
 //! those that a function reads.
 
 use longhaul_app::settings as application;
-use longhaul_gateway::settings as gateway;
 use longhaul_core::settings::{Declared, Place, Preset, table};
+use longhaul_gateway::settings as gateway;
 
 use harness::file as file_of;
 use harness::template::resolve::Stack;

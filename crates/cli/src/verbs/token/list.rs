@@ -5,8 +5,8 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use longhaul_http::{BearerTokens, TokensError, read_token_file};
 use longhaul_gateway::jobs::{Aws, ParameterError};
+use longhaul_http::{BearerTokens, TokensError, read_token_file};
 
 use crate::args::TokenList;
 use crate::exit::{Exit, Stop};

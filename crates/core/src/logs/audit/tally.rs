@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use crate::audit::{FIELDS, Outcome};
 use crate::Timestamp;
+use crate::audit::{FIELDS, Outcome};
 use tracing::field::{Field, Visit};
 
 /// How long identical lines are counted together.

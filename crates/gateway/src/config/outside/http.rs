@@ -1,7 +1,7 @@
 //! Jobs that are started, polled and stopped by requests over HTTP.
 
-use http::Method;
 use crate::jobs::{Again, HttpJobSpec, HttpRequest, HttpResult, RequestKind};
+use http::Method;
 use serde_json::{Value, json};
 
 use super::super::fold::{pointer, states};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use harness::template::resolve::{Stack, text};
-use longhaul_lambda::metrics;
 use longhaul_core::settings::table;
+use longhaul_lambda::metrics;
 use serde_json::{Value, json};
 
 use super::{FUNCTIONS, TEMPLATE};

@@ -18,8 +18,8 @@ use std::sync::LazyLock;
 
 use harness::template::resolve::{Stack, text};
 use harness::template::{parameters, resolve, yaml};
-use longhaul_lambda::{ApiConfig, Auth, Responses, TokenClaims, WorkerConfig};
 use longhaul_core::settings::{EnvSource, Place, Preset, table};
+use longhaul_lambda::{ApiConfig, Auth, Responses, TokenClaims, WorkerConfig};
 use serde_json::{Value, json};
 
 use crate::world::file;

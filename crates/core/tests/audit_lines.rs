@@ -1,13 +1,14 @@
 //! Lines of the audit log.
 
-use crate::audit::{CallerSpan, Entry, Event, Outcome, Source};
-use crate::{Identity, OwnerId, Principal, VerifiedIdentity};
+use std::sync::Arc;
+
+use longhaul_core::audit::{CallerSpan, Entry, Event, FIELDS, Outcome, Source};
+use longhaul_core::logs::{AuditLog, Audited, LineFormat, audited};
+use longhaul_core::{Identity, OwnerId, Principal, VerifiedIdentity};
 use longhaul_testkit::{Lines, ManualClock, capture};
 use serde_json::Value;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry;
-
-use super::*;
 
 fn logged(format: LineFormat, wanted: Audited, act: impl FnOnce(&Lines, &ManualClock)) {
     let (lines, clock) = (Lines::default(), Arc::new(ManualClock::default()));
@@ -44,7 +45,7 @@ fn a_line_says_who_did_what_from_where() {
         let caller = caller("client/1");
         caller.identified(&ann());
         let id = "01890000-0000-7000-8000-000000000001".parse().unwrap();
-        let key = crate::TaskKey::new(team(), id);
+        let key = longhaul_core::TaskKey::new(team(), id);
         // Spans of others between them make no difference.
         caller.span().in_scope(|| {
             tracing::info_span!("request", owner = "nobody", arguments = "a secret").in_scope(|| {
@@ -117,9 +118,9 @@ fn what_was_counted_is_written_with_the_next_request_or_at_the_end() {
         caller("client/2").span().in_scope(|| {});
         assert_eq!(counts(), [3]);
         (0..3).for_each(|_| deny());
-        crate::audit::flush();
+        longhaul_core::audit::flush();
         assert_eq!(counts(), [1, 1, 1]);
-        crate::audit::flush();
+        longhaul_core::audit::flush();
         assert_eq!(counts(), [0; 0]);
     });
 }
