@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::root;
 
 /// Crates whose errors clients get.
-const ANSWERING: [&str; 6] = ["http", "lambda", "longhaul", "mcp", "oauth", "push"];
+const ANSWERING: [&str; 4] = ["http", "lambda", "longhaul", "mcp"];
 const README_LINES_MAX: usize = 120;
 
 fn file(path: &str) -> String {
@@ -74,8 +74,7 @@ fn every_kind_of_failure_is_on_the_page_of_errors() {
 
 #[test]
 fn the_log_messages_on_the_page_of_errors_are_those_of_the_code() {
-    let code =
-        sources_of(&["aws", "engine", "gateway", "http", "lambda", "longhaul", "mcp", "oauth", "push", "sqlite"]);
+    let code = sources_of(&["aws", "engine", "gateway", "http", "lambda", "longhaul", "mcp", "sqlite"]);
     let page = file("docs/errors.md");
     let gone: Vec<_> =
         first_cells(&page, "Log messages").into_iter().filter(|message| !code.contains(message)).collect();

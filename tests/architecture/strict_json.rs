@@ -26,13 +26,13 @@ const NOT_READ: &[(&str, &str)] = &[
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("crates/app/src/tools/diagnostics.rs", "an answer that was checked against its question"),
     ("crates/app/src/tools/profile_dataset/chunk.rs", "rows as maps and texts, of which none is a structure"),
+    ("crates/core/src/settings/bundles.rs", "reads an object member by member, and finds doubled names"),
     ("crates/core/src/strict_json.rs", "where it is done"),
     ("crates/gateway/src/jobs/aws.rs", "reads any JSON, member by member"),
     ("crates/gateway/src/jobs/http_job.rs", "reads any JSON, member by member"),
     ("crates/gateway/src/jobs/step_functions.rs", "reads any JSON, member by member"),
     ("crates/mcp/src/durable/waiting.rs", "reads what the server has written"),
     ("crates/mcp/src/tool_calls/asking.rs", "answers, which the router has found to be objects"),
-    ("crates/core/src/settings/bundles.rs", "reads an object member by member, and finds doubled names"),
 ];
 
 /// Whether the product code of a source file reads JSON by `serde_json`. Its tests come last.
