@@ -64,7 +64,7 @@ impl Identify for Tokens {
         let token = only.and_then(|header| header.to_str().ok()?.strip_prefix("Bearer "));
         let name = token.and_then(|token| CALLERS.into_iter().find(|name| token.strip_prefix(TOKEN) == Some(name)));
         let refused = || Rejection::Unauthorized {
-            reason: "the caller is not known",
+            reason: "the caller is not known".into(),
             challenge: Challenge::default().unauthorized(None, ""),
         };
         Ok(owner(name.ok_or_else(refused)?).into())

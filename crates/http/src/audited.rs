@@ -69,9 +69,9 @@ mod tests {
                 let owner = OwnerId::of(Identity::Verified { issuer: "x", subject: "", tenant: "team" });
                 return Ok(Identified { principal: Principal { identity, ..owner.into() }, challenge });
             }
-            let why = sent.map(|_| InvalidToken("the token has expired"));
+            let why = sent.map(|_| InvalidToken("the token has expired".into()));
             let reason = if sent.is_some() { "the token has expired" } else { "send a token" };
-            Err(Rejection::Unauthorized { reason, challenge: challenge.unauthorized(why, "") })
+            Err(Rejection::Unauthorized { reason: reason.into(), challenge: challenge.unauthorized(why, "") })
         }
     }
 

@@ -36,9 +36,9 @@ impl BearerTokens {
     /// # Errors
     /// If it is not in the list, or has expired.
     pub fn identify(&self, token: &str, now: Timestamp) -> Result<Identified, Rejection> {
-        let entry = self.find(token).ok_or_else(|| refused(Some(InvalidToken("the token is not known"))))?;
+        let entry = self.find(token).ok_or_else(|| refused(Some(InvalidToken("the token is not known".into()))))?;
         if entry.has_expired(now) {
-            return Err(refused(Some(InvalidToken("the token has expired: ask the operator for a new one"))));
+            return Err(refused(Some(InvalidToken("the token has expired: ask the operator for a new one".into()))));
         }
         Ok(Identified { principal: entry.principal(), challenge: Challenge::default() })
     }
@@ -46,7 +46,7 @@ impl BearerTokens {
 
 fn refused(why: Option<InvalidToken>) -> Rejection {
     Rejection::Unauthorized {
-        reason: "this server wants a token that it knows, in the header `Authorization: Bearer TOKEN`",
+        reason: "this server wants a token that it knows, in the header `Authorization: Bearer TOKEN`".into(),
         challenge: Challenge::default().unauthorized(why, ""),
     }
 }

@@ -1,6 +1,7 @@
 //! Who calls: how the frontend learns who sent a request, and what the header `WWW-Authenticate` says of how a caller
 //! shows who it is, or which scopes it needs (RFC 6750, section 3).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -59,8 +60,8 @@ pub struct Challenge {
 }
 
 /// Why a token is not accepted (RFC 6750, section 3.1). Never contains a part of the token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InvalidToken(pub &'static str);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidToken(pub Cow<'static, str>);
 
 impl Challenge {
     /// A challenge that says where the resource's metadata is: an absolute URL.
@@ -73,7 +74,7 @@ impl Challenge {
     /// for, separated by spaces, and may be empty.
     #[must_use]
     pub fn unauthorized(&self, why: Option<InvalidToken>, scope: &str) -> HeaderValue {
-        let why = why.map(|InvalidToken(description)| ("invalid_token", description));
+        let why = why.as_ref().map(|InvalidToken(description)| ("invalid_token", &**description));
         self.header(why, scope)
     }
 
@@ -122,7 +123,7 @@ mod tests {
             challenge.unauthorized(None, "call read"),
             format!(r#"Bearer scope="call read", resource_metadata="{url}""#)
         );
-        let expired = Some(InvalidToken("the token has expired"));
+        let expired = Some(InvalidToken("the token has expired".into()));
         let header = format!(
             r#"Bearer error="invalid_token", error_description="the token has expired", resource_metadata="{url}""#
         );

@@ -1,5 +1,6 @@
 //! Why a request is refused before it reaches MCP, and what its sender is told.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 
 use bytes::Bytes;
@@ -49,7 +50,7 @@ pub enum Rejection {
     #[error("{reason}")]
     Unauthorized {
         /// What is wrong, and what to do. Never a part of the token.
-        reason: &'static str,
+        reason: Cow<'static, str>,
         /// The header `WWW-Authenticate` of the answer.
         challenge: HeaderValue,
     },

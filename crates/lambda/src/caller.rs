@@ -89,7 +89,7 @@ fn domain(request: &Parts) -> Option<&str> {
 
 fn not_logged_in(challenge: &Challenge) -> Rejection {
     Rejection::Unauthorized {
-        reason: "the caller is not known: send a token that this server accepts",
+        reason: "the caller is not known: send a token that this server accepts".into(),
         challenge: challenge.unauthorized(None, ""),
     }
 }

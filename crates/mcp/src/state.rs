@@ -12,7 +12,7 @@ use crate::admission::streams::Streams;
 use crate::signing::derived::Names;
 use crate::signing::signer::Signer;
 use crate::tools::Tools;
-use crate::waiting::closed_requests::ClosedRequests;
+use crate::waiting::open_requests::OpenRequests;
 use crate::waiting::session_streams::SessionStreams;
 use crate::waiting::task_logs::TaskLogs;
 use crate::{McpSettings, Policies};
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     /// How many streams and waits they have open.
     pub(crate) streams: Streams,
     /// Which answers plain calls no longer await.
-    pub(crate) closed_requests: ClosedRequests,
+    pub(crate) open_requests: OpenRequests,
     /// What sessions of older revisions have subscribed to.
     pub(crate) session_streams: SessionStreams,
     /// What tasks log, for those who wait for them.
@@ -71,7 +71,7 @@ impl Shared {
             settings,
             rate: Rate::default(),
             callback_rate: Rate::default(),
-            closed_requests: ClosedRequests::default(),
+            open_requests: OpenRequests::default(),
             session_streams: SessionStreams::default(),
             logs: TaskLogs::default(),
             memory: Arc::default(),

@@ -177,7 +177,7 @@ struct Nobody;
 impl Identify for Nobody {
     async fn identify(&self, _request: &Parts) -> Result<Identified, Rejection> {
         let challenge = Challenge::default().unauthorized(None, "");
-        Err(Rejection::Unauthorized { reason: "send a token", challenge })
+        Err(Rejection::Unauthorized { reason: "send a token".into(), challenge })
     }
 
     fn document(&self, request: &Parts) -> Option<Bytes> {

@@ -33,7 +33,7 @@ impl Claims {
     }
 
     pub(crate) fn issuer(&self) -> Result<&str, Refusal> {
-        self.text("iss").ok_or(Refusal::Claims)
+        self.text("iss").ok_or(Refusal::NoClaim("iss"))
     }
 
     /// The tenant of Microsoft Entra ID whose user or program this is.
@@ -51,14 +51,14 @@ impl Claims {
     pub(crate) fn subject(&self) -> Result<Option<&str>, Refusal> {
         match self.0.get("sub") {
             None => Ok(None),
-            Some(value) => value.as_str().filter(|subject| is_name(subject)).map(Some).ok_or(Refusal::Claims),
+            Some(value) => value.as_str().filter(|subject| is_name(subject)).map(Some).ok_or(Refusal::Claim("sub")),
         }
     }
 
     /// Checks the times, and returns when the token ends: the clocks' difference included.
     pub(crate) fn check_times(&self, now: Timestamp) -> Result<Timestamp, Refusal> {
         let now_s = seconds(now);
-        let expires_s = self.time("exp")?.ok_or(Refusal::Claims)? + LEEWAY_S;
+        let expires_s = self.time("exp")?.ok_or(Refusal::NoClaim("exp"))? + LEEWAY_S;
         if expires_s <= now_s {
             return Err(Refusal::Expired);
         }
@@ -72,7 +72,7 @@ impl Claims {
 
     /// Whom the token is for.
     pub(crate) fn audiences(&self) -> Result<Vec<&str>, Refusal> {
-        self.texts("aud", AUDIENCES_MAX)?.ok_or(Refusal::Claims)
+        self.texts("aud", AUDIENCES_MAX)?.ok_or(Refusal::NoClaim("aud"))
     }
 
     /// Whether its bearer has to prove that it has a key (RFC 7800).
@@ -102,7 +102,7 @@ impl Claims {
             .map(str::to_owned)
             .collect();
         let is_readable = scopes.len() <= SCOPES_MAX && scopes.iter().all(|scope| Scopes::is_scope(scope));
-        if is_readable { Ok(Scopes::Granted(scopes)) } else { Err(Refusal::Claims) }
+        if is_readable { Ok(Scopes::Granted(scopes)) } else { Err(Refusal::Claim(name)) }
     }
 
     /// The one value of the claim that names the owner.
@@ -115,7 +115,7 @@ impl Claims {
             },
             Some(_) | None => None,
         };
-        value.filter(|value| is_name(value)).ok_or(Refusal::NoOwner)
+        value.filter(|value| is_name(value)).ok_or_else(|| Refusal::NoOwner(claim.to_owned()))
     }
 
     /// Those that tools may see.
@@ -131,24 +131,26 @@ impl Claims {
     }
 
     /// A text, or a list of at most `most` texts.
-    fn texts(&self, name: &str, most: usize) -> Result<Option<Vec<&str>>, Refusal> {
+    fn texts(&self, name: &'static str, most: usize) -> Result<Option<Vec<&str>>, Refusal> {
         match self.0.get(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(vec![text])),
-            Some(Value::Array(values)) if values.len() <= most => {
-                values.iter().map(|value| value.as_str().ok_or(Refusal::Claims)).collect::<Result<_, _>>().map(Some)
-            }
-            Some(_) => Err(Refusal::Claims),
+            Some(Value::Array(values)) if values.len() <= most => values
+                .iter()
+                .map(|value| value.as_str().ok_or(Refusal::Claim(name)))
+                .collect::<Result<_, _>>()
+                .map(Some),
+            Some(_) => Err(Refusal::Claim(name)),
         }
     }
 
     /// A time in seconds since 1970 (RFC 7519, section 2).
-    fn time(&self, name: &str) -> Result<Option<f64>, Refusal> {
+    fn time(&self, name: &'static str) -> Result<Option<f64>, Refusal> {
         match self.0.get(name) {
             None => Ok(None),
             Some(value) => {
                 let time = value.as_f64().filter(|time| time.is_finite() && *time >= 0.0);
-                time.map(Some).ok_or(Refusal::Claims)
+                time.map(Some).ok_or(Refusal::Claim(name))
             }
         }
     }

@@ -105,8 +105,11 @@ impl ResourceServer {
     }
 
     fn unauthorized(&self, challenge: &Challenge, why: Option<Refusal>) -> Rejection {
-        let reason = why.map_or("log in: send an access token in the header Authorization", Refusal::reason);
-        let challenge = challenge.unauthorized(why.map(Refusal::invalid_token), &self.scope);
+        let reason = match &why {
+            Some(why) => why.reason(),
+            None => "log in: send an access token in the header Authorization".into(),
+        };
+        let challenge = challenge.unauthorized(why.as_ref().map(Refusal::invalid_token), &self.scope);
         Rejection::Unauthorized { reason, challenge }
     }
 }

@@ -1,9 +1,11 @@
 //! Why a token is not accepted.
 
+use std::borrow::Cow;
+
 use crate::InvalidToken;
 
 /// Why a token is not accepted: what an honest caller needs to know, and nothing of the token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// It is longer than any token should be.
     TooLarge,
@@ -11,8 +13,12 @@ pub(crate) enum Refusal {
     NotSigned,
     /// Its header asks for something that is not done here.
     Header,
-    /// Its claims are not those of an access token.
+    /// Its claims are not a JSON object.
     Claims,
+    /// It lacks this claim.
+    NoClaim(&'static str),
+    /// This claim cannot be read.
+    Claim(&'static str),
     /// Nobody here accepts its issuer.
     Issuer,
     /// It is for another server.
@@ -31,8 +37,8 @@ pub(crate) enum Refusal {
     Signature,
     /// It does not say who bears it.
     NoSubject,
-    /// It does not say whose tasks its bearer sees.
-    NoOwner,
+    /// It does not say whose tasks its bearer sees: this claim has not exactly one value.
+    NoOwner(String),
     /// The claims that tools may see are too large.
     LargeClaims,
     /// The keys of its issuer are not known now, so that nobody can say whether it is good.
@@ -44,12 +50,18 @@ pub(crate) enum Refusal {
 
 impl Refusal {
     /// What the caller is told.
-    pub(crate) const fn reason(self) -> &'static str {
-        match self {
+    pub(crate) fn reason(&self) -> Cow<'static, str> {
+        let fixed = match self {
+            Self::NoClaim(claim) => return format!("the token lacks the claim `{claim}`").into(),
+            Self::Claim(claim) => return format!("the token's claim `{claim}` cannot be read").into(),
+            Self::NoOwner(claim) => {
+                let why = "which says whose tasks these are, or has several values in it";
+                return format!("the token lacks the claim `{claim}`, {why}").into();
+            }
             Self::TooLarge => "the token is too large",
             Self::NotSigned => "the token is not a signed JWT, and this server accepts no other tokens",
             Self::Header => "the token is signed in a way, or is of a type, that this server does not accept",
-            Self::Claims => "the token lacks a claim that access tokens have, or has one that cannot be read",
+            Self::Claims => "the token's claims are not a JSON object",
             Self::Issuer => "the token is not from an authorization server that this server accepts",
             Self::Audience => "the token was not issued for this server: ask for one with its URL as the resource",
             Self::NoAudience => {
@@ -62,13 +74,13 @@ impl Refusal {
             Self::Bound => "the token is bound to a key, which this server cannot check: ask for a plain bearer token",
             Self::Signature => "the token's signature cannot be verified",
             Self::NoSubject => "the token lacks `sub`, which says whose tasks these are",
-            Self::NoOwner => "the token lacks the claim that says whose tasks these are, or has several values in it",
             Self::LargeClaims => "the token's claims are too large",
             Self::NoKeys { .. } => "the keys of the token's issuer cannot be fetched now",
-        }
+        };
+        fixed.into()
     }
 
-    pub(crate) const fn invalid_token(self) -> InvalidToken {
+    pub(crate) fn invalid_token(&self) -> InvalidToken {
         InvalidToken(self.reason())
     }
 }

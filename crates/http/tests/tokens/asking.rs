@@ -74,6 +74,22 @@ async fn a_bad_token_is_told_what_is_wrong() {
 }
 
 #[tokio::test]
+async fn a_claim_that_is_missing_or_wrong_is_named() {
+    let world = World::new().await;
+    for claim in ["iss", "aud", "exp"] {
+        let fault = world.fault(&world.token_with(&json!({claim: null}))).await;
+        assert_eq!(fault, format!("the token lacks the claim `{claim}`"));
+    }
+    for claim in ["aud", "exp", "iat", "nbf", "sub", "scope"] {
+        let fault = world.fault(&world.token_with(&json!({claim: {"a": 1}}))).await;
+        assert_eq!(fault, format!("the token's claim `{claim}` cannot be read"));
+    }
+    let by_team = World::with(|values| values.set(&table::OAUTH_OWNER_CLAIM, &"team".to_owned())).await;
+    let fault = by_team.fault(&by_team.token()).await;
+    assert!(fault.starts_with("the token lacks the claim `team`, which says whose tasks these are"), "{fault}");
+}
+
+#[tokio::test]
 async fn one_header_has_one_token() {
     let world = World::new().await;
     let good = format!("Bearer {}", world.token());

@@ -176,7 +176,7 @@ impl Identify for ByHost {
     async fn identify(&self, request: &Parts) -> Result<Identified, Rejection> {
         let Some(Caller(principal)) = request.extensions.get() else {
             return Err(Rejection::Unauthorized {
-                reason: "the server does not know the caller: its own program has to verify it",
+                reason: "the server does not know the caller: its own program has to verify it".into(),
                 challenge: Challenge::default().unauthorized(None, ""),
             });
         };

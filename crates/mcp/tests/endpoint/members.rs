@@ -5,9 +5,10 @@
 use bytes::Bytes;
 use harness::members::{REVISIONS, faults};
 use http::Request;
+use longhaul_mcp::McpSettings;
 use serde_json::{Value, json};
 
-use crate::older_client::Older;
+use crate::older_client::{Older, another_instance};
 use crate::world::{Sent, VERSION, World, alice, read};
 
 async fn post(world: &World, headers: Vec<(&'static str, String)>, body: Value) -> (u16, Value) {
@@ -79,13 +80,37 @@ async fn a_client_that_accepts_json_only_gets_json() {
     }
 }
 
-/// Such an answer was taken before, and nobody read it.
+/// Such an answer was taken before, and nobody read it: neither on the instance that asked nor on another one.
 #[tokio::test]
 async fn an_answer_for_which_nobody_waits_is_refused() {
     let (world, older) = Older::in_new_world("2025-11-25").await;
+    let other = another_instance(&world, McpSettings::new([7; 32]));
+    for server in [&world.mcp, &other] {
+        let mut stream = older.stream(&world.mcp, &older.call("asks_choices", json!({}))).await;
+        let asked = stream.next().await.unwrap();
+        drop(stream);
+        let answer = ("result", json!({"action": "decline"}));
+        let refused = async { assert_eq!(older.reply(server, &asked["id"], answer).await, 400) };
+        world.while_time_passes(refused).await;
+    }
+}
+
+/// The answer reaches the call, and its sender hears that only then.
+#[tokio::test]
+async fn an_answer_that_comes_to_another_instance_is_confirmed() {
+    let (world, older) = Older::in_new_world("2025-11-25").await;
+    let other = another_instance(&world, McpSettings::new([7; 32]));
     let mut stream = older.stream(&world.mcp, &older.call("asks_choices", json!({}))).await;
     let asked = stream.next().await.unwrap();
-    drop(stream);
     let answer = ("result", json!({"action": "decline"}));
-    assert_eq!(older.reply(&world.mcp, &asked["id"], answer).await, 400);
+    let answered = async {
+        let (status, end) = tokio::join!(older.reply(&other, &asked["id"], answer.clone()), stream.next());
+        assert_eq!(status, 202);
+        assert!(end.is_some_and(|end| end["id"] == 7), "the call goes on");
+    };
+    world.while_time_passes(answered).await;
+    // A repetition of the answer is no other answer; a different one is, and comes too late.
+    assert_eq!(older.reply(&other, &asked["id"], answer).await, 202);
+    let second = ("result", json!({"action": "cancel"}));
+    assert_eq!(older.reply(&other, &asked["id"], second).await, 400);
 }

@@ -100,15 +100,22 @@ async fn asks_twice(tool: &str, revision: &str) -> Value {
     let world = World::plain();
     let client = Older::connect(&world.mcp, revision).await;
     let mut stream = client.stream(&world.mcp, &client.call(tool, json!({}))).await;
-    let first = stream.next().await.unwrap();
+    // Read on, as a connection is, while the answers are posted.
+    let (to_test, mut messages) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(message) = stream.next().await {
+            to_test.send(message).unwrap();
+        }
+    });
+    let first = messages.recv().await.unwrap();
     let second_instance = second(&world);
-    client.fill_in(&second_instance, &first, "one").await;
-    let second = world.while_time_passes(stream.next()).await.unwrap();
+    world.while_time_passes(client.fill_in(&second_instance, &first, "one")).await;
+    let second = world.while_time_passes(messages.recv()).await.unwrap();
     assert_ne!(first["id"], second["id"]);
     assert_eq!(first["params"].get("_meta"), None, "nothing that only the server understands");
-    client.fill_in(&second_instance, &second, "two").await;
-    let last = world.while_time_passes(stream.next()).await.unwrap();
-    assert_eq!(stream.next().await, None);
+    world.while_time_passes(client.fill_in(&second_instance, &second, "two")).await;
+    let last = world.while_time_passes(messages.recv()).await.unwrap();
+    assert_eq!(messages.recv().await, None);
     assert_eq!(last["id"], 7);
     last["result"].clone()
 }
@@ -138,7 +145,8 @@ async fn the_first_answer_counts() {
         client.reply(&world.mcp, &asked["id"], ("error", json!({"code": -1, "message": "no window"}))).await,
         202
     );
-    client.fill_in(&world.mcp, &asked, "too late").await;
+    let too_late = ("result", json!({"action": "accept", "content": {"value": "x"}}));
+    assert_eq!(client.reply(&world.mcp, &asked["id"], too_late).await, 400);
     let last = world.while_time_passes(stream.next()).await.unwrap();
     assert_eq!(last["error"]["message"], "no window");
 }
