@@ -135,11 +135,10 @@ impl Claims {
         match self.0.get(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(vec![text])),
-            Some(Value::Array(values)) if values.len() <= most => values
-                .iter()
-                .map(|value| value.as_str().ok_or(Refusal::Claim(name)))
-                .collect::<Result<_, _>>()
-                .map(Some),
+            Some(Value::Array(values)) if values.len() <= most => {
+                let texts: Option<Vec<&str>> = values.iter().map(Value::as_str).collect();
+                texts.map(Some).ok_or(Refusal::Claim(name))
+            }
             Some(_) => Err(Refusal::Claim(name)),
         }
     }

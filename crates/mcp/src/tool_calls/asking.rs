@@ -1,5 +1,5 @@
-//! What a client can be asked, requests of the server to clients of older revisions, and their answers. A request's id
-//! is signed and says what the request belongs to: so the answer may reach any instance, and no client can answer for
+//! Questions for clients, requests of the server to clients of older revisions, and their answers. A request's id is
+//! signed and names the task or call of the request. So the answer may reach any instance, and no client can answer for
 //! another.
 
 use std::sync::Arc;
@@ -153,8 +153,7 @@ pub(crate) async fn take(
     }
 }
 
-/// Leaves the answer to a plain call's request in the mailbox that the instance that serves the call reads, for as long
-/// as that instance may wait for it. Another instance has to confirm that it has taken the answer: a call that has
+/// Leaves the answer to a plain call's request in the mailbox that the instance of the call reads. Another instance has to confirm that it has taken the answer: a call that has
 /// ended takes none, and the client hears of that.
 async fn leave(shared: &Shared, owner: OwnerId, call: TaskId, number: u32, text: &str) -> Result<(), AnswerError> {
     let is_here = shared.open_requests.have((call, number));
@@ -265,8 +264,8 @@ impl Awaited {
         }
     }
 
-    /// Confirms that this call takes its answer; `false` if the answer was withdrawn. Without a confirmation on record
-    /// the client may be told that nobody took it, and the call goes on all the same.
+    /// Confirms that this call takes its answer; `false` if the answer was withdrawn. If the confirmation cannot be
+    /// stored, the client may receive a refusal although the call goes on with its answer.
     async fn takes(&self, expires_at: Timestamp) -> bool {
         let (call, number) = self.request;
         let left = self.shared.engine.leave(&self.owner, &receipt(call, number), TAKEN, expires_at).await;
