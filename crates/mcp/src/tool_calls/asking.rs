@@ -153,8 +153,8 @@ pub(crate) async fn take(
     }
 }
 
-/// Leaves the answer to a plain call's request in the mailbox that the instance of the call reads. Another instance has to confirm that it has taken the answer: a call that has
-/// ended takes none, and the client hears of that.
+/// Leaves the answer to a plain call's request in the mailbox that the instance of the call reads. Another instance
+/// confirms that its call has taken the answer. A call that has ended takes none, and the client hears of that.
 async fn leave(shared: &Shared, owner: OwnerId, call: TaskId, number: u32, text: &str) -> Result<(), AnswerError> {
     let is_here = shared.open_requests.have((call, number));
     let expires_at = shared.engine.ports().clock.now().plus_ms(shared.settings.ask_ms_max);
