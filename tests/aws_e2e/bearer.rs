@@ -132,8 +132,8 @@ fn unchanged_clients_need_nothing_but_the_url_and_a_token() {
             assert_eq!(seen["ok"], true, "{script} {flow}: {seen}");
         }
     }
-    // As Cursor has it, by the Inspector.
-    let by_url = config(&printed, "Cursor", &ann);
+    // The entry of VS Code in the file of the Inspector.
+    let by_url = json!({"mcpServers": config(&printed, "VS Code", &ann)["servers"]});
     assert_eq!(tls.inspect(&folder, &by_url)["structuredContent"]["steps"], 2);
     // As Claude Desktop has it: `npx` gets what is installed here.
     let mut bridge = config(&printed, "Claude Desktop", &ann);
