@@ -24,7 +24,7 @@ OTHERS := package(longhaul-aws) & kind(test) | binary(aws) | binary(starter) | b
 END_TO_END_THREADS ?= 4
 
 .PHONY: help run check test test-all nightly lint docs advisories features programs conformance conformance-local e2e local-aws \
-	simulate scale chaos fuzz mutants sizes bench bench-peers pictures build build-gateway package dist deploy deploy-gateway clean
+	simulate scale chaos fuzz mutants sizes bench bench-peers pictures build build-gateway package dist deploy deploy-gateway prove-aws clean
 # The order of the prerequisites matters: what is quick and fails often comes first.
 .NOTPARALLEL:
 
@@ -42,7 +42,7 @@ test: ## All tests that need a Rust toolchain, a C compiler and make only
 	scripts/test.sh $(WORKSPACE)
 
 test-all: test ## All tests, including real clients, a browser, an AWS emulator, conformance, 100,000 simulated worlds
-	scripts/setup-tools.sh suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser schemas aws aws-lint cargo-lambda containers
+	scripts/setup-tools.sh suite ts ts-legacy mcp-remote webhooks auth-server python python-legacy upstreams browser schemas aws aws-lint cargo-lambda containers
 	rm -f $(TARGET_DIR)/second-tries.txt
 	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) -E '$(OTHERS)'
 	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server CONFORMANCE_GATEWAY=$(TARGET_DIR)/debug/longhaul $(MAKE) --no-print-directory conformance-local
@@ -59,7 +59,7 @@ nightly: ## What takes longer than landing a change may take: sizes of the funct
 	$(MAKE) --no-print-directory programs
 	scripts/setup-tools.sh aws aws-lint cargo-lambda containers
 	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test local --test aws \
-	    -E 'test(e2e::children::) | test(sam_local::) | test(cargo_lambda::) | test(images::)'
+	    -E 'test(e2e::children::) | test(sam_local::) | test(cargo_lambda::) | test(images::) | test(prove::)'
 	$(MAKE) --no-print-directory docs
 	$(MAKE) --no-print-directory fuzz SECONDS=60
 	$(MAKE) --no-print-directory mutants
@@ -105,7 +105,7 @@ conformance-local: ## The same without the template
 	scripts/conformance.sh 2025-06-18 gateway
 
 e2e: programs ## The tests of whole programs: with real clients, a browser, an AWS emulator, and a new server
-	scripts/setup-tools.sh ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda containers
+	scripts/setup-tools.sh ts ts-legacy mcp-remote webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda containers
 	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) --test local --test aws --test starter \
 	    -E 'package(longhaul-tests) - test(aws_e2e::conformance::)'
 
@@ -134,6 +134,12 @@ deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="
 
 deploy-gateway: build-gateway ## Build the gateway, and deploy it with template.yaml (as deploy; PARAMETERS="WorkerRuntime=nodejs24.x", GATEWAY_CONFIG=FILE)
 	PARAMETERS="$(PARAMETERS)" SETTINGS='$(SETTINGS)' AUTHENTICATION='$(AUTHENTICATION)' TAGS="$(TAGS)" GATEWAY_CONFIG="$(GATEWAY_CONFIG)" scripts/deploy.sh $(DEPLOY_ARGS)
+
+# Anything that goes wrong on the way leaves nothing behind, or says what.
+prove-aws: build ## Prove a deployment in your AWS account, for less than a dollar: it asks first, and writes docs/aws-report.md (PROVE_ARGS=--yes)
+	scripts/setup-tools.sh aws ts python
+	$(CARGO) build --release --locked -p longhaul-cli --features aws --bin longhaul
+	.cache/tools/aws/bin/python -B scripts/prove_aws.py $(PROVE_ARGS)
 
 simulate: ## 100,000 simulated worlds and every planted fault (SEEDS=n for more, SEED=n for one story)
 ifdef SEED

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The documentation site, and the links of all pages.
 
-  scripts/docs.py check          fails if a link of a page leads nowhere, or if docs/SUMMARY.md misses a page
+  scripts/docs.py check          fails if a link of a page leads nowhere, if docs/SUMMARY.md misses a page, or if a page
+                                 with a figure of AWS does not say that nothing was measured there, as long as
+                                 `make prove-aws` has written no report
   scripts/docs.py build FOLDER   builds the site with mdBook into FOLDER, with llms.txt and llms-full.txt, and checks it
 """
 
@@ -27,6 +29,10 @@ FOR_CONTRIBUTORS = "Contribute"
 ENTRY = re.compile(r"^( *)(- )?\[([^]]+)\]\(([^)]+)\)$")
 LINK = re.compile(r"(\]\(|^\[[^]]+\]: )([^)\s]+)", re.MULTILINE)
 FENCED = re.compile(r"^( *)(```|~~~).*?^\1\2 *$", re.DOTALL | re.MULTILINE)
+# What `make prove-aws` writes. Until it is there, the status and each page with a figure of AWS say so.
+AWS_REPORT = DOCS / "aws-report.md"
+AWS_FIGURE = re.compile(r"\d\s+(?:US )?(?:dollars|cents)\b|\bfor a million\b|AWS emulator behind them|^\*\*Status:", re.MULTILINE)
+UNMEASURED = re.compile(r"\bnothing\b[^.]*\bmeasured\s+on\s+AWS\s+itself", re.IGNORECASE)
 CODE = re.compile(FENCED.pattern + r"|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 
 
@@ -77,10 +83,26 @@ def entries():
             yield part, entry[3], len(entry[1]), (DOCS / entry[4]).resolve()
 
 
+def fault_of_figures(page, text):
+    """What a page says wrongly about what was measured on AWS itself, or None."""
+    if page == AWS_REPORT:
+        is_whole = "Region " in text and text.count(": REPORT ") >= 150 and "Init Duration" in text
+        return None if is_whole else "it is no report of a whole run of `make prove-aws` on AWS"
+    if AWS_REPORT.exists() and UNMEASURED.search(text):
+        return f"it says that nothing was measured on AWS itself: name what {AWS_REPORT.name} says instead"
+    is_page = page.parent in (ROOT, DOCS) and page.name not in ("CHANGELOG.md", "SUMMARY.md")
+    if not AWS_REPORT.exists() and is_page and AWS_FIGURE.search(text) and not UNMEASURED.search(text):
+        return "it has a figure of AWS: say that nothing was measured on AWS itself"
+    return None
+
+
 def check():
     faults = []
     for page in tracked("*.md"):
-        for link in LINK.finditer(without_code(page.read_text(encoding="utf-8"))):
+        text = page.read_text(encoding="utf-8")
+        if fault := fault_of_figures(page, text):
+            faults.append(f"{page.relative_to(ROOT)}: {fault}")
+        for link in LINK.finditer(without_code(text)):
             fault = None if is_elsewhere(link[2]) else fault_of(page, link[2])
             if fault:
                 faults.append(f"{page.relative_to(ROOT)}: ({link[2]}): {fault}")

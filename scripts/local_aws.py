@@ -165,4 +165,5 @@ def main(verb, *arguments):
         raise SystemExit(f"local-aws: unknown verb {verb}")
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

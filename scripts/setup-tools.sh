@@ -12,6 +12,7 @@
 #   webhooks       the libraries of Standard Webhooks that verify signatures (includes the Node of "suite")
 #   auth-server    the authorization server that tests/auth_server starts (includes the Node of "suite")
 #   upstreams      MCP servers that the gateway's tests put behind it (includes the Node of "suite")
+#   mcp-remote     what clients of stdio servers reach a URL with (includes the Node of "suite")
 #   browser        Chromium, and what drives it in the tests of the console (includes the Node of "suite"). Chromium is
 #                  $CHROMIUM or the machine's own, in no particular version; if there is none, root gets it with apt-get
 #   mcp-proxy      another gateway, for the benchmarks
@@ -33,7 +34,7 @@
 #   clients        all parts whose names begin with "ts" or "python"
 #
 # A part that was installed from the same lock file is left alone. Two runs at the same time are safe: one waits.
-# Afterwards .cache/tools/bin has: node, conformance, inspector, auth-server, python, python-1.30.0, python-1.13.1,
+# Afterwards .cache/tools/bin has: node, conformance, inspector, mcp-remote, auth-server, python, python-1.30.0, python-1.13.1,
 # python-1.9.4, verify-webhooks-node, verify-webhooks-python, chromium, server-everything, server-filesystem, server-memory, mcp-server-fetch, mcp-server-git,
 # mcp-server-time, mcp-proxy, python-dbos, python-fastmcp,
 # restate-server, restate-life, redis-server, cargo-nextest, cargo-deny, hadolint, actionlint, ministack, sam, cfn-lint, cargo-lambda, mdbook.
@@ -49,8 +50,8 @@ readonly apt_seconds_max=600
 readonly mutants_version=27.1.0
 readonly mdbook_version=0.5.4
 readonly parts_default=(
-    suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser schemas nextest deny hadolint
-    actionlint aws aws-lint cargo-lambda
+    suite ts ts-legacy mcp-remote webhooks auth-server python python-legacy upstreams browser schemas nextest deny
+    hadolint actionlint aws aws-lint cargo-lambda
 )
 
 say() { printf 'setup-tools: %s\n' "$*" >&2; }
@@ -174,6 +175,16 @@ setup_ts_legacy() {
     local packages=$tools/ts-legacy/node_modules
     launcher inspector "$(node_path)" "$packages/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
     mark_current ts-legacy "${pins[@]}"
+}
+
+setup_mcp_remote() {
+    local source=$root/tests/clients/mcp-remote
+    local pins=("$source/package.json" "$source/package-lock.json")
+    setup_suite
+    if is_current mcp-remote "${pins[@]}"; then return; fi
+    install_node_package mcp-remote "$source"
+    launcher mcp-remote "$(node_path)" "$tools/mcp-remote/node_modules/mcp-remote/dist/proxy.js"
+    mark_current mcp-remote "${pins[@]}"
 }
 
 setup_webhooks() {
@@ -488,6 +499,7 @@ setup() {
         suite | conformance) setup_suite ;;
         ts) setup_ts ;;
         ts-legacy) setup_ts_legacy ;;
+        mcp-remote) setup_mcp_remote ;;
         webhooks) setup_webhooks ;;
         auth-server) setup_auth_server ;;
         python) setup_python ;;

@@ -80,12 +80,28 @@ impl Tls {
         Self { proxy, url: url.to_string(), certificate }
     }
 
-    /// Runs one flow of a client that knows nothing but the URL, the token and the certificate.
-    fn run(&self, program: &str, script: &str, flow: &str, token: &str) -> Value {
+    /// A client that knows nothing but the certificate and its arguments.
+    fn client(&self, program: &str) -> Command {
         let mut client = Command::new(tool(program));
-        client.arg(root().join("tests/clients").join(script)).args(["--url", &self.url, flow, "--token", token]);
         client.env("NODE_EXTRA_CA_CERTS", &self.certificate).env("SSL_CERT_FILE", &self.certificate);
+        client
+    }
+
+    /// Runs one flow of a client of an SDK.
+    fn run(&self, program: &str, script: &str, flow: &str, token: &str) -> Value {
+        let mut client = self.client(program);
+        client.arg(root().join("tests/clients").join(script)).args(["--url", &self.url, flow, "--token", token]);
         serde_json::from_str(output_of(&mut client).lines().last().unwrap()).unwrap()
+    }
+
+    /// Calls a tool by the Inspector, with the configuration of a client.
+    fn inspect(&self, folder: &tempfile::TempDir, config: &Value) -> Value {
+        let file = folder.path().join("mcp.json");
+        std::fs::write(&file, config.to_string()).unwrap();
+        let mut inspector = self.client("inspector");
+        inspector.args(["--cli", "--config"]).arg(file).args(["--server", "longhaul", "--method", "tools/call"]);
+        inspector.args(["--tool-name", "countdown", "--tool-arg", "seconds=0.5", "--tool-arg", "steps=2"]);
+        serde_json::from_str(&output_of(inspector.env("HOME", folder.path()))).unwrap()
     }
 }
 
@@ -97,17 +113,36 @@ impl Drop for Tls {
     }
 }
 
+/// The lines that `longhaul token add` prints for a client, with the token in its place.
+fn config(printed: &str, client: &str, token: &str) -> Value {
+    let mut lines = printed.lines().skip_while(|line| !line.starts_with(client)).skip(1);
+    serde_json::from_str(&lines.next().unwrap().replace("TOKEN", token)).unwrap()
+}
+
 #[test]
 fn unchanged_clients_need_nothing_but_the_url_and_a_token() {
     let setup = Setup::with(&["AuthMode=bearer"]);
     let (folder, parameter) = (tempfile::tempdir().unwrap(), setup.output("TokenParameter"));
-    token(&folder, &["add", "ann", "--out", "ann"], parameter);
-    let ann = std::fs::read_to_string(folder.path().join("ann")).unwrap().trim().to_owned();
     let tls = Tls::before(setup.start().url(), &folder);
+    let printed = token(&folder, &["add", "ann", "--out", "ann", "--server", &tls.url], parameter);
+    let ann = std::fs::read_to_string(folder.path().join("ann")).unwrap().trim().to_owned();
     for (program, script) in [("node", "ts/driver.mjs"), ("python", "python/driver.py")] {
         for flow in ["list", "task"] {
             let seen = tls.run(program, script, flow, &ann);
             assert_eq!(seen["ok"], true, "{script} {flow}: {seen}");
         }
     }
+    // The entry of VS Code in the file of the Inspector.
+    let by_url = json!({"mcpServers": config(&printed, "VS Code", &ann)["servers"]});
+    assert_eq!(tls.inspect(&folder, &by_url)["structuredContent"]["steps"], 2);
+    // As Claude Desktop has it: `npx` gets what is installed here.
+    let mut bridge = config(&printed, "Claude Desktop", &ann);
+    let server = &mut bridge["mcpServers"]["longhaul"];
+    assert_eq!((&server["command"], &server["args"][1]), (&json!("npx"), &json!("mcp-remote")));
+    server["command"] = json!(tool("mcp-remote"));
+    server["args"].as_array_mut().unwrap().drain(..2);
+    for certificates in ["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"] {
+        server["env"][certificates] = json!(tls.certificate);
+    }
+    assert_eq!(tls.inspect(&folder, &bridge)["structuredContent"]["steps"], 2);
 }

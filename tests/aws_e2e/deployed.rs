@@ -138,7 +138,7 @@ impl Drop for Stack {
 }
 
 /// The template without what the emulator cannot do: queues that demand TLS, and streams of many tables at a time.
-fn for_the_emulator(template: &str) -> String {
+pub(super) fn for_the_emulator(template: &str) -> String {
     let mut kept = Vec::new();
     let mut lines = template.lines().peekable();
     let mut leaves_out = false;

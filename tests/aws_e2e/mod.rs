@@ -30,6 +30,7 @@ mod on_host;
 mod permits;
 mod process;
 pub(crate) mod programs;
+mod prove;
 mod publishing;
 mod rest_api;
 mod restore;

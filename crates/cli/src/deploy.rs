@@ -26,6 +26,16 @@ mod stack;
 mod template;
 mod xml;
 
+/// The parameter that says who may call.
+const AUTH_MODE: &str = "AuthMode";
+
+/// The values of it that a new stack should have one of, and what each means.
+const CALLERS: [(&str, &str); 3] = [
+    ("bearer", "those who have a token that `longhaul token add` makes"),
+    ("oauth", "people who sign in at your identity provider; needs OAuthIssuers too"),
+    ("iam", "programs that sign their requests with credentials of AWS"),
+];
+
 /// Does what a verb says. With `json`, results are written as JSON.
 pub(crate) async fn run(verb: Verb, json: bool) -> Result<Exit, Stop> {
     if let Verb::Deploy(Deploy { eject: Some(file), .. }) = &verb {
@@ -64,10 +74,25 @@ async fn deploy(account: &Account, flags: &Deploy, json: bool) -> Result<Exit, S
     let stack = Stack::find(account, name).await?;
     stack.iter().try_for_each(Stack::check_changeable)?;
     let present = stack.as_ref().map_or_else(BTreeMap::new, |stack| stack.parameters.clone());
-    let parameters = parameters::read(&flags.parameters, &template, &present)?;
+    let mut parameters = parameters::read(&flags.parameters, &template, &present)?;
+    if stack.is_none() && !parameters.contains_key(AUTH_MODE) && template::parameters(&template).contains(&AUTH_MODE) {
+        parameters.insert(AUTH_MODE.to_owned(), callers_of(name)?);
+    }
     let packages = Packages::find(&flags.files)?;
     check_architecture(&packages, &parameters, &present)?;
     change(account, &flags.change, Wish { template, packages: Some(packages), parameters, tags }, stack, json).await
+}
+
+/// Asks who may call a new stack.
+fn callers_of(stack: &str) -> Result<String, Stop> {
+    if !out::can_ask() {
+        let named = CALLERS.map(|(mode, who)| format!("--parameter {AUTH_MODE}={mode} ({who})")).join(", or ");
+        return Err(Stop::new(Exit::Unanswered, format!("say who may call the new stack {stack}: {named}")));
+    }
+    let lines = CALLERS.map(|(mode, who)| format!("{mode:<8} {who}"));
+    let chosen = inquire::Select::new("Who may call it?", lines.to_vec()).raw_prompt().ok();
+    let mode = chosen.and_then(|line| CALLERS.get(line.index)).map(|(mode, _)| (*mode).to_owned());
+    mode.ok_or_else(|| Stop::new(Exit::Cancelled, "nothing was deployed"))
 }
 
 /// `longhaul update`.

@@ -4,3 +4,4 @@ pub(crate) mod accept;
 pub(crate) mod asking;
 pub(crate) mod caller;
 pub(crate) mod cancelling;
+pub(crate) mod plain_answers;

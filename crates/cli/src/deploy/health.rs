@@ -80,9 +80,9 @@ pub(super) async fn ask(account: &Account, stack: &Stack, mcp: &Url) -> Result<H
     }
     if let Some(emulator) = emulator(account).await? {
         request.headers_mut().insert(HOST, host.parse().map_err(|_not| Stop::usage(format!("{host} is not a host")))?);
-        let path = request.url().path().to_owned();
+        let there = emulated(host, request.url().path());
         *request.url_mut() = emulator;
-        request.url_mut().set_path(&path);
+        request.url_mut().set_path(&there);
     }
     let answer = account.exchange(request, &what).await?;
     Ok(match answer.status {
@@ -98,6 +98,15 @@ async fn emulator(account: &Account) -> Result<Option<Url>, Stop> {
     let url: Option<Url> = account.endpoint(&LAMBDA).await?.parse().ok();
     let is_aws = |url: &Url| [".amazonaws.com", ".amazonaws.com.cn"].iter().any(|end| url.as_str().contains(end));
     Ok(url.filter(|url| !is_aws(url)))
+}
+
+/// Where an emulator has what is at this path of AWS: it finds APIs by their path only.
+fn emulated(host: &str, path: &str) -> String {
+    let Some((api, _)) = host.split_once(".execute-api.") else { return path.to_owned() };
+    match path.strip_suffix("/healthz").and_then(|stage| stage.strip_prefix('/')) {
+        Some(stage) => format!("/_aws/execute-api/{api}/{stage}/healthz"),
+        None => format!("/_aws/execute-api/{api}/$default{path}"),
+    }
 }
 
 /// Why a function does not start; `None` if it does, or if this user may not invoke it.
@@ -144,4 +153,21 @@ fn request() -> Value {
             "time": "01/Jan/2026:00:00:00 +0000", "timeEpoch": 1_767_225_600_000_u64,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_endpoint_has_its_place_in_an_emulator() {
+        let api = "x1.execute-api.eu-west-1.amazonaws.com";
+        for (host, path, there) in [
+            ("x1.lambda-url.eu-west-1.on.aws", "/healthz", "/healthz"),
+            (api, "/healthz", "/_aws/execute-api/x1/$default/healthz"),
+            (api, "/prod/healthz", "/_aws/execute-api/x1/prod/healthz"),
+        ] {
+            assert_eq!(emulated(host, path), there);
+        }
+    }
 }

@@ -75,6 +75,7 @@ fn nothing_is_put_into_a_bucket_of_another_account() {
         std::fs::write(setup.folder().join(name), b"PK\x03\x04").unwrap();
     }
     let packages = ["--api", "api.zip", "--worker", "worker.zip", "--parameter", "Architecture=arm64", "--yes"];
+    let packages = [packages.as_slice(), &["--parameter", "AuthMode=iam"]].concat();
     let said = run(&setup, &url, &[["deploy", "s"].as_slice(), &packages].concat());
     assert!(said.code == 5 && said.err.contains("longhaul-packages-111122223333-eu-west-1 is not"), "{said:?}");
     assert!(said.err.contains("--bucket") && said.err.lines().count() == 1, "{said:?}");
@@ -84,6 +85,17 @@ fn nothing_is_put_into_a_bucket_of_another_account() {
     assert_eq!(to_the_bucket.len(), 1, "{asked:?}");
     let owner = "x-amz-expected-bucket-owner: 111122223333";
     assert!(to_the_bucket.iter().all(|request| request.contains(owner)), "{asked:?}");
+}
+
+#[test]
+fn a_new_stack_has_to_be_told_who_may_call_it() {
+    let (setup, (url, asked)) = (Setup::new(), stand_in(|_| (400, NO_STACK)));
+    let said = run(&setup, &url, &["deploy", "s", "--yes"]);
+    assert_eq!(said.code, 6, "{}", said.err);
+    for mode in ["bearer", "oauth", "iam"] {
+        assert!(said.err.contains(&format!("--parameter AuthMode={mode} (")), "{}", said.err);
+    }
+    assert_eq!(asked.lock().unwrap().len(), 1, "nothing but whether it is there");
 }
 
 #[test]

@@ -5,9 +5,8 @@
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
-use longhaul_core::ports::Left;
-use longhaul_core::{Ask, MailboxId, OwnerId, Task, TaskId, TaskKey, Timestamp};
-use longhaul_engine::{AnswerError, CollectError, LeaveError};
+use longhaul_core::{Ask, OwnerId, Task, TaskId, TaskKey};
+use longhaul_engine::AnswerError;
 use rmcp::model::{
     ClientCapabilities, ClientResult, CustomResult, ElicitRequestParams, ElicitationCapability,
     FormElicitationCapability, InputRequest, ServerRequest, UrlElicitationCapability,
@@ -23,6 +22,7 @@ use crate::Body;
 use crate::reply::{self, errors};
 use crate::signing::signer::Purpose;
 use crate::state::Shared;
+use crate::tool_calls::plain_answers;
 use crate::waiting::open_requests::Request;
 
 /// In place of an answer: the error with which the client answered.
@@ -30,15 +30,6 @@ const REFUSED: &str = "dev.longhaul/error";
 
 /// Marks an error that the server made because the client has not answered.
 const NOT_ANSWERED: &str = "dev.longhaul/not-answered";
-
-/// In the mailbox of a receipt: the call has taken its answer.
-const TAKEN: &str = "taken";
-
-/// In the mailbox of a receipt: no call took the answer in time, and none will.
-const WITHDRAWN: &str = "withdrawn";
-
-/// How long the instance that got an answer waits until the call on another instance has taken it.
-const CONFIRM_MS: u64 = 5_000;
 
 /// Says which task a message belongs to.
 pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
@@ -135,7 +126,7 @@ pub(crate) async fn take(
     let engine = &shared.engine;
     let taken = match asked {
         Asked::Task(task, key) => engine.answer(&TaskKey::new(owner, task), &[(key, text)].into()).await,
-        Asked::Call(call, number) => leave(shared, owner, call, number, &text).await,
+        Asked::Call(call, number) => plain_answers::leave(shared, &owner, (call, number), &text).await,
     };
     match taken {
         Ok(()) => reply::accepted(),
@@ -151,62 +142,6 @@ pub(crate) async fn take(
             reply::error_with(status, None, &errors::of_answer(AnswerError::Unavailable(error)))
         }
     }
-}
-
-/// Leaves the answer to a plain call's request in the mailbox that the instance of the call reads. Another instance
-/// confirms that its call has taken the answer. A call that has ended takes none, and the client hears of that.
-async fn leave(shared: &Shared, owner: OwnerId, call: TaskId, number: u32, text: &str) -> Result<(), AnswerError> {
-    let is_here = shared.open_requests.have((call, number));
-    let expires_at = shared.engine.ports().clock.now().plus_ms(shared.settings.ask_ms_max);
-    match shared.engine.leave(&owner, &mailbox(call, number), text, expires_at).await {
-        Ok(Left::Earlier(first)) if first != text => Err(AnswerError::NotFound),
-        // The same answer again, or a write whose answer was lost.
-        Ok(Left::First | Left::Earlier(_)) if is_here => Ok(()),
-        Ok(Left::First | Left::Earlier(_)) => confirmed(shared, &owner, &receipt(call, number), expires_at).await,
-        Err(LeaveError::TooLarge(bytes)) => Err(AnswerError::TooLarge { key: number.to_string(), bytes }),
-        Err(LeaveError::Unavailable(error)) => Err(AnswerError::Unavailable(error)),
-    }
-}
-
-/// Waits until the call has taken its answer. After a while the answer is withdrawn, and no call takes it then: the
-/// first text in the mailbox of the receipt decides.
-async fn confirmed(
-    shared: &Shared,
-    owner: &OwnerId,
-    receipt: &MailboxId,
-    expires_at: Timestamp,
-) -> Result<(), AnswerError> {
-    let (clock, settings) = (&shared.engine.ports().clock, &shared.settings);
-    let deadline = clock.now().plus_ms(CONFIRM_MS);
-    let mut listener = shared.engine.listener();
-    loop {
-        match listener.collect(owner, receipt).await {
-            Ok(Some(text)) => return if text == TAKEN { Ok(()) } else { Err(AnswerError::NotFound) },
-            Ok(None) if clock.now() < deadline => {}
-            Ok(None) => break,
-            Err(CollectError(error)) => return Err(AnswerError::Unavailable(error)),
-        }
-        tokio::select! {
-            biased;
-            _left = listener.changed() => {}
-            () = clock.sleep_ms(settings.listen_poll_ms.clamp(1, CONFIRM_MS)) => {}
-        }
-    }
-    match shared.engine.leave(owner, receipt, WITHDRAWN, expires_at).await {
-        Ok(Left::Earlier(text)) if text == TAKEN => Ok(()),
-        Ok(_) | Err(LeaveError::TooLarge(_)) => Err(AnswerError::NotFound),
-        Err(LeaveError::Unavailable(error)) => Err(AnswerError::Unavailable(error)),
-    }
-}
-
-/// The mailbox for the answer to a plain call's request.
-fn mailbox(call: TaskId, number: u32) -> MailboxId {
-    MailboxId::of(&[b"answer to a call", call.as_bytes(), &number.to_be_bytes()])
-}
-
-/// The mailbox that says whether the call has taken that answer.
-fn receipt(call: TaskId, number: u32) -> MailboxId {
-    MailboxId::of(&[b"receipt of an answer", call.as_bytes(), &number.to_be_bytes()])
 }
 
 /// A request of a plain call whose answer is awaited for as long as this exists.
@@ -237,13 +172,15 @@ impl Awaited {
     /// Waits until the client has answered, on any instance. Fails with the error with which the client answered, or
     /// that it did not answer.
     pub(crate) async fn answer(self) -> Result<Value, ErrorData> {
-        let Self { shared, owner, request: (call, number) } = &self;
+        let Self { shared, owner, request } = &self;
         let (clock, settings) = (&shared.engine.ports().clock, &shared.settings);
         let deadline = clock.now().plus_ms(settings.ask_ms_max);
-        let (mailbox, mut listener) = (mailbox(*call, *number), shared.engine.listener());
+        let (mailbox, mut listener) = (plain_answers::mailbox(*request), shared.engine.listener());
         loop {
             match listener.collect(owner, &mailbox).await {
-                Ok(Some(text)) if self.takes(deadline).await => return read_answer(&text),
+                Ok(Some(text)) if plain_answers::take(shared, owner, self.request, deadline).await => {
+                    return read_answer(&text);
+                }
                 Ok(Some(_withdrawn)) => {
                     let message = "the client's answer came from another instance and was withdrawn: ask again";
                     return Err(not_answered(ErrorData::internal_error(message, None)));
@@ -262,14 +199,6 @@ impl Awaited {
                 () = clock.sleep_ms(settings.listen_poll_ms.max(1)) => {}
             }
         }
-    }
-
-    /// Confirms that this call takes its answer; `false` if the answer was withdrawn. If the confirmation cannot be
-    /// stored, the client may receive a refusal although the call goes on with its answer.
-    async fn takes(&self, expires_at: Timestamp) -> bool {
-        let (call, number) = self.request;
-        let left = self.shared.engine.leave(&self.owner, &receipt(call, number), TAKEN, expires_at).await;
-        !matches!(left, Ok(Left::Earlier(text)) if text == WITHDRAWN)
     }
 }
 
