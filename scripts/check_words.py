@@ -21,7 +21,7 @@ STRING_WORDS_MIN = 4
 RUST = re.compile(r"(crates/\w[\w-]*|templates/\w+)/(src|examples)/(?!.*\btests?(\.rs|/))")
 # Printed by tests from strings in code, which are checked where they are written.
 GENERATED = {"docs/settings.md", "docs/transitions.md"}
-STARTS = re.compile(r"(What|Who|Whoever|Whom|Whatever|Of)\b(?! course)")
+STARTS = re.compile(r"(What|Who|Whoever|Whom|Whatever|Whichever|Those|Nor|However (many|much|long|often|large)|Of)\b(?! course)")
 RAW_OR_STRING = re.compile(r'\br(#*)"(.*?)"\1|(?<!\')"((?:[^"\\]|\\.)*)"', re.DOTALL)
 # Sentences, and whether they have a fault: a rule that finds nothing, or too much, is noticed before it is believed.
 EXAMPLES = [
@@ -37,6 +37,19 @@ EXAMPLES = [
     ("The time has expired, and `nobody looks again`.", False),
     ("The record is written. So is the message.", True),
     ("The record is written, so the message is too.", False),
+    ("The record is written, and so is the message.", True),
+    ("The file that is no longer what it was is refused.", True),
+    ("The reply is larger than what fits.", True),
+    ("The error says what to do.", False),
+    ("There is no such task.", True),
+    ("The task does not exist.", False),
+    ("No one else may read it.", True),
+    ("The parent is told that its child has ended.", True),
+    ("The error tells the caller which limit it was.", False),
+    ("Those that fit are accepted.", True),
+    ("The client polls once in five seconds.", True),
+    ("The task goes on after a crash.", True),
+    ("A server of yours is called.", True),
     ("word " * WORDS_MAX, False),
     ("word " * (WORDS_MAX + 1), True),
 ]
