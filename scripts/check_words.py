@@ -111,6 +111,7 @@ def blocks_of_rust(text):
 def sentences(block):
     block = re.sub(r"``.*?``|`[^`]*`", "X", block)
     block = re.sub(r"!?\[([^]]*)\](\([^)]*\)|\[[^]]*\])?", r"\1", block)
+    block = re.sub(r"\b[\w./-]+\.(rs|md|py|sh|yaml|json|txt)\b", "X", block)
     block = re.sub(r"https?://\S+|[*_]{1,2}(?=\w)|(?<=[\w.,:])[*_]{1,2}", "", block)
     return [sentence for sentence in re.split(r"(?<=[.!?])[\"”)]* +(?=[\"“(]?(?:[A-Z0-9]|docs/))|\\n", block) if sentence.strip()]
 
