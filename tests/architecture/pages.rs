@@ -20,9 +20,13 @@ fn sources(folder: &Path, all: &mut String) {
         let path = entry.expect("a folder can be read").path();
         if path.is_dir() {
             sources(&path, all);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
             let text = std::fs::read_to_string(&path).expect("a source can be read");
-            all.push_str(text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default());
+            let product = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+            // A string of several lines is one string.
+            all.extend(
+                product.split("\\\n").enumerate().map(|(at, part)| if at == 0 { part } else { part.trim_start() }),
+            );
         }
     }
 }
