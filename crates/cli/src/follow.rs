@@ -65,11 +65,11 @@ impl Follower {
     }
 
     fn how_to_come_back(&self, ids: &[String]) -> String {
-        let (ids, it) = (ids.join(" "), if ids.len() == 1 { "The task goes on" } else { "The tasks go on" });
+        let (ids, it) = (ids.join(" "), if ids.len() == 1 { "The task continues" } else { "The tasks continue" });
         format!("{it}. To come back: longhaul watch {ids}{}", self.come_back)
     }
 
-    /// The tasks go on, unless the user presses Ctrl-C once more.
+    /// The tasks continue, unless the user presses Ctrl-C once more.
     async fn leave(&self, tasks: &[Watched]) -> Result<Vec<Followed>, Stop> {
         let text = format!("\n{}\nPress Ctrl-C again to cancel.", self.how_to_come_back(&ids(tasks)));
         self.screen.say(&text);

@@ -332,7 +332,7 @@ fn has_format(text: &str, format: &str) -> Result<(), String> {
         "email" => (is_email(text), "an e-mail address, such as ada@example.com"),
         "uri" => (url::Url::parse(text).is_ok(), "an address, such as https://example.com"),
         "date" => (is_date(text), "a date, such as 2026-11-23"),
-        "date-time" => (is_moment(text), "a moment, such as 2026-11-23T08:00:00Z"),
+        "date-time" => (is_moment(text), "a time, such as 2026-11-23T08:00:00Z"),
         _ => return Ok(()),
     };
     if fits { Ok(()) } else { Err(format!("it must be {expected}")) }

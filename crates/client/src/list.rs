@@ -135,7 +135,7 @@ impl Client {
     }
 
     async fn inspected(&self, id: &str, params: Value) -> Result<Value, Error> {
-        let unsupported = || Error::Unsupported("the server does not show what is on record of its tasks".to_owned());
+        let unsupported = || Error::Unsupported("the server does not show the stored data of its tasks".to_owned());
         match &self.lifecycle {
             Lifecycle::PerRequest => {}
             Lifecycle::Handshake(_) => return Err(unsupported()),

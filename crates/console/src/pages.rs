@@ -21,7 +21,7 @@ pub(crate) async fn get(ask: &PageRequest) -> Result<Page, Problem> {
         "questions" => questions::page(ask).await,
         "task" => task::page(ask).await,
         "tools" => tools::page(ask).await,
-        _ => Err(Problem::not_found("The console has no such page.")),
+        _ => Err(Problem::not_found("The console does not have this page.")),
     }
 }
 
@@ -39,6 +39,6 @@ pub(crate) async fn post(ask: &PageRequest, posted: &Posted) -> Result<Done, Pro
         "act" => acts::act(ask, posted).await,
         "questions" => questions::act(ask, posted).await,
         "tools" => tools::act(ask, posted).await,
-        _ => Err(Problem::not_found("The console does no such thing.")),
+        _ => Err(Problem::not_found("The console does not offer this action.")),
     }
 }

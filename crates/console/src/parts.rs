@@ -33,7 +33,7 @@ pub(crate) fn state(task: &Task, wakes_ms: Option<i64>, now_ms: i64) -> Markup {
         @match sleeps_until {
             None => (status(task.status)),
             Some(wakes_ms) => {
-                span class="status working asleep" title="It goes on earlier if what it waits for arrives" {
+                span class="status working asleep" title="It continues earlier if the awaited value arrives" {
                     "asleep until " (moment(wakes_ms, now_ms))
                 }
                 span class="dim in" { " (in " (clock::in_words_ms(wakes_ms - now_ms)) ")" }

@@ -45,11 +45,13 @@ impl From<Error> for Problem {
                 (StatusCode::SERVICE_UNAVAILABLE, "The server is busy", format!("Not now: {why}."))
             }
             Error::NotSignedIn(_) | Error::NoCredentials(_) => {
-                (StatusCode::BAD_GATEWAY, "The server lets the console not in", why)
+                (StatusCode::BAD_GATEWAY, "The server does not let the console in", why)
             }
-            Error::Refused(_) if error.is_about_params() => {
-                (StatusCode::NOT_FOUND, "Not found", format!("The server knows no such thing, or not any more: {why}"))
-            }
+            Error::Refused(_) if error.is_about_params() => (
+                StatusCode::NOT_FOUND,
+                "Not found",
+                format!("The server does not have this, or no longer has it: {why}"),
+            ),
             Error::Refused(_) => (StatusCode::BAD_GATEWAY, "The server refuses", why),
             Error::Unsupported(_) => (StatusCode::NOT_IMPLEMENTED, "The server does not have this", why),
             Error::Unexpected(_) => (StatusCode::BAD_GATEWAY, "The server's answer is not understood", why),

@@ -38,7 +38,7 @@ pub enum Rejection {
     ContentType,
     /// The web page that sent the request is not allowed.
     #[error(
-        "requests of web pages from the origin `{origin}` are not allowed; if they should be, add it to --allow-origin \
+        "requests of web pages from the origin `{origin}` are not allowed. To allow them, add it to --allow-origin \
          (LONGHAUL_ALLOW_ORIGIN; in a stack, the parameter AllowOrigins)"
     )]
     Origin {

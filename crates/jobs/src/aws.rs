@@ -203,7 +203,7 @@ impl Aws {
         let none = |why: &str| SigningError::NoCredentials(why.to_owned());
         let provider = self.config().await.credentials_provider().ok_or_else(|| none("none are configured"))?;
         let provided = tokio::time::timeout(limits::REQUEST, provider.provide_credentials()).await;
-        let provided = provided.map_err(|_late| none("whoever has them does not answer"))?;
+        let provided = provided.map_err(|_late| none("their source does not answer"))?;
         provided.map_err(|error| none(&with_causes(&error)))
     }
 

@@ -206,7 +206,7 @@ impl Worker {
                 tracing::debug!(?looked, "looked at the schedules");
             }
             Some(_) | None => {
-                tracing::warn!("told to look at schedules, and this server has none: set Schedules=off");
+                tracing::warn!("a message asks for a check of schedules, and this server has none: set Schedules=off");
             }
         }
     }

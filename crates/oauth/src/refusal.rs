@@ -58,7 +58,7 @@ impl Refusal {
             }
             Self::Expired => "the token has expired",
             Self::Early => "the token is not valid yet",
-            Self::AnotherKind => "the token is not an access token: an ID token or a refresh token lets nobody in",
+            Self::AnotherKind => "the token is not an access token: ID tokens and refresh tokens are not accepted",
             Self::Bound => "the token is bound to a key, which this server cannot check: ask for a plain bearer token",
             Self::Signature => "the token's signature cannot be verified",
             Self::NoSubject => "the token lacks `sub`, which says whose tasks these are",

@@ -85,7 +85,7 @@ impl WebhookDeliveryRunner {
             match strict_json::from_str(&text)? {
                 Try::Told { status } => {
                     return Ok(completed(
-                        &format!("`{}` was told, and answered {status}", endpoint.name),
+                        &format!("`{}` was notified, and answered {status}", endpoint.name),
                         ResultKind::Success,
                     ));
                 }

@@ -55,7 +55,7 @@ impl Message {
         if value.is_object() || value.is_array() {
             Ok(Self { text, value })
         } else {
-            Err("it is no message".to_owned())
+            Err("it is not a message".to_owned())
         }
     }
 

@@ -323,7 +323,7 @@ fn expected(field: &Field) -> Option<String> {
         (Entry::Json, ..) => Some("A JSON object, such as {\"a\": 1}.".to_owned()),
         (Entry::Line, Some("integer"), _) => Some(format!("A whole number{numbers}.")),
         (Entry::Line, Some("number"), _) => Some(format!("A number{numbers}.")),
-        (Entry::Line, Some("string"), Some("date-time")) => Some("A moment, such as 2026-11-23T08:00:00Z.".to_owned()),
+        (Entry::Line, Some("string"), Some("date-time")) => Some("A time, such as 2026-11-23T08:00:00Z.".to_owned()),
         (Entry::Line | Entry::Lines, Some("string"), _) => {
             let size = between(limit("minLength"), limit("maxLength"));
             (!size.is_empty()).then(|| format!("Its length:{size} characters."))

@@ -69,7 +69,7 @@ pub(super) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Prob
             }
             Ok(all.done(if what == "cancel" { "cancelled" } else { what }))
         }
-        _ => Err(Problem::not_found("The console does no such thing.")),
+        _ => Err(Problem::not_found("The console does not offer this action.")),
     }
 }
 

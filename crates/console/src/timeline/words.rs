@@ -41,7 +41,7 @@ fn gone_wrong(timeline: &Timeline, attempts: usize) -> String {
     for (end, verb) in [(End::Died, "died"), (End::Failed, "failed")] {
         let number = timeline.attempts.iter().filter(|attempt| attempt.end == end).count();
         if number > 0 && known < attempts {
-            text.push_str(&format!(" Of the last {}, {number} {verb}.", count(known, "attempt", "attempts")));
+            text.push_str(&format!(" In the last {}, {number} {verb}.", count(known, "attempt", "attempts")));
         } else if number > 0 {
             text.push_str(&format!(" {} {verb}.", count(number, "attempt", "attempts")));
         }

@@ -46,7 +46,7 @@ pub enum ApplyError {
         why: Refusal,
     },
     /// There is no such task, or it is past its time to live. Nothing was written.
-    #[error("there is no such task")]
+    #[error("the task does not exist")]
     NotFound,
     /// The store failed.
     #[error(transparent)]

@@ -57,7 +57,7 @@ impl Checks {
         }
     }
 
-    /// A client was told that there is no such task.
+    /// A client was told that the task does not exist.
     pub(crate) fn observed_not_found(&mut self, observed: Observation, key: &TaskKey) {
         let (name, skew_ms) = (self.name(key), self.skew_ms);
         if key.owner != observed.owner {

@@ -163,7 +163,7 @@ pub(super) fn one(record: &Value, named: &str) -> Markup {
                     (value("timer", entry))
                 },
                 Some(entry) => (parts::json(&child::readable(&entry["value"]))),
-                None => p { "The journal has no such entry." },
+                None => p { "The journal does not have this entry." },
             }
         }
     }
