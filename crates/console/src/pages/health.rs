@@ -176,7 +176,8 @@ fn computed(listed: &Listed, attempts: &Attempts) -> Markup {
         p class="dim computed" {
             @let newest = if listed.newest.is_some() { "newest " } else { "" };
             "Computed from the " (newest) (count(listed.rows.len(), "task", "tasks")) " that the server lists for this \
-                caller now: those of other callers, and those that have expired, are not among them. A task's last change stands for the time of its end. "
+                caller now: those of other callers, and those that have expired, are not among them. A task's last \
+                change stands for the time of its end. "
             @if attempts.looked_at < attempts.working {
                 "Whether an attempt runs was looked up for " (attempts.looked_at) " of " (attempts.working) " tasks \
                     that are \

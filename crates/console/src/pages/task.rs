@@ -52,7 +52,8 @@ pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
 fn history(timeline: Option<&Timeline>) -> Markup {
     let Some(timeline) = timeline else {
         return html! {
-            section class="card" { h2 { "Timeline" } p class="dim" { "This server does not show the stored data of its tasks." } }
+            section class="card" { h2 { "Timeline" } p class="dim" { "This server does not show the stored \
+                data of its tasks." } }
         };
     };
     let (axis, said) = (Axis::of(timeline), summary(timeline));
