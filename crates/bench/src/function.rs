@@ -44,7 +44,7 @@ impl Function {
         Ok(Self { sandbox, pid: proc::with_variable(MARK, &mark)?, ready })
     }
 
-    /// From its start to the moment when it asked for work.
+    /// From its start to the time when it asked for work.
     pub(crate) const fn ready(&self) -> Duration {
         self.ready
     }

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 pub(crate) enum Passage {
     /// It takes so much longer.
     Open(Duration),
-    /// Requests pass, and their connections break in place of an answer.
+    /// Requests pass, and their connections break instead of an answer.
     OneWay,
     /// Nothing passes, and connections break.
     Cut,

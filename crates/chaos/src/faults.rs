@@ -113,7 +113,7 @@ impl fmt::Display for Fault {
 }
 
 impl Function {
-    /// What it is called in the template.
+    /// The name in the template.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Api => "ApiFunction",

@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     Fail,
     /// A text of so many KiB, which the tool records and returns.
     Kept(u64),
-    /// A tool that goes on after its deadline.
+    /// A tool that continues after its deadline.
     Late,
     /// Many steps, cancelled after so many milliseconds.
     Cancelled(u64),

@@ -366,7 +366,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
     path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
-/// Stops what gets these signals, and lets it go on after a while.
+/// Stops what gets these signals, and lets it continue after a while.
 async fn stopped(time: Duration, send: impl Fn(Signal)) {
     send(Signal::STOP);
     tokio::time::sleep(time).await;

@@ -114,13 +114,13 @@ pub(crate) fn tasks(noted: &[String]) -> BTreeSet<&str> {
     noted.iter().filter_map(|line| line.strip_prefix(TASK)).collect()
 }
 
-/// A call is one task, also if it was sent again; and so is each call of a tool in each task.
+/// A call is one task, even if it was sent again; and so is each call of a tool in each task.
 fn is_one_task(all: &Noted, keys: Keys) -> bool {
     let own = tasks(&all.own).len();
     (own <= 1 || keys == Keys::Refused) && all.children.iter().all(|noted| tasks(noted).len() <= own)
 }
 
-/// What is not as promised of the tasks of a schedule that is due each minute, given the time in seconds since 1970
+/// What is not as promised of the tasks of a schedule that is due every minute, given the time in seconds since 1970
 /// that it was watched from and to. A task's id begins with the time at which it was due.
 pub(crate) fn schedule_broken(ids: &BTreeSet<&str>, from_s: u64, to_s: u64) -> Option<String> {
     let minute = |id: &&str| Some(u64::from_str_radix(id.replace('-', "").get(..12)?, 16).ok()? / 60_000);

@@ -22,7 +22,7 @@ const REQUEST_MAX: Duration = Duration::from_secs(45);
 /// The same for the value of a callback.
 const CALLBACK_MAX: Duration = Duration::from_secs(10);
 
-/// The answers to a value that is on record, or that comes too late.
+/// The answers to a value that is recorded, or that comes too late.
 const BROUGHT: [u16; 3] = [202, 409, 410];
 
 /// The longest pause between two looks.

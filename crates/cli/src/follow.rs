@@ -42,7 +42,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Waits for the end of tasks, unless the user presses Ctrl-C, or `wait` is over first.
+    /// Waits for the end of tasks, unless the user presses Ctrl-C, or `wait` has ended first.
     ///
     /// # Errors
     /// Why the command stops waiting while the tasks continue.
@@ -181,7 +181,7 @@ fn ids(tasks: &[Watched]) -> Vec<String> {
     tasks.iter().map(|task| task.id.clone()).collect()
 }
 
-/// Asks a server again while it is away, or has no time, but not for longer than ten minutes. `tell` hears of each
+/// Asks a server again while it is away, or has no time, but not for longer than ten minutes. `tell` learns of each
 /// failure, and how many there were.
 ///
 /// # Errors

@@ -80,7 +80,7 @@ pub(crate) const LOGINS_BYTES_MAX: u64 = 1 << 20;
 /// How long a user may take to log in.
 pub(crate) const USER_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// A token that is over so soon is renewed before it is sent.
+/// A token that has ended so soon is renewed before it is sent.
 pub(crate) const OVER_SOON: Duration = Duration::from_secs(30);
 
 /// Lambda does not take a larger package.

@@ -1,5 +1,5 @@
-//! Logging in to the console: by a link that works once, or by a token; until twelve hours are over, or until one logs
-//! out.
+//! Logging in to the console: by a link that works once, or by a token; until twelve hours have ended, or until one
+//! logs out.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -49,8 +49,7 @@ impl Page {
         }
     }
 
-    /// The page that says what is in place of what was asked for. One for whom nothing was asked to be done tries again
-    /// by itself.
+    /// The page that says why the requested one is not shown. A page that only shows something tries again on its own.
     pub(crate) fn of(problem: &Problem) -> Self {
         let html = html! {
             section class="card problem" role="alert" {

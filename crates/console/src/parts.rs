@@ -42,7 +42,7 @@ pub(crate) fn state(task: &Task, wakes_ms: Option<i64>, now_ms: i64) -> Markup {
     }
 }
 
-/// A moment: its time of day if it is near, otherwise with its day. Scripts show it in the reader's time zone.
+/// A time: its time of day if it is near, otherwise with its day. Scripts show it in the reader's time zone.
 pub(crate) fn moment(at_ms: i64, now_ms: i64) -> Markup {
     let is_near = (at_ms - now_ms).abs() < NEAR_MS;
     let (form, text) =
@@ -50,7 +50,7 @@ pub(crate) fn moment(at_ms: i64, now_ms: i64) -> Markup {
     html! { time title=(clock::written(at_ms)) data-at=(at_ms) data-as=(form) { (text) } }
 }
 
-/// A moment to the second.
+/// A time to the second.
 pub(crate) fn exact_moment(at_ms: i64) -> Markup {
     let text = clock::written(at_ms);
     html! { time title=(text) data-at=(at_ms) data-as="whole" { (text) } }
@@ -69,7 +69,7 @@ pub(crate) fn id(id: &str) -> Markup {
     }
 }
 
-/// How long ago a moment was, with the moment itself for who points at it.
+/// How long ago a time was, with the time itself for who points at it.
 pub(crate) fn age(at_ms: Option<i64>, now_ms: i64) -> Markup {
     html! {
         @if let Some(at_ms) = at_ms {

@@ -1,4 +1,4 @@
-//! What a page says in place of what was asked for.
+//! The sentences of a page that cannot show what was requested.
 
 use http::StatusCode;
 use longhaul_client::text::block;
@@ -6,7 +6,7 @@ use longhaul_client::{Error, with_causes};
 
 use crate::limits::PROBLEM_CHARS_MAX;
 
-/// A sentence in place of what was asked for.
+/// A sentence instead of what was asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,

@@ -80,7 +80,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Those of `all` that a filter takes, at this moment.
+    /// Those of `all` that a filter takes, now.
     pub(crate) fn filtered(all: Vec<Row>, filter: &Filter, now_ms: i64) -> Self {
         let mut tools: Vec<String> = all.iter().filter_map(|row| row.tool.clone()).collect();
         tools.sort_unstable();

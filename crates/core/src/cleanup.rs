@@ -1,4 +1,4 @@
-//! Cleanup: what an author's code does when a task is over, and its tool did not bring it to its end.
+//! Cleanup: what an author's code does when a task has ended, and its tool did not bring it to its end.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ pub enum CleanupEnd {
         again_at: Timestamp,
     },
     /// It is put off, and counts as no try: the worker does not have the tool, or what is to be cleaned up cannot be
-    /// reached at the moment.
+    /// reached now.
     Postponed {
         /// When the next worker may begin.
         again_at: Timestamp,

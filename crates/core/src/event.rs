@@ -144,10 +144,10 @@ pub enum Suspension {
     Input {
         /// To these questions; never empty.
         asks: Vec<Ask>,
-        /// Or for this moment, if it comes first.
+        /// Or for this time, if it comes first.
         until: Option<Timestamp>,
     },
-    /// A moment.
+    /// A time.
     Timer(Timestamp),
     /// Nothing: the attempt ran out of time, or its worker is stopping.
     Yield,

@@ -218,7 +218,7 @@ impl Seen {
     /// The words, in inputs, for what answers said.
     const NAMES: [&'static str; 6] = ["{task}", "{session}", "{cursor}", "{state}", "{ask}", "{event}"];
 
-    /// The block, with what answers said in place of the words for it.
+    /// The block, with what answers said instead of the words for it.
     pub(crate) fn fill(&self, block: &[u8]) -> Vec<u8> {
         let mut filled = block.to_vec();
         for name in Self::NAMES {

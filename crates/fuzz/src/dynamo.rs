@@ -24,7 +24,7 @@ use crate::driver::drive;
 /// Answers of one input.
 const ANSWERS_MAX: usize = 16;
 
-/// Calls of one input. A store that goes on asking has to stop by itself.
+/// Calls of one input. A store that continues asking has to stop on its own.
 const CALLS_MAX: usize = 10_000;
 
 /// A table that answers what it is told to, and keeps the last request.

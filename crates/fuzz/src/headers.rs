@@ -86,7 +86,7 @@ fn assert_no_token(headers: &http::HeaderMap, answer: &Answer) {
     }
 }
 
-/// The usual request, with the headers of the input in place of those that have the same name.
+/// The usual request, with the headers of the input instead of those that have the same name.
 fn request(input: &[u8]) -> Option<Request<Bytes>> {
     let mut request = Request::post("/mcp").body(call_of("add", &json!({"a": 1, "b": 2})).to_string().into()).ok()?;
     let headers = request.headers_mut();

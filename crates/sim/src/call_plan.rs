@@ -27,7 +27,7 @@ pub struct CallPlan {
     pub cleanup: Cleanup,
     /// How often the cleanup fails before it succeeds.
     pub cleanup_fails: u32,
-    /// The moment before which it is not to start, in milliseconds since the world began; `None` for at once.
+    /// The time before which it is not to start, in milliseconds since the world began; `None` for at once.
     pub not_before_ms: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ pub enum Op {
     TwoAsks,
     /// A question or a timer, whichever comes first.
     AskOrSleep(u64),
-    /// A question beside something else, until one of both is there.
+    /// A question next to something else, until one of both is there.
     AskBeside(Beside),
     /// Polls until something is there, which is so long after the first poll; the pauses grow from the second time to
     /// the third.
@@ -91,7 +91,7 @@ pub enum Op {
     Hang,
 }
 
-/// What a tool does beside a question. Times in milliseconds.
+/// What a tool does next to a question. Times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
     /// Sleeps this long, and does a step, so many times.
@@ -141,7 +141,7 @@ impl CallPlan {
         self.work_ms() <= self.run_ms
     }
 
-    /// Whether the tool ends by itself, sooner or later.
+    /// Whether the tool ends on its own, sooner or later.
     #[must_use]
     pub fn ends_by_itself(&self) -> bool {
         !self.ops().contains(&Op::Hang)

@@ -65,7 +65,7 @@ impl MeteredStore {
         Self { store, partitions, clock, ids, refused: Arc::new(|_what, _ms| {}) }
     }
 
-    /// The same, whose refusals `refused` hears of.
+    /// The same, whose refusals `refused` learns of.
     pub(crate) fn telling(self, refused: Arc<HearOfRefusal>) -> Self {
         Self { refused, ..self }
     }

@@ -50,7 +50,7 @@ pub struct Plan {
     pub visibility_ms: u64,
     /// What happens when all tasks have ended.
     pub after: After,
-    /// How many endpoints are told of each end and of each question.
+    /// How many endpoints are notified of each end and of each question.
     pub endpoints: usize,
     /// The schedule, if there is one.
     pub schedule: Option<SchedulePlan>,
@@ -65,7 +65,7 @@ pub struct Plan {
 pub struct WorkerPlan {
     /// Its clock against the true time.
     pub skew_ms: i64,
-    /// How long it may run one delivery, like a function's timeout; `None` if there is no such limit.
+    /// How long it may run one delivery, like a function's timeout; `None` if the limit does not exist.
     pub timeout_ms: Option<u64>,
 }
 
@@ -83,11 +83,11 @@ pub enum StoreAndQueue {
 pub enum Care {
     /// Every accepted task is polled until it has ended.
     Polls,
-    /// Nobody ever polls; nothing is lost between record and message, and work has to continue by itself.
+    /// Nobody ever polls; nothing is lost between record and message, and work has to continue on its own.
     Nobody,
     /// Nobody ever polls, and messages are lost; the server looks after unfinished tasks.
     Server,
-    /// Nobody ever polls, and processes die between a record and its message; somebody hears of each record that waits
+    /// Nobody ever polls, and processes die between a record and its message; somebody learns of each record that waits
     /// for a worker, and sees to its message.
     Stream,
 }
@@ -167,7 +167,7 @@ impl Plan {
         self.calls.iter().flat_map(CallPlan::ops).any(|op| calls(*op))
     }
 
-    /// The latest moment before which a call is not to start, in milliseconds since the world began.
+    /// The latest time before which a call is not to start, in milliseconds since the world began.
     #[must_use]
     pub fn last_start_ms(&self) -> u64 {
         self.calls.iter().filter_map(|call| call.not_before_ms).max().unwrap_or(0)

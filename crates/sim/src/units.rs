@@ -77,7 +77,7 @@ impl Call {
         Self { name, units: vec![Units { key, read: 0, write: write_units(bytes) }] }
     }
 
-    /// Whether it is a transaction, which the client does not try again by itself.
+    /// Whether it is a transaction, which the client does not try again on its own.
     pub(crate) fn is_transaction(&self) -> bool {
         self.name == "TransactWriteItems"
     }

@@ -66,7 +66,7 @@ pub(crate) struct State {
     pub(crate) handed_out: Vec<HandedOut>,
     /// Somebody outside, who waits to be told something.
     pub(crate) listener: Option<std::task::Waker>,
-    /// The tasks whose records somebody is to hear of.
+    /// The tasks whose records somebody is to learn of.
     pub(crate) heard_of: Vec<TaskKey>,
     /// What tools have told, ever.
     told: Vec<(TaskKey, String)>,
@@ -298,7 +298,7 @@ impl State {
         }
     }
 
-    /// Whoever hears of records that wait for a worker will hear of this one, if it is one.
+    /// Whoever learns of records that wait for a worker will learn of this one, if it is one.
     pub(crate) fn note_record(&mut self, after: &Task) {
         if is_heard_of(after) {
             self.heard_of.push(after.key());
@@ -329,7 +329,7 @@ impl State {
     }
 }
 
-/// Whether somebody hears of a record that has become this one.
+/// Whether somebody learns of a record that has become this one.
 fn is_heard_of(after: &Task) -> bool {
     let waits = after.state == longhaul_core::State::Queued || after.needs_cleanup();
     waits && after.resends == 0

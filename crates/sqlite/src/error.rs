@@ -10,7 +10,7 @@ use rusqlite::{ErrorCode, ffi};
 /// Why a database was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There is no such directory.
+    /// The directory does not exist.
     #[error("the database directory {} does not exist: create it, or choose another path", .0.display())]
     NoDirectory(PathBuf),
     /// The file cannot be opened or written.

@@ -63,7 +63,7 @@ pub(crate) const LOOKS_SPARED_MAX: u32 = 20;
 /// Messages among which owners are looked for first. Fewer of them than this are all that there are.
 pub(crate) const OWNERS_WINDOW: usize = 64;
 
-/// Owners that one receive looks at behind those messages, if it has found something to deliver; the next one goes on
+/// Owners that one receive looks at behind those messages, if it has found something to deliver; the next one continues
 /// from there.
 pub(crate) const OWNERS_SEARCHED_MAX: usize = 64;
 

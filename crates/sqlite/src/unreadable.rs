@@ -129,7 +129,7 @@ impl Unreadable {
     }
 }
 
-/// What is wrong, in words that quote nothing of the record.
+/// The fault, in words that quote nothing of the record.
 fn why(error: &DatabaseError) -> String {
     match error {
         DatabaseError::Corrupt(error) => format!("{:?} error in column {}", error.classify(), error.column()),

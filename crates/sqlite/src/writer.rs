@@ -3,7 +3,7 @@
 //! Each call runs in its own savepoint, so that a call that fails or panics does not undo the others.
 //!
 //! A call that need not be durable when it returns is answered from the open transaction. That is committed with the
-//! next call that needs it, or a moment later: so such calls wait for nobody's disk, and many of them cost none of
+//! next call that needs it, or some time later. So such calls wait for nobody's disk, and many of them cost none of
 //! their own. If that commit fails they are undone, which is what they allow; readers do not see them before it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -154,7 +154,7 @@ impl Writer {
         done.inspect_err(log_cause)
     }
 
-    /// How many rows transactions have changed that are over.
+    /// How many rows transactions have changed that have ended.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Relaxed)
     }

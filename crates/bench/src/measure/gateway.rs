@@ -1,4 +1,4 @@
-//! What the gateway adds to a call of a server over stdio that answers at once, beside what two other proxies add.
+//! What the gateway adds to a call of a server over stdio that answers at once, next to what two other proxies add.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A file with a million finished tasks beside an empty one.
+//! A file with a million finished tasks next to an empty one.
 
 use std::path::Path;
 

@@ -43,7 +43,7 @@ const ROWS: [(&str, &str, Option<Target>); 11] = [
 /// What one round gives for one server: a value for each row.
 type Round = [f64; ROWS.len()];
 
-/// Measures all three servers, one after the other in each round, so that a slow moment of the machine affects all.
+/// Measures all three servers, one after the other in each round, so that a slowdown of the machine affects all.
 pub(crate) async fn measure(plan: &Plan) -> anyhow::Result<Vec<Figure>> {
     let full_db = plan.file("full.db");
     eprintln!("tasks: filling a file with {FULL} finished tasks");

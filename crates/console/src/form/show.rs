@@ -236,7 +236,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// What it is for, what is expected, and what is wrong.
+    /// Its purpose, the expected value, and the fault.
     fn notes(&self) -> Markup {
         html! {
             @if !self.help.is_empty() {
@@ -301,7 +301,7 @@ fn input_mode(field: &Field) -> Option<&'static str> {
     }
 }
 
-/// What it is for, in the server's words, and what is expected, in ours.
+/// Its purpose, in the server's words, and the expected value, in the console's.
 fn help(field: &Field) -> Vec<String> {
     let described = field.description.as_deref().map(|text| block(text, HINT_MAX));
     described.into_iter().chain(expected(field)).collect()

@@ -169,7 +169,7 @@ fn title(task: &Task, record: &Value) -> String {
     format!("{tool}: {}", parts::words(task.status))
 }
 
-/// Status, bar, message, and the moments that matter.
+/// Status, bar, message, and the times that matter.
 fn head(ask: &PageRequest, task: &Task, record: &Value) -> Markup {
     let tool = record["tool"].as_str().map(|tool| line(tool, 100));
     html! {

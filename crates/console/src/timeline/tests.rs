@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A moment so many seconds after the creation of the task.
+/// A time so many seconds after the creation of the task.
 pub(crate) fn at(seconds: i64) -> String {
     crate::clock::written(1_763_870_400_000 + seconds * 1_000).replace(' ', "T").replace("TUTC", "Z")
 }

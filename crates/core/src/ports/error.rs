@@ -45,7 +45,7 @@ pub enum ApplyError {
         /// The reason.
         why: Refusal,
     },
-    /// There is no such task, or it is past its time to live. Nothing was written.
+    /// The task does not exist, or it is past its time to live. Nothing was written.
     #[error("the task does not exist")]
     NotFound,
     /// The store failed.

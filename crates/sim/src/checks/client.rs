@@ -139,7 +139,7 @@ impl Checks {
         }
     }
 
-    /// How many tasks of the owner may have been unfinished at one moment while the client waited.
+    /// How many tasks of the owner may have been unfinished at one point in time while the client waited.
     fn open_between(&self, observed: Observation) -> usize {
         let earliest_now_ms = (EPOCH_MS + observed.begun_ms).saturating_sub(self.skew_ms);
         let open = |trace: &&Trace| {

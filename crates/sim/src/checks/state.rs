@@ -15,7 +15,7 @@ use super::super::story::task_name;
 /// All checkers, and what they remember.
 pub(crate) struct Checks {
     kernel: Arc<Kernel>,
-    /// Raised with every write, so that the order of writes is known even within one moment.
+    /// Raised with every write, so that the order of writes is known even within one point in time.
     pub(crate) seq: u64,
     pub(super) violation: Option<Violation>,
     pub(super) traces: Vec<Trace>,
@@ -59,7 +59,7 @@ pub(super) struct Trace {
     pub(super) key: TaskKey,
     pub(super) call: usize,
     pub(super) fingerprint: Option<([u8; 32], [u8; 32])>,
-    /// Every version of the record, and since when it held. The last one is on record now.
+    /// Every version of the record, and since when it held. The last one is recorded now.
     pub(super) versions: Vec<(u64, Arc<Task>)>,
     pub(super) attempts: Vec<Attempt>,
     pub(super) entries: Vec<RecordedEntry>,
@@ -81,7 +81,7 @@ pub(super) struct Trace {
     pub(super) progress: (u32, f64),
 }
 
-/// The signals that a tool waits for, and since when one of them is on record while the task waits.
+/// The signals that a tool waits for, and since when one of them is recorded while the task waits.
 #[derive(Default)]
 pub(super) struct Signals {
     pub(super) awaited: Vec<String>,
@@ -117,7 +117,8 @@ pub(super) struct Variable {
 pub(super) struct Polls {
     /// When the first poll was, by position in the script.
     pub(super) first: Vec<(usize, u64)>,
-    /// The latest poll of each attempt that has found nothing: one that lost its lease may go on looking for a while.
+    /// The latest poll of each attempt that has found nothing: one that lost its lease may continue looking for a
+    /// while.
     pub(super) latest: BTreeMap<u32, Polled>,
 }
 
@@ -126,7 +127,7 @@ pub(super) struct Polls {
 pub(super) struct Polled {
     pub(super) first_ms: u64,
     pub(super) every: Every,
-    /// When it was over.
+    /// When it had ended.
     pub(super) at_ms: u64,
 }
 
@@ -267,7 +268,7 @@ pub(super) struct Calls {
 /// What is remembered of a schedule.
 pub(super) struct Times {
     pub(super) plan: SchedulePlan,
-    /// When polls that handled everything began and were over.
+    /// When polls that handled everything began and had ended.
     pub(super) polls: Vec<(u64, u64)>,
 }
 

@@ -295,7 +295,7 @@ pub(crate) fn lock(deliveries: &Mutex<Deliveries>) -> MutexGuard<'_, Deliveries>
 }
 
 /// Sends the message of a task that has just been written: it stays in memory if it is visible at once, and if the
-/// record says that there is one. Cleanup needs a message also when its task has ended.
+/// record says that there is one. Cleanup needs a message even when its task has ended.
 pub(crate) fn send_first(
     connection: &Connection,
     deliveries: &Mutex<Deliveries>,

@@ -26,7 +26,7 @@ struct Held {
     hidden_until: Timestamp,
 }
 
-/// The messages of each owner that are in flight at one moment.
+/// The messages of each owner that are in flight at one point in time.
 pub(crate) struct Counts(HashMap<OwnerId, usize>);
 
 impl Turns {

@@ -120,7 +120,7 @@ pub enum Scalar {
     Text(String),
 }
 
-/// Reads a number also if `serde_json` keeps all digits, which another crate of the program may have decided.
+/// Reads a number even if `serde_json` keeps all digits, which another crate of the program may have decided.
 fn any_spelling<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let number = serde_json::Number::deserialize(deserializer)?;
     number.as_f64().ok_or_else(|| serde::de::Error::custom("the number is too large"))
