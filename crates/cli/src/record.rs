@@ -172,7 +172,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tasks.jsonl");
         add(&path, &entry(1)).await.unwrap();
-        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"\xff\n{\"id\": \"cut off").unwrap();
+        private::options().append(true).open(&path).unwrap().write_all(b"\xff\n{\"id\": \"cut off").unwrap();
         add(&path, &entry(2)).await.unwrap();
         assert_eq!(Record(Some(path)).all().len(), 2);
     }
