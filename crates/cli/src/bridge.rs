@@ -59,7 +59,7 @@ struct Waiting {
     _until: oneshot::Sender<()>,
 }
 
-/// What the bridge has to do for the client.
+/// The work of the bridge for the client.
 enum Job {
     Request(Message, oneshot::Receiver<()>),
     Batch(Message),

@@ -35,7 +35,7 @@ pub(crate) struct Watched {
 /// The means to wait for tasks of one server.
 pub(crate) struct Follower {
     pub(crate) screen: Screen,
-    /// What is added to a verb so that it finds the server.
+    /// The flag that makes a further verb find the server.
     pub(crate) come_back: String,
     /// How long to wait before the first poll.
     pub(crate) first: Duration,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::out::{self, line};
 
-/// What came of asking.
+/// The outcome of a form.
 pub(crate) enum Asked {
     /// The result that the question's method has.
     Answer(Value),

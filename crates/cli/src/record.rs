@@ -1,4 +1,4 @@
-//! What this machine remembers of the tasks that it began, in a file that only its user can read: servers have no list
+//! The history of the tasks that this machine began, in a file that only its user can read: servers have no list
 //! of tasks in every revision, and do not show what a task was called with.
 
 use std::fs::File;

@@ -69,7 +69,7 @@ impl Screen {
     }
 }
 
-/// What is shown of one task. The bar goes when this is dropped.
+/// The display of one task. The bar goes when this is dropped.
 pub(crate) struct View {
     /// Before what is shown; empty if there is only one.
     name: String,
@@ -78,7 +78,7 @@ pub(crate) struct View {
     /// Shared with the bar, which shows it again all the time.
     pace: Arc<Mutex<Pace>>,
     is_measured: bool,
-    /// What was written last as JSON.
+    /// The JSON that was written last.
     shown: Option<Value>,
     /// When a line was written last.
     said: Option<Instant>,
@@ -131,7 +131,7 @@ impl View {
         }
     }
 
-    /// What happens now.
+    /// The present state.
     pub(crate) fn message(&mut self, message: &str) {
         let message = line(message);
         if let Some(bar) = &self.bar {

@@ -17,13 +17,13 @@ use crate::wire::Raw;
 /// At most so many pages of a list are read.
 const PAGES_MAX: u32 = 100;
 
-/// What a server sends to learn whether its client is there.
+/// A server's request to learn whether its client is there.
 pub(crate) const PING: &str = "ping";
 
 /// How long a server of revision `2025-11-25` may take to ask, once it has said that it asks.
 const QUESTION_MAX: Duration = Duration::from_secs(5);
 
-/// What our own servers declare: a call may be sent again with its idempotency key.
+/// The extension of Longhaul servers: a call may be sent again with its idempotency key.
 const KEYS: &str = "/extensions/dev.longhaul~1idempotencyKeys";
 
 /// Where a server says that a call may ask to start later.
@@ -104,7 +104,7 @@ impl Client {
         }
     }
 
-    /// What the server can do, as it said when this began.
+    /// The server's capabilities, as it declared them when this began.
     #[must_use]
     pub const fn capabilities(&self) -> &Value {
         &self.capabilities
@@ -137,7 +137,7 @@ impl Client {
         Ok(self.pages("tools/list", json!({}), "tools", usize::MAX, Tool::read).await?.0)
     }
 
-    /// What is in `member` of the pages of a list, and their number: no more of them than `enough` values need.
+    /// The values in `member` of the pages of a list, and their number: no more of them than `enough` values need.
     pub(crate) async fn pages<T>(
         &self,
         method: &'static str,

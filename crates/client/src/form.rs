@@ -7,7 +7,7 @@ use crate::task::Question;
 /// So many values are named when none of them was given.
 const NAMED_MAX: usize = 10;
 
-/// What a question is about.
+/// The subject of a question.
 #[derive(Clone, Copy, Debug)]
 pub enum About<'q> {
     /// A form, with its schema.
@@ -19,7 +19,7 @@ pub enum About<'q> {
 }
 
 impl Question {
-    /// What it is about.
+    /// Its message.
     #[must_use]
     pub fn about(&self) -> About<'_> {
         match (self.method.as_str(), self.params["mode"].as_str(), self.params["url"].as_str()) {
@@ -47,23 +47,23 @@ pub fn decline() -> Value {
 pub struct Field {
     /// Its name in the object that the form makes.
     pub name: String,
-    /// What people call it.
+    /// Its title.
     pub title: String,
-    /// What it is for.
+    /// Its description.
     pub description: Option<String>,
     /// Whether it may not be left out.
     pub is_required: bool,
     /// Whether `null` is a value of it.
     pub is_nullable: bool,
-    /// What it is if nobody says otherwise.
+    /// Its default.
     pub default: Option<Value>,
-    /// What goes into it.
+    /// The kind of its value.
     pub kind: Kind,
     /// Its schema, with references followed.
     pub schema: Value,
 }
 
-/// What goes into a field.
+/// The kind of a field's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// A text that the schema's type is read from.
@@ -81,7 +81,7 @@ pub enum Kind {
 pub struct Choice {
     /// The value.
     pub value: Value,
-    /// What people call it.
+    /// Its title.
     pub title: String,
 }
 

@@ -15,9 +15,9 @@ const FILTERED: &str = "dev.longhaul/tasks/list";
 /// Which tasks are wanted. By default, all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskFilter {
-    /// Those with one of these statuses; if it is empty, with any.
+    /// The statuses of the tasks; empty for all.
     pub statuses: Vec<Status>,
-    /// Those of this tool.
+    /// The tool of the tasks.
     pub tool: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl Client {
         Ok(self.list(&TaskFilter::default(), usize::MAX).await?.tasks)
     }
 
-    /// Those of this caller's tasks that `filter` takes, and no more pages of them than `enough` tasks need.
+    /// The tasks of this caller that `filter` takes, and no more pages of them than `enough` tasks need.
     ///
     /// A server of ours filters them itself. Others are asked for all, with `tasks/list` of `2025-11-25`, also if they
     /// speak `2026-07-28`, which has no list; what comes is filtered here by its status, and by its tool where that is

@@ -133,7 +133,7 @@ pub struct Stream {
     events: Events,
     place: Place,
     raw: Raw,
-    /// Those of the request.
+    /// The headers of the request.
     headers: HeaderMap,
 }
 

@@ -32,7 +32,7 @@ pub fn unreadable_answer(text: &[u8]) -> Option<Value> {
     id.filter(|_| is_answer)
 }
 
-/// What is before the quotation mark that ends a text, and after it.
+/// The text before the quotation mark that ends a string, and after it.
 fn string(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut is_escaped = false;
     let end = text.iter().position(|byte| {

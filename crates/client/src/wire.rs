@@ -13,7 +13,7 @@ use crate::target::{Challenge, Credentials, Target};
 /// How long a connection may take to be made.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// What names a session.
+/// The header of a session.
 pub(crate) const SESSION: &str = "mcp-session-id";
 
 /// How long an answer may take that needs no work.
@@ -152,7 +152,7 @@ impl Raw {
         })
     }
 
-    /// What a status and its body say, with the body.
+    /// The meaning of a status and its body, with the body.
     pub(crate) async fn refused(&self, response: Response, within: Within) -> (Error, Vec<u8>) {
         let status = response.status();
         let after = retry_after(response.headers());

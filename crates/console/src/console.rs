@@ -22,7 +22,7 @@ use crate::source::Source;
 use crate::state::{Acts, State};
 use crate::{clock, live};
 
-/// What a console is made of.
+/// The parts of a console.
 pub struct Setup {
     /// Where its tasks are from.
     pub source: Arc<dyn Source>,
@@ -32,7 +32,7 @@ pub struct Setup {
     pub is_read_only: bool,
     /// Its names in the `Host` header besides those of loopback.
     pub hosts: Vec<String>,
-    /// What people log in with, 32 characters at least; nobody has to if there is none.
+    /// The token for signing in, at least 32 characters; without one no sign-in is needed.
     pub secret: Option<String>,
 }
 

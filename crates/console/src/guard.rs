@@ -18,10 +18,10 @@ pub(crate) const LOG_OUT: &str = "log-out";
 /// The field of our forms that pages elsewhere cannot know.
 const TOKEN_FIELD: &str = "token";
 
-/// What a proxy adds.
+/// The headers of a proxy.
 const FORWARDED: [HeaderName; 2] = [http::header::FORWARDED, HeaderName::from_static("x-forwarded-for")];
 
-/// What lets requests in.
+/// The check of requests.
 pub(crate) struct Guard {
     /// In every form of ours.
     token: String,

@@ -21,7 +21,7 @@ pub(crate) fn random() -> std::io::Result<String> {
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
-/// What those have to know who are let in, and who was let in.
+/// The secrets for signing in, and the sessions.
 pub(crate) struct LogIn {
     secret: String,
     /// In a link that works once.

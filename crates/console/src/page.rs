@@ -12,7 +12,7 @@ use crate::problem::Problem;
 /// The pages that each page leads to, in the path and in words.
 const NAV: &[(&str, &str)] = &[("", "Tasks"), ("questions", "Questions"), ("tools", "Tools"), ("health", "Health")];
 
-/// What came of a form.
+/// The outcome of a form.
 pub(crate) enum Done {
     /// The browser is sent there.
     To(String),
@@ -191,7 +191,7 @@ fn footer(ask: &PageRequest) -> Markup {
     }
 }
 
-/// What was done, after which the browser was sent here: the code in the address, and how it reads.
+/// The action after which the browser was sent here: the code in the address, and how it reads.
 const NOTICES: &[(&str, &str, &str)] = &[
     ("none", "No task was selected, so nothing was done.", ""),
     ("cancelled", "1 task was asked to stop.", "tasks were asked to stop."),

@@ -1,4 +1,4 @@
-//! What several pages show in the same way.
+//! Parts that several pages share.
 
 use longhaul_client::text::{block, line};
 use longhaul_client::{Progress, Status, Task};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::clock;
 use crate::limits::{ID_END, ID_MAX, VALUE_CHARS_MAX};
 
-/// What is nearer is written without its day, in milliseconds.
+/// The distance, in milliseconds, up to which a time is written without its day.
 const NEAR_MS: i64 = 72_000_000;
 
 /// A status, as a word with a colour.

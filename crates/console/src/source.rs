@@ -69,7 +69,7 @@ pub struct Row {
 /// Tasks, and what there is besides them.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
-    /// Those that fit, newest first.
+    /// The tasks that match, newest first.
     pub rows: Vec<Row>,
     /// How many there are of each status, in the order of [`Status::ALL`], that fit in all else.
     pub counts: [usize; 5],
@@ -80,7 +80,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Those of `all` that a filter takes, now.
+    /// The tasks of `all` that a filter takes now.
     pub(crate) fn filtered(all: Vec<Row>, filter: &Filter, now_ms: i64) -> Self {
         let mut tools: Vec<String> = all.iter().filter_map(|row| row.tool.clone()).collect();
         tools.sort_unstable();

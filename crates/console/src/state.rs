@@ -22,7 +22,7 @@ pub struct Act<'a> {
 /// Where it is logged what people do by the console.
 pub type Acts = Box<dyn Fn(&Act<'_>) + Send + Sync>;
 
-/// What all pages of a console share.
+/// The state that all pages of a console share.
 pub(crate) struct State {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) guard: Guard,

@@ -1,4 +1,4 @@
-//! What happened to a task, in the order of time: its attempts, what it waited for between them, and what it recorded.
+//! The events of a task, in the order of time: its attempts, what it waited for between them, and what it recorded.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ impl End {
         }
     }
 
-    /// What the task waited for after it.
+    /// The wait of the task after it.
     const fn then(self) -> Why {
         match self {
             Self::Timer => Why::Timer,
@@ -210,7 +210,7 @@ impl Entry {
     }
 }
 
-/// What happened to a task.
+/// The events of a task.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     pub(crate) created_ms: i64,
@@ -272,7 +272,7 @@ impl Timeline {
     }
 }
 
-/// What each attempt recorded.
+/// The entries of each attempt.
 fn by_attempt(entries: &[Entry]) -> BTreeMap<u64, Entries> {
     let mut by_attempt: BTreeMap<u64, Entries> = BTreeMap::new();
     for (number, (from_ms, to_ms)) in entries.iter().filter_map(|entry| Some((entry.attempt?, entry.span()?))) {

@@ -15,7 +15,7 @@ pub enum Cleanup {
     Armed {
         /// How often it has begun.
         tries: u32,
-        /// Who began it last, and until when no other worker does.
+        /// The attempt that began it last, and until when no other worker does.
         lease: Option<Lease>,
     },
     /// It is done.

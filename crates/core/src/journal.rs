@@ -76,7 +76,7 @@ pub struct Attempts {
     /// When the latest attempt began, unless it is among `past`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Those that ended before their task, at most [`limits::NOTED_ATTEMPTS_MAX`], in their order.
+    /// The attempts that ended before their task, at most [`limits::NOTED_ATTEMPTS_MAX`], in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub past: Vec<PastAttempt>,
 }

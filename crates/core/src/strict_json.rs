@@ -59,10 +59,10 @@ pub fn optional_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
     number.map(|number| number.as_f64().ok_or_else(|| D::Error::custom("the number is too large"))).transpose()
 }
 
-/// Whatever reads, with all that it reads inside.
+/// A reader, with all that it reads inside.
 struct Strict<T>(T);
 
-/// What reads a structure: it is given the members of an object, or refuses.
+/// The reader of a structure: it is given the members of an object, or refuses.
 struct Members<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for Members<V> {

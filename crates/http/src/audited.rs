@@ -1,4 +1,4 @@
-//! What the audit log says of requests: where they come from, who sent them, and which of them are refused.
+//! Requests in the audit log: where they come from, who sent them, and which of them are refused.
 
 use std::fmt::Display;
 

@@ -24,12 +24,12 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct DeniedLogIn;
 
-/// Who sent a request that was admitted.
+/// The sender of an admitted request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sender {
     /// A caller of the MCP endpoint, as it was identified.
     Caller(Box<Principal>),
-    /// Whoever has the token of a callback. Nobody asks who that is.
+    /// A holder of the token of a callback, who is not identified.
     Holder {
         /// The token, as it stands in the path.
         token: String,

@@ -28,7 +28,7 @@ pub trait Identify: Send + Sync {
 /// A caller that was identified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identified {
-    /// Who it is.
+    /// The caller.
     pub principal: Principal,
     /// How it is told that it needs further scopes.
     pub challenge: Challenge,

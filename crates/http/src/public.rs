@@ -12,7 +12,7 @@ use url::Url;
 /// Checks the form of `url`, and its address if it has one. What a host name stands for is checked when it is resolved.
 ///
 /// # Errors
-/// What is wrong with it, in words that follow the name of the URL: "must begin with `https://`".
+/// Its fault, in words that follow the name of the URL: "must begin with `https://`".
 pub fn check_url(url: &Url) -> Result<(), &'static str> {
     if url.scheme() != "https" {
         return Err("must begin with `https://`");

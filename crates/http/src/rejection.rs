@@ -19,7 +19,7 @@ pub enum Rejection {
         "this server does not answer to the Host `{host}`; if it should, add it to --allow-host (LONGHAUL_ALLOW_HOST)"
     )]
     Host {
-        /// What the request says, escaped and cut; empty if it names none.
+        /// The text in the request, escaped and cut; empty if it names none.
         host: String,
     },
     /// There is more than one `Host`.
@@ -42,13 +42,13 @@ pub enum Rejection {
          (LONGHAUL_ALLOW_ORIGIN; in a stack, the parameter AllowOrigins)"
     )]
     Origin {
-        /// What the request says, escaped and cut.
+        /// The text in the request, escaped and cut.
         origin: String,
     },
     /// The request carries no token, or one that is not accepted.
     #[error("{reason}")]
     Unauthorized {
-        /// What is wrong, and what to do. Never a part of the token.
+        /// The fault, and the remedy. Never a part of the token.
         reason: &'static str,
         /// The header `WWW-Authenticate` of the answer.
         challenge: HeaderValue,

@@ -9,7 +9,7 @@ use crate::authority::{Host, parts};
 /// A longer text is not an origin, in bytes.
 const BYTES_MAX: usize = 2_048;
 
-/// What a browser sends for a page that has no origin of its own.
+/// The origin that a browser sends for a page without one.
 const NULL: &str = "null";
 
 /// The origin of a web page, in the one spelling in which origins are compared: scheme and host in lower case, no

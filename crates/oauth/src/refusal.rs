@@ -43,7 +43,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// What the caller is told.
+    /// The message for the caller.
     pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::TooLarge => "the token is too large",

@@ -15,7 +15,7 @@ use crate::{Endpoint, Endpoints, Reach, Secret};
 pub struct Fault {
     /// A JSON pointer (RFC 6901), such as `/endpoints/0/url`; empty for the whole configuration.
     pub pointer: String,
-    /// What is wrong there.
+    /// The fault.
     pub why: String,
 }
 
@@ -77,7 +77,7 @@ impl Reader<'_> {
         self.faults.push(Fault { pointer: pointer.to_owned(), why: why.into() });
     }
 
-    /// What was found; if that is nothing, there is a fault at this place.
+    /// The value that was found; without one, there is a fault at this place.
     fn must<T>(&mut self, found: Option<T>, at: &str, why: impl Into<String>) -> Option<T> {
         if found.is_none() {
             self.fault(at, why);

@@ -1,4 +1,4 @@
-//! What webhooks may cost, and how long they are tried.
+//! The limits of webhooks, and the times of their tries.
 
 use std::time::Duration;
 

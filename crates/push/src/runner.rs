@@ -28,7 +28,7 @@ pub struct WebhookDeliveryRunner {
     permits: Permits,
 }
 
-/// What one try came to: the text that its step records.
+/// The outcome of one try: the text that its step records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Try {

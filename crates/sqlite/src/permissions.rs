@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::OpenError;
 
-/// What is appended to the name of the database for the files next to it: SQLite's own, and the
+/// The endings of the name of the database for the files next to it: SQLite's own, and the
 /// [`Lock`](crate::lock::Lock).
 const COMPANIONS: [&str; 4] = ["-wal", "-shm", "-journal", "-lock"];
 

@@ -1,4 +1,4 @@
-//! What an owner has: unfinished tasks, stored bytes, and new tasks within a minute.
+//! The counts of an owner: unfinished tasks, stored bytes, and new tasks within a minute.
 
 use longhaul_core::ports::NewTask;
 use longhaul_core::{OwnerId, TaskKey, Timestamp, limits};

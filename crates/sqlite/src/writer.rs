@@ -31,7 +31,7 @@ enum Ending {
     Lost,
 }
 
-/// What to do with a call's savepoint.
+/// The end of a call's savepoint.
 enum Savepoint {
     Keep,
     Undo,
@@ -172,7 +172,7 @@ impl Writer {
     }
 }
 
-/// What the thread finds when it looks for a call.
+/// The next work of the thread.
 enum Next {
     Call(Box<dyn Job>),
     NoneInTime,

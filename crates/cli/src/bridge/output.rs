@@ -1,4 +1,4 @@
-//! What the bridge writes: messages for the client, one a line, and nothing else.
+//! The output of the bridge: messages for the client, one a line, and nothing else.
 
 use std::io;
 

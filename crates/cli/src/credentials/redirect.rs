@@ -17,7 +17,7 @@ pub(super) struct Redirect {
     url: Url,
 }
 
-/// What was asked for, with which an answer is compared.
+/// The request that an answer is compared with.
 pub(super) struct Asked<'a> {
     pub(super) state: &'a str,
     pub(super) issuer: Option<&'a str>,

@@ -45,7 +45,7 @@ pub(super) async fn run(global: &Global, flags: ConsoleFlags) -> Result<Exit, St
     Ok(Exit::Well)
 }
 
-/// What people log in with: the first line of a file that only its owner reads.
+/// The token for signing in: the first line of a file that only its owner reads.
 fn secret(file: &Path) -> Result<String, Stop> {
     let cannot = |why: String| Stop::usage(format!("--token-file {}: {why}", file.display()));
     let read = || Ok((std::fs::metadata(file)?, read_text(file, TOKEN_BYTES_MAX)?));

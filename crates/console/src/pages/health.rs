@@ -38,7 +38,7 @@ pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     Ok(Page::new("Health").live("health", part))
 }
 
-/// What is known of attempts that run.
+/// The running attempts.
 #[derive(Default)]
 struct Attempts {
     running: usize,
@@ -170,7 +170,7 @@ fn named(ask: &PageRequest, name: &str, rows: &[&Row], since: impl Fn(&Task) -> 
     }
 }
 
-/// What the figures are made of, so that nobody takes them for more.
+/// The source of the figures, so that readers do not take them for more.
 fn computed(listed: &Listed, attempts: &Attempts) -> Markup {
     html! {
         p class="dim computed" {

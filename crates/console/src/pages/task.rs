@@ -116,7 +116,7 @@ fn contents(content: &Value) -> Markup {
     }
 }
 
-/// What it was called with, and its variables.
+/// Its arguments and its variables.
 async fn request(ask: &PageRequest, id: &str, record: &Value) -> Result<Markup, Problem> {
     let arguments = match (&record["arguments"], ask.value("arguments")) {
         (cut, Some("whole")) if cut["cut"] == true => parts::json(&Value::Object(ask.source().called(id).await?.1)),

@@ -16,7 +16,7 @@ const FOLD_MIN_MS: i64 = 500;
 /// look like a long one.
 const SCALE_MAX: f64 = 0.1;
 
-/// What all folds, and what the least widths of all other pieces, have of the width.
+/// The shares of the width for all gaps, and for the least widths of all other pieces.
 const SHARE: f64 = 0.32;
 
 /// A piece of the axis.

@@ -1,4 +1,4 @@
-//! What happened to a task, as a picture of one size, however much that was.
+//! The events of a task, as a picture of one size.
 
 use longhaul_client::text::{count, line};
 use maud::{Markup, html};

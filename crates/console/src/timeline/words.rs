@@ -1,4 +1,4 @@
-//! What happened to a task, in sentences.
+//! The events of a task, in sentences.
 
 use longhaul_client::text::{count, line};
 
@@ -6,7 +6,7 @@ use super::{Attempt, End, Timeline, Why};
 use crate::clock::in_words_ms;
 use crate::limits::{PROBLEMS_MAX, REASON_MAX};
 
-/// What a reader learns at one look.
+/// The summary for a reader.
 pub(crate) fn summary(timeline: &Timeline) -> String {
     let attempts =
         usize::try_from(timeline.unknown_attempts).unwrap_or(usize::MAX).saturating_add(timeline.attempts.len());

@@ -32,7 +32,7 @@ pub(crate) struct Taken {
     pub(crate) next_at: Option<Timestamp>,
 }
 
-/// What is known about the table without a look into it.
+/// The state of the table that is known without a read.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
     /// Nothing in it is visible before.
@@ -54,7 +54,7 @@ impl Known {
     }
 }
 
-/// What is in memory about messages: only this process delivers those of its database.
+/// The messages in memory: only this process delivers those of its database.
 pub(crate) struct Deliveries {
     turns: Turns,
     in_memory: InMemory,

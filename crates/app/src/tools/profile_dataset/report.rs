@@ -43,7 +43,7 @@ pub enum ReportedFormat {
     JsonLines,
 }
 
-/// What a column holds.
+/// The kind of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ColumnType {
@@ -72,7 +72,7 @@ pub enum ColumnType {
 pub struct ColumnProfile {
     /// The name in the header, or the key.
     pub name: String,
-    /// What the column holds.
+    /// The kind of the column's values.
     #[serde(rename = "type")]
     pub column_type: ColumnType,
     /// Values that are not null.

@@ -131,7 +131,7 @@ fn value(kind: &str, shown: &Value) -> Markup {
     }
 }
 
-/// What a tool recorded as a failure, such as `{"Failed": "no route"}`.
+/// A failure that a tool recorded, such as `{"Failed": "no route"}`.
 fn failure(value: &Value) -> Option<(&str, &Value)> {
     let object = value.as_object().filter(|object| object.len() == 1)?;
     let (name, why) = object.iter().next()?;
