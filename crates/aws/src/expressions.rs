@@ -217,7 +217,7 @@ fn claim(token: LeaseToken, lease_until: Timestamp, now: Timestamp) -> Change {
         .set(UPDATED_AT, moment(now))
 }
 
-/// What stays in the item while the task works, so that its client may still answer.
+/// The attributes that stay in the item while the task works, so that its client may still answer.
 const QUESTIONS: &[&str] = &[ASKS, ANSWERED];
 
 /// A suspension. Which questions remain if some were answered meanwhile depends on the task.

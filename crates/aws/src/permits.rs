@@ -28,7 +28,7 @@ const KEPT_MS: u64 = 24 * 3_600_000;
 /// The digits of a task's id in the name of an attribute.
 const DIGITS: usize = 32;
 
-/// What is parted by this in the value of a permit: until when its attempt may run, which lease it claims, since when
+/// The separator of the parts of a permit's value: until when its attempt may run, which lease it claims, since when
 /// it is taken.
 const BETWEEN: char = '#';
 
@@ -41,7 +41,7 @@ struct Seen {
     others: u32,
     /// Attributes of other tasks whose time is over, no more than one write clears.
     over: Vec<String>,
-    /// Those above that.
+    /// The permits above that.
     over_left: u32,
 }
 

@@ -154,8 +154,8 @@ impl DynamoStore {
         }
     }
 
-    /// What to do when the count refused a task. The tasks are counted one by one only if one of them may have expired
-    /// since the last time, or that was long ago.
+    /// The recovery after the count refused a task. The tasks are counted one by one only if one of them may have
+    /// expired since the last time, or that was long ago.
     async fn look_for_room(&self, new: &NewTask, quota: &Item, now: Timestamp) -> Result<Room, StoreError> {
         let (owner, open_max, open) = (&new.task.owner, new.open_max, open_of(quota)?);
         let due = Fields(quota).optional(RECOUNT_AFTER, Fields::moment)?;

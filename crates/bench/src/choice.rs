@@ -1,4 +1,4 @@
-//! What is to be measured, and how.
+//! The choice of measurements.
 
 use std::path::PathBuf;
 

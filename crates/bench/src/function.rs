@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// A variable in each process's environment, by which the process is found.
 const MARK: &str = "BENCH_SANDBOX";
 
-/// What separates the head of a streamed answer from its body.
+/// The separator of the head of a streamed answer from its body.
 const HEAD_ENDS: [u8; 8] = [0; 8];
 
 /// A running function. Killed when dropped.

@@ -20,7 +20,7 @@ const NOTHING: &str = "{}";
 /// so that all are polled.
 const STRIDE: usize = 7_919;
 
-/// What a connection does repeatedly.
+/// The repeated work of a connection.
 #[derive(Clone, Copy)]
 pub(crate) enum Work<'a> {
     /// Polls one of these tasks.

@@ -19,7 +19,7 @@ pub(crate) enum Lie {
     ForgetsKeys,
     /// Jobs that are done have no output.
     LosesResults,
-    /// What is stopped continues.
+    /// A stopped job continues.
     IgnoresStops,
 }
 

@@ -21,7 +21,7 @@ const BLOCKS_MAX: usize = 10;
 /// The longest time that an input may let pass at once: a year.
 const WAIT_MS_MAX: u64 = 366 * 86_400_000;
 
-/// What another caller's task holds. No answer to anybody else may have it.
+/// The content of another caller's task. No answer to other callers may have it.
 const SECRET: &str = "carols-secret-argument";
 
 /// The statuses in which the endpoint answers, as `docs/clients.md` has them.
@@ -210,7 +210,7 @@ pub(crate) fn request(block: &[u8]) -> Option<(String, Request<Bytes>)> {
     Some((caller, request))
 }
 
-/// What answers said.
+/// The content of the answers.
 #[derive(Default)]
 pub(crate) struct Seen(pub(crate) BTreeMap<&'static str, String>);
 

@@ -124,7 +124,7 @@ fn key() -> TaskKey {
     given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key()
 }
 
-/// What was read, written by this store and read again.
+/// The task that was read, written by this store and read again.
 async fn written_and_read(store: &DynamoStore, table: &Table, task: Task) {
     table.says(vec!["{}".to_owned()]);
     // A task that is not new is refused, or written as it is.

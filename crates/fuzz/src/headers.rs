@@ -14,7 +14,7 @@ use crate::world::{Answer, TOKEN, World};
 /// A page that may call.
 const PAGE: &str = "https://app.example.com";
 
-/// What the request has unless the input says otherwise.
+/// The default headers of the request.
 const USUAL: [(&str, &str); 6] = [
     ("host", "localhost"),
     ("content-type", "application/json"),

@@ -71,7 +71,7 @@ impl Identify for Tokens {
     }
 }
 
-/// Who owns the tasks of a caller.
+/// The owner of a caller's tasks.
 pub(crate) fn owner(name: &str) -> OwnerId {
     OwnerId::of(match name {
         "anyone" => Identity::Anonymous,

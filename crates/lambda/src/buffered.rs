@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-/// What Lambda takes as the answer of one invocation, in bytes.
+/// The largest answer of one invocation, in bytes.
 pub(crate) const ANSWER_BYTES_MAX: usize = 6_291_556;
 
 /// Bytes around headers and body: `{"statusCode":200,"headers":{},"multiValueHeaders":{},"body":"","isBase64Encoded":

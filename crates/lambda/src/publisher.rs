@@ -28,7 +28,7 @@ pub struct Publisher {
     engine: Engine,
     bus: EventBus,
     endpoints: Endpoints,
-    /// What happened before this is not published.
+    /// Changes from before this time are not published.
     since: Option<Timestamp>,
     /// Where the positions of records are put that cannot be read.
     not_published: Option<NotPublishedQueue>,

@@ -65,7 +65,7 @@ struct Batch {
     signals: WorkerSignals,
 }
 
-/// What is reported to SQS about a record.
+/// The report to SQS about a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reported {
     /// SQS may delete its message.
@@ -198,7 +198,7 @@ impl Worker {
         }
     }
 
-    /// What fails is left to the next message, which comes within a minute.
+    /// A failure is left to the next message, which comes within a minute.
     async fn look_at_schedules(&self) {
         match &self.scheduled {
             Some(server) if server.has_schedules() => {

@@ -5,13 +5,13 @@ use longhaul_core::{Cleanup, Policy, RequestedTerms, Terms};
 /// A call that a client makes.
 #[derive(Clone, Debug)]
 pub struct CallPlan {
-    /// Who makes it.
+    /// Its caller.
     pub owner: usize,
     /// The idempotency key, if any.
     pub key: Option<u8>,
     /// Bytes of the request.
     pub request_bytes: usize,
-    /// What the tool does.
+    /// The script of the tool.
     pub tool: Tool,
     /// How it ends.
     pub ending: Ending,
@@ -51,7 +51,7 @@ pub enum Tool {
     Rounds(u32),
 }
 
-/// What a tool does next. Times in milliseconds.
+/// The next action of a tool. Times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Works, outside of any step.
@@ -91,7 +91,7 @@ pub enum Op {
     Hang,
 }
 
-/// What a tool does next to a question. Times in milliseconds.
+/// The action of a tool next to a question. Times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
     /// Sleeps this long, and does a step, so many times.
@@ -105,7 +105,7 @@ pub enum Beside {
 }
 
 impl CallPlan {
-    /// What its tool does, if that is a script.
+    /// The script of its tool, if there is one.
     #[must_use]
     pub fn ops(&self) -> &[Op] {
         if let Tool::Script(ops) = &self.tool { ops } else { &[] }
@@ -117,7 +117,7 @@ impl CallPlan {
         if let Tool::Plain(ms) = self.tool { ms } else { self.ops().iter().map(|op| op.ms()).sum() }
     }
 
-    /// What is agreed on with its caller.
+    /// The terms that are agreed with its caller.
     pub(crate) fn terms(&self) -> Terms {
         let policy = Policy {
             run_ms_max: self.run_ms,

@@ -19,7 +19,7 @@ pub(crate) const EPOCH_MS: u64 = 2_000_000_000_000;
 /// The number of an actor.
 pub(crate) type Actor = usize;
 
-/// What an actor does.
+/// The work of an actor.
 pub(crate) type Play = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Time, randomness, and the list of actors that are ready.

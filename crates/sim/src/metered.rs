@@ -70,7 +70,7 @@ impl MeteredStore {
         Self { refused, ..self }
     }
 
-    /// What was used so far.
+    /// The use so far.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.partitions.usage()

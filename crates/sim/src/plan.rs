@@ -1,4 +1,4 @@
-//! What a seed stands for: the settings, the actors, what tools and clients do, and how often each fault is injected.
+//! The plan of a seed: the settings, the actors, what tools and clients do, and how often each fault is injected.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,7 +16,7 @@ use super::schedule_plan::SchedulePlan;
 pub struct Plan {
     /// Where it came from, and where all randomness inside the run comes from.
     pub seed: u64,
-    /// What the operator decided.
+    /// The operator's settings.
     pub settings: Settings,
     /// The clocks of the API instances, in milliseconds against the true time.
     pub apis: Vec<i64>,
@@ -36,7 +36,7 @@ pub struct Plan {
     pub latency_ms: u64,
     /// The calls.
     pub calls: Vec<CallPlan>,
-    /// Who makes them.
+    /// Their callers.
     pub clients: Vec<ClientPlan>,
     /// Whether clients poll the end.
     pub care: Care,
@@ -48,7 +48,7 @@ pub struct Plan {
     pub delay_ms_max: u64,
     /// How long the queue hides a delivered message.
     pub visibility_ms: u64,
-    /// What happens when all tasks have ended.
+    /// The actions after all tasks have ended.
     pub after: After,
     /// How many endpoints are notified of each end and of each question.
     pub endpoints: usize,
@@ -101,7 +101,7 @@ pub enum Answers {
     NeverCome,
 }
 
-/// What happens when all tasks have ended.
+/// The actions after all tasks have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     /// Nothing more.
@@ -113,13 +113,13 @@ pub enum After {
 /// A client.
 #[derive(Clone, Debug)]
 pub struct ClientPlan {
-    /// Who it is.
+    /// Its identity.
     pub owner: usize,
-    /// What it does, in this order.
+    /// Its actions, in this order.
     pub acts: Vec<Act>,
 }
 
-/// What a client does next. Numbers are those of calls; times in milliseconds.
+/// The next action of a client. Numbers are those of calls; times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Thinks, or is away.

@@ -41,7 +41,7 @@ impl PartitionKey {
         Self::Tasks(key.owner, key.id.shard(SHARDS))
     }
 
-    /// What is under it, in words.
+    /// Its content, in words.
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Self::Tasks(..) => "tasks",

@@ -33,7 +33,7 @@ const WINDOW_IS_AS_SEEN: &str = "#new_since = :window_seen";
 /// Is there a slot to release?
 const SLOT_IS_RESERVED: &str = "#open >= :slots";
 
-/// What was counted for a task.
+/// The counts of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct Reserved {
     /// As how many unfinished tasks.

@@ -13,7 +13,7 @@ const NAME_BYTES_MAX: usize = 512;
 /// Bytes of the claims that tools may see: they are stored with each task.
 const VISIBLE_BYTES_MAX: usize = 4 * 1024;
 
-/// What is read of a token that was verified before.
+/// The claims of a token that was verified before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenClaims {
     /// The claim whose value is the owner; the subject if there is none.
@@ -23,8 +23,8 @@ pub struct TokenClaims {
 }
 
 impl TokenClaims {
-    /// Who has the token; `None` if it does not say so clearly. The owner is the same as if the function had verified
-    /// the token itself.
+    /// The bearer of the token; `None` if it does not say so clearly. The owner is the same as if the function had
+    /// verified the token itself.
     pub(super) fn caller(&self, jwt: &ApiGatewayRequestAuthorizerJwtDescription) -> Option<Principal> {
         let claim = |name: &str| stated(jwt.claims.get(name).map(String::as_str));
         let (issuer, subject) = (claim("iss")?, claim("sub").filter(|subject| is_name(subject))?);

@@ -261,7 +261,7 @@ impl Checks {
     }
 }
 
-/// What a filter takes, in the checker's own words.
+/// The tasks that a filter takes, in the checker's own words.
 fn is_taken(filter: &TaskFilter, task: &Task) -> bool {
     let is_of_status = filter.statuses.iter().any(|status| status.as_str() == task.status().as_str());
     is_of_status && filter.tool.as_deref().is_none_or(|tool| tool == task.tool)

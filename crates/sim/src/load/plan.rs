@@ -1,4 +1,4 @@
-//! What is called, how often, and by whom.
+//! The calls of a load: tools, rates and callers.
 
 use super::super::partitions::Throughput;
 
@@ -7,7 +7,7 @@ use super::super::partitions::Throughput;
 pub struct LoadPlan {
     /// Where all randomness comes from.
     pub seed: u64,
-    /// Who calls, in turn.
+    /// The callers, in turn.
     pub owners: u32,
     /// Calls a second.
     pub rate: u32,
