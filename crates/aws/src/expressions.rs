@@ -92,7 +92,7 @@ const WAITS_FOR_WORKER: &str = "#state = :queued OR (#state IN (:sleeping, :inpu
 const COULD_START: &str = "#state = :queued OR (#state IN (:sleeping, :input_required) AND #until <= :now) \
      OR (#state = :running AND #lease_until <= :now)";
 
-/// Does it wait for a later moment than this one, and not for a retry?
+/// Does it wait for a later time than this one, and not for a retry?
 const WAITS_LONGER: &str =
     "#state IN (:sleeping, :input_required) AND #until > :at AND #failures = :zero AND #attempt > :zero";
 
@@ -105,7 +105,7 @@ const ENDED: &str = "#state IN (:completed, :failed, :cancelled)";
 /// Is the last message old enough?
 const SENT_LONG_AGO: &str = "#sent_at <= :not_since";
 
-/// Is the expiry already as late as an end at this moment requires?
+/// Is the expiry already as late as an end at this time requires?
 const ENDS_IN_TIME: &str = "#late_after >= :now";
 
 /// Is the expiry still what it was? Before the end, only an extension of the retention moves it.

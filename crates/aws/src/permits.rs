@@ -3,7 +3,7 @@
 //!
 //! Every write changes the permits and their number together, so the number is right. A permit says until when its
 //! attempt may run, and which lease it claims. Only an attempt that finds no permit looks at the others: those whose
-//! time is over are cleared by the write that takes one of them.
+//! time has ended are cleared by the write that takes one of them.
 
 use async_trait::async_trait;
 use longhaul_core::ports::{AttemptPermit, AttemptPermits, StoreError, Taken};
@@ -35,11 +35,11 @@ const BETWEEN: char = '#';
 /// The permits of an owner, as an attempt without one finds them.
 struct Seen {
     revision: u64,
-    /// The permit of the task itself, unless its time is over.
+    /// The permit of the task itself, unless its time has ended.
     own: Option<AttemptPermit>,
     /// Permits of other tasks.
     others: u32,
-    /// Attributes of other tasks whose time is over, no more than one write clears.
+    /// Attributes of other tasks whose time has ended, no more than one write clears.
     over: Vec<String>,
     /// The permits above that.
     over_left: u32,

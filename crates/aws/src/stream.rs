@@ -60,7 +60,7 @@ pub struct TaskChange {
 struct NotAnImage(String);
 
 impl StreamRecord {
-    /// By which a function says that it could not deal with this record: the stream goes on from here. Empty if there
+    /// By which a function says that it could not deal with this record: the stream continues from here. Empty if there
     /// is none, which stands for the whole batch.
     #[must_use]
     pub fn sequence_number(&self) -> &str {

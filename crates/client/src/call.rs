@@ -62,7 +62,7 @@ pub enum Called {
     Unanswered(Question),
 }
 
-/// What is told about a call, and asked, before it is answered.
+/// What is notified about a call, and asked, before it is answered.
 pub trait Listener: Send {
     /// The tool has done so much.
     fn progress(&mut self, progress: Progress);

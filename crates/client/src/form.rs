@@ -343,7 +343,7 @@ fn is_email(text: &str) -> bool {
     parts.is_some_and(|(name, host)| !name.is_empty() && !host.is_empty()) && !text.contains(char::is_whitespace)
 }
 
-/// `jiff` also reads moments as dates, and other spellings.
+/// `jiff` also reads times as dates, and other spellings.
 fn is_date(text: &str) -> bool {
     text.len() == "2026-11-23".len() && text.parse::<jiff::civil::Date>().is_ok()
 }

@@ -1,4 +1,4 @@
-//! The tasks of a caller, or some of them; and all that is on record of one, from servers that show it
+//! The tasks of a caller, or some of them; and all that is recorded of one, from servers that show it
 //! (`dev.longhaul/tasks/inspect`).
 
 use serde_json::{Map, Value, json};
@@ -58,7 +58,7 @@ impl Client {
 
     /// The tasks of this caller that `filter` takes, and no more pages of them than `enough` tasks need.
     ///
-    /// A server of ours filters them itself. Others are asked for all, with `tasks/list` of `2025-11-25`, also if they
+    /// A server of ours filters them itself. Others are asked for all, with `tasks/list` of `2025-11-25`, even if they
     /// speak `2026-07-28`, which has no list; what comes is filtered here by its status, and by its tool where that is
     /// shown.
     ///
@@ -86,14 +86,14 @@ impl Client {
     }
 }
 
-/// All that is on record of a task.
+/// All that is recorded of a task.
 const INSPECT: &str = "dev.longhaul/tasks/inspect";
 
 /// At most so many pages of a journal are read: of 512 entries each, as many as a task may record.
 const PAGES_MAX: usize = 8;
 
 impl Client {
-    /// All that is on record of a task: what `tasks/get` shows as `task`, its `tool`, `arguments`, `attempts` and the
+    /// All that is recorded of a task: what `tasks/get` shows as `task`, its `tool`, `arguments`, `attempts` and the
     /// whole `journal`, each entry with its value if that is small.
     ///
     /// # Errors

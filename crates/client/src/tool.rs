@@ -124,7 +124,7 @@ impl ToolHeaders {
 }
 
 impl Param {
-    /// The header; none if there is no such argument.
+    /// The header; none if the argument does not exist.
     fn of(&self, arguments: &Map<String, Value>) -> Option<(HeaderName, HeaderValue)> {
         let (first, rest) = self.path.split_first()?;
         let value = rest.iter().try_fold(arguments.get(first)?, |value, name| value.get(name))?;

@@ -219,7 +219,7 @@ pub(crate) struct Timeline {
     pub(crate) has_ended: bool,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) entries: Vec<Entry>,
-    /// Attempts that left nothing recorded.
+    /// Attempts that recorded nothing.
     pub(crate) unknown_attempts: u64,
     /// Attempts that are known by what they recorded only.
     pub(crate) guessed_attempts: usize,

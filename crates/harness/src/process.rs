@@ -114,7 +114,7 @@ impl Server {
         self.wait()
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until it ends on its own.
     pub fn wait(mut self) -> ExitStatus {
         self.child.wait().expect("the server was started by this test")
     }

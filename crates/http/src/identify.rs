@@ -30,7 +30,7 @@ pub trait Identify: Send + Sync {
 pub struct Identified {
     /// The caller.
     pub principal: Principal,
-    /// How it is told that it needs further scopes.
+    /// How it is notified that it needs further scopes.
     pub challenge: Challenge,
 }
 

@@ -39,7 +39,7 @@ impl WebOrigin {
     /// The origin that `text` is, as a request or a setting has it.
     ///
     /// Of schemes that browsers know, such as `https`, hosts are spelled as browsers spell them. Others, such as
-    /// `chrome-extension`, have a name in place of the host, or nothing (`file://`).
+    /// `chrome-extension`, have a name instead of the host, or nothing (`file://`).
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         if text == NULL {

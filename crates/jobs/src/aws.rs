@@ -86,7 +86,7 @@ impl Aws {
         self.config.get_or_init(|| aws_config::defaults(BehaviorVersion::latest()).http_client(https()).load()).await
     }
 
-    /// Calls an operation. What AWS refuses for the moment is tried again, and so is what has no answer, if it may be.
+    /// Calls an operation. What AWS refuses for now is tried again, and so is what has no answer, if it may be.
     pub(crate) async fn call(
         &self,
         service: &Service,

@@ -28,7 +28,7 @@ pub enum Auth {
     /// In the same way; and one role says for which user it calls.
     IamOnBehalf(IamOwner, OnBehalf),
     /// By the token that the authorizer of an HTTP API checked before it invoked the function.
-    /// What is read of it, and what clients are told about where to log in.
+    /// What is read of it, and what clients are notified about where to log in.
     Gateway(TokenClaims, Option<Box<OauthConfig>>),
     /// By an access token, which the function verifies itself.
     Oauth(Box<OauthConfig>),
@@ -168,7 +168,7 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
 }
 
 /// The names of the secrets of tools and their ARNs, which are two lists because a template cannot take one apart.
-/// After them come those of webhooks, which tools do not read. A function that runs no tools is told of no ARNs.
+/// After them come those of webhooks, which tools do not read. A function that runs no tools is notified of no ARNs.
 fn secret_arns(values: &Values) -> Result<BTreeMap<String, String>, SettingsError> {
     let names = values.find(&table::SECRET_NAMES)?.unwrap_or_default();
     let arns = values.find(&table::SECRET_ARNS)?.unwrap_or_default();

@@ -327,7 +327,7 @@ mod tests {
         }
     }
 
-    /// It was taken for one of a REST API, and no client of `cargo lambda watch` got an answer.
+    /// It was mistaken for one of a REST API, and no client of `cargo lambda watch` got an answer.
     #[test]
     fn an_event_of_cargo_lambda_watch_has_its_own_method() {
         let event = include_str!("../../../infra/events/api-cargo-lambda-watch.json");

@@ -29,7 +29,7 @@ use serde::de::IgnoredAny;
 
 use crate::event::{HttpEvent, UnreadableEvent};
 
-/// Says of which invocation an answer is, so that one that is late is not taken for that of the next.
+/// Says of which invocation an answer is, so that one that is late is not mistaken for that of the next.
 const INVOCATION_ID: HeaderName = HeaderName::from_static("lambda-runtime-invocation-id");
 
 const RESPONSE_MODE: HeaderName = HeaderName::from_static("lambda-runtime-function-response-mode");

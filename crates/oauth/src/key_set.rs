@@ -68,7 +68,7 @@ impl KeySet {
     }
 
     /// The keys that may have signed a token with `algorithm`: those called `id`, or the only one that fits. `None` if
-    /// there is no such key.
+    /// the key does not exist.
     pub(crate) fn candidates(&self, id: Option<&str>, algorithm: &str) -> Option<Vec<&Key>> {
         let is_named = |key: &&Key| id.is_none() || key.source.kid.as_deref() == id;
         let keys: Vec<&Key> = self.keys.iter().filter(is_named).filter(|key| key.algorithm == algorithm).collect();

@@ -1,4 +1,4 @@
-//! Tokens that were verified a moment ago: a client sends the same one with each of its polls.
+//! Tokens that were verified recently: a client sends the same one with each of its polls.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

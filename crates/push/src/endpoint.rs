@@ -25,7 +25,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Whether it is told of this.
+    /// Whether it is notified of this.
     #[must_use]
     pub fn wants(&self, notification: &Notification) -> bool {
         let wants_tool = self.tools.is_empty() || self.tools.iter().any(|tool| matches(tool, &notification.tool));

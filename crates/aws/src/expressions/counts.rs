@@ -60,7 +60,7 @@ pub(crate) enum NextCount {
 pub(crate) enum Window {
     /// The one that the item has.
     Current,
-    /// A new one: the one that began at this moment is over.
+    /// A new one: the one that began at this time has ended.
     After { since: Timestamp },
 }
 
