@@ -70,7 +70,7 @@ const HELD: &str = "#state = :running AND #attempt = :attempt";
 /// Was this event sent after everything that is stored?
 const IS_LATEST: &str = "#updated_at <= :now";
 
-/// Has nobody answered what the attempt may suspend the task on?
+/// Is the question still open that the attempt suspends the task on?
 const NOTHING_ANSWERED: &str = "attribute_not_exists(#answered)";
 
 /// Was no later heartbeat written?
@@ -111,7 +111,7 @@ const ENDS_IN_TIME: &str = "#late_after >= :now";
 /// Is the expiry still what it was? Before the end, only an extension of the retention moves it.
 const EXPIRES_AS_SEEN: &str = "#expires_at = :expires_at_seen AND #keep_ms = :keep_ms_seen";
 
-/// Is the item unchanged since it was read? Whoever changes its format changes the revision too.
+/// Is the item unchanged since it was read? A change of its format changes the revision too.
 const UNCHANGED: &str = "attribute_exists(#pk) AND #revision = :revision";
 
 /// Is the id free, or taken by exactly that expired task?

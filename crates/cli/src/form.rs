@@ -14,7 +14,7 @@ pub(crate) enum Asked {
     Answer(Value),
     /// The user pressed Ctrl-C, or wants to answer later.
     Later,
-    /// Nobody can be asked this here.
+    /// This question cannot be asked here.
     CannotAsk,
 }
 

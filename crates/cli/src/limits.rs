@@ -19,7 +19,7 @@ pub(crate) const TERMINAL_BYTES_MAX: usize = 1 << 20;
 /// Between two polls, if the server does not say how long.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// No server is asked more often, whatever it says, nor more seldom.
+/// No server is polled more often, or less often.
 pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 pub(crate) const INTERVAL_MAX: Duration = Duration::from_secs(10 * 60);

@@ -55,7 +55,7 @@ impl Screen {
         }
     }
 
-    /// Returns when nobody reads the changes any more that are written as JSON.
+    /// Returns when the reader of the changes in JSON has gone.
     pub(crate) async fn reader_gone(&self) {
         match self {
             Self::Json => out::reader_gone().await,
@@ -107,7 +107,7 @@ impl View {
         Ok(())
     }
 
-    /// Shows a task of which nobody knows how much it has done.
+    /// Shows a task with unknown progress.
     fn not_measured(&mut self, message: &str) {
         if !self.is_measured {
             lock(&self.pace).begin(clock::instant());

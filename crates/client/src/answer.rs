@@ -34,7 +34,7 @@ pub struct Reply {
 pub enum Content {
     /// No message, as the answer to a notification.
     Nothing,
-    /// One message as text; an error too, whatever the status that it came with.
+    /// One message as text; an error too, with any status.
     Message(String),
     /// Messages as they come.
     Stream(Box<Stream>),

@@ -58,7 +58,7 @@ pub enum Called {
     Result(Value),
     /// A task.
     Task(Box<Task>),
-    /// A question that nobody answered. The call was given up.
+    /// A question without an answer. The call was given up.
     Unanswered(Question),
 }
 
@@ -67,7 +67,7 @@ pub trait Listener: Send {
     /// The tool has done so much.
     fn progress(&mut self, progress: Progress);
 
-    /// The result that the question's method has; `None` if nobody can be asked.
+    /// The result that the question's method has; `None` if no user can be asked.
     fn ask(&mut self, question: &Question) -> impl Future<Output = Option<Value>> + Send;
 }
 
@@ -176,7 +176,8 @@ impl Client {
         Err(Error::Lost("the stream ended without it".to_owned()))
     }
 
-    /// Answers a request that a server of an older revision sends before it answers; the request, if nobody could.
+    /// Answers a request that a server of an older revision sends before it answers; the request, if that was not
+    /// possible.
     async fn serve(&self, question: Question, listener: &mut impl Listener) -> Result<Option<Question>, Error> {
         let answer = match question.method.as_str() {
             PING => json!({"result": {}}),

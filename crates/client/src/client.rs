@@ -44,7 +44,7 @@ impl Client {
     /// tasks only to the session that began them.
     ///
     /// # Errors
-    /// If the server cannot be reached, or lets nobody in.
+    /// If the server cannot be reached, or refuses the caller.
     pub async fn connect(target: Target, session: Option<&str>) -> Result<Self, Error> {
         let (wire, identity) = (Raw::new(target)?, Identity::default());
         if let Some(session) = session.and_then(|session| HeaderValue::from_str(session).ok()) {
@@ -59,7 +59,7 @@ impl Client {
     /// Begins a session of revision `2025-11-25`, or of an older one.
     ///
     /// # Errors
-    /// If the server cannot be reached, lets nobody in, or speaks newer revisions only.
+    /// If the server cannot be reached, refuses the caller, or speaks newer revisions only.
     pub async fn begin(wire: Raw, identity: Identity) -> Result<Self, Error> {
         let (session, info) = Session::begin(&wire, &identity).await?;
         Ok(Self::new(wire, identity, Lifecycle::Handshake(session), info["capabilities"].clone()))
@@ -185,8 +185,8 @@ impl Client {
         Ok(task)
     }
 
-    /// What a task of revision `2025-11-25` asks: it is sent to whoever waits for the result. A task that has ended
-    /// meanwhile asks nothing.
+    /// What a task of revision `2025-11-25` asks: it is sent to the client that waits for the result. A task that has
+    /// ended meanwhile asks nothing.
     async fn question(&self, params: &Value, id: &str) -> Result<Option<Question>, Error> {
         let mut answer = match self.send("tasks/result", params.clone(), Some(id)).await {
             Err(Error::Refused(_)) => return Ok(None),

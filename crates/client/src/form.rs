@@ -36,7 +36,7 @@ pub fn accept(content: Map<String, Value>) -> Value {
     json!({"action": "accept", "content": content})
 }
 
-/// The answer of somebody who does not want to answer.
+/// The answer of a user who declines.
 #[must_use]
 pub fn decline() -> Value {
     json!({"action": "decline"})

@@ -9,7 +9,7 @@ use crate::error::{Error, Refusal};
 use crate::task::{Status, Task};
 use crate::wire::METHOD_NOT_FOUND;
 
-/// Of servers that show some of the tasks only, as ours do.
+/// For servers that show only some of the tasks, as Longhaul servers do.
 const FILTERED: &str = "dev.longhaul/tasks/list";
 
 /// Which tasks are wanted. By default, all of them.
@@ -58,7 +58,7 @@ impl Client {
 
     /// The tasks of this caller that `filter` takes, and no more pages of them than `enough` tasks need.
     ///
-    /// A server of ours filters them itself. Others are asked for all, with `tasks/list` of `2025-11-25`, even if they
+    /// A Longhaul server filters them itself. Others are asked for all, with `tasks/list` of `2025-11-25`, even if they
     /// speak `2026-07-28`, which has no list; what comes is filtered here by its status, and by its tool where that is
     /// shown.
     ///

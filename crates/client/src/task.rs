@@ -15,7 +15,7 @@ pub enum Status {
     Completed,
     /// It has none.
     Failed,
-    /// Somebody cancelled it.
+    /// It was cancelled.
     Cancelled,
 }
 

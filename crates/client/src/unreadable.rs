@@ -1,5 +1,5 @@
 //! Answers that cannot be read as JSON, but nearly: with `NaN`, half a surrogate pair, bytes that are not UTF-8, or cut
-//! off. Nobody gets another answer to that request, so that waiting for one has no end.
+//! off. That request gets no other answer, so waiting for one would have no end.
 
 use serde_json::Value;
 

@@ -190,7 +190,7 @@ impl Console {
     }
 }
 
-/// Where somebody is sent who opens the link that logs in, and has logged in already.
+/// The page for a user who opens the link for signing in, and is signed in already.
 fn inside(ask: &PageRequest) -> String {
     let log_in = ask.shared().guard.log_in.as_ref();
     let is_used = ask.value("once").is_some_and(|once| log_in.is_some_and(|log_in| !log_in.is_unused(once)));

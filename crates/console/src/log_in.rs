@@ -40,7 +40,7 @@ impl LogIn {
         Ok(Self { secret, once: Mutex::new(Some(random()?)), sessions: Mutex::default() })
     }
 
-    /// The code of the link, as long as nobody has used it.
+    /// The code of the link, while it is unused.
     pub(crate) fn once(&self) -> Option<String> {
         self.lock_once().clone()
     }

@@ -33,7 +33,7 @@ pub(crate) async fn live(ask: &PageRequest) -> Result<Page, Problem> {
     }
 }
 
-/// Does what a form asks for. That it comes from a page of ours was checked.
+/// Does what a form asks for. The caller has checked that it comes from a page of the console.
 pub(crate) async fn post(ask: &PageRequest, posted: &Posted) -> Result<Done, Problem> {
     match ask.name() {
         "act" => acts::act(ask, posted).await,

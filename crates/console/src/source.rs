@@ -34,7 +34,7 @@ pub trait Source: Send + Sync {
     /// All tools.
     async fn tools(&self) -> Result<Vec<Tool>, Error>;
 
-    /// Calls a tool. Nobody answers what it asks before it is a task. Its key is left out if the server takes none.
+    /// Calls a tool. A question before it is a task gets no answer. Its key is left out if the server takes none.
     async fn call(&self, call: &Call) -> Result<Called, Error>;
 
     /// Answers a question of a task.

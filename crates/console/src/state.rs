@@ -8,7 +8,7 @@ use crate::guard::Guard;
 use crate::problem::Problem;
 use crate::source::Source;
 
-/// Something that somebody did by the console.
+/// An action of a user in the console.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act<'a> {
     /// What: `cancel`, `again`, `call`, `answer`, `decline`, `dismiss`, `log in` or `log out`.

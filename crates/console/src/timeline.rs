@@ -24,7 +24,7 @@ pub(crate) enum End {
     Yield,
     /// It failed, and is tried again.
     Failed,
-    /// Nobody learned of it any more.
+    /// It was not seen any more.
     Died,
     /// The task ended with it.
     Task,

@@ -104,8 +104,8 @@ impl Notification {
         }
     }
 
-    /// The id of the task that tells `endpoint` of this: always the same, and to be guessed only by whoever knows the
-    /// id of the published task.
+    /// The id of the task that tells `endpoint` of this: always the same, and to be guessed only by a caller who knows
+    /// the id of the published task.
     #[must_use]
     pub fn webhook_delivery_id(&self, endpoint: &str) -> TaskId {
         let event = self.id();

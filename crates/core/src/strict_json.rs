@@ -1,5 +1,5 @@
 //! JSON that others wrote. By itself, `serde` reads a structure also from a list, by the positions of its fields: then
-//! `[1]` is a message, and whatever stands first is believed. Here a structure is read from an object, at every depth;
+//! `[1]` is a message, and its first element is believed. Here a structure is read from an object, at every depth;
 //! all else is as in [`serde_json`].
 //!
 //! Not held to this are the variants of an `untagged` or `tag`ged enum, and the fields of a `flatten`ed one: `serde`

@@ -20,7 +20,7 @@ use crate::{
     SlowBody, audited, cors,
 };
 
-/// Extension of an answer: nobody verified the caller, and the audit log has a denied log-in.
+/// Extension of an answer: the caller was not verified, and the audit log has a denied log-in.
 #[derive(Clone, Copy, Debug)]
 pub struct DeniedLogIn;
 

@@ -59,7 +59,7 @@ pub enum Rejection {
         /// The header `WWW-Authenticate` of the answer.
         challenge: HeaderValue,
     },
-    /// Nobody can say whether the request's token is good.
+    /// The request's token cannot be verified now.
     #[error("the keys of the token's issuer cannot be fetched now: keep the token, and send the request again later")]
     NoKeys {
         /// When to try again, in seconds.

@@ -34,7 +34,7 @@ pub enum Auth {
     Oauth(Box<OauthConfig>),
     /// By a token of the list in the parameter of SSM with this name.
     Bearer(String),
-    /// Not at all: everyone is one owner, and whoever knows a task's id can see the task. What callers choose
+    /// Not at all: all callers are one owner, and a caller with a task's id can see the task. What callers choose
     /// themselves is valid within their session only.
     Anonymous,
 }

@@ -1,4 +1,4 @@
-//! Records of the table's stream that say of a task that it waits for a worker: whoever wrote them may have died before
+//! Records of the table's stream that say of a task that it waits for a worker: their writer may have died before
 //! its message was sent.
 //!
 //! They come when nearly all of these tasks have been taken, and each is read once. What could not be treated comes

@@ -154,7 +154,7 @@ impl Claims {
     }
 }
 
-/// Whether a text may name somebody: not empty, not long, nothing that a log or a terminal would act on.
+/// Whether a text may name a caller: not empty, not long, nothing that a log or a terminal would act on.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= NAME_BYTES_MAX && !text.chars().any(char::is_control)
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::algorithm::{ALLOWED, Algorithm, Keys};
 use crate::issuer::is_for_tenant;
 
-/// Keys of one issuer. Nobody publishes more.
+/// Keys of one issuer. Issuers publish fewer.
 const KEYS_MAX: usize = 100;
 
 /// Why a document is not a key set.

@@ -61,7 +61,7 @@ pub(crate) struct Keys {
     pub(crate) version: u64,
 }
 
-/// Nobody knows any keys of the issuer.
+/// No keys of the issuer are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoKeys {
     pub(crate) retry_after_s: u64,

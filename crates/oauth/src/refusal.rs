@@ -13,11 +13,11 @@ pub(crate) enum Refusal {
     Header,
     /// Its claims are not those of an access token.
     Claims,
-    /// Nobody here accepts its issuer.
+    /// Its issuer is not accepted here.
     Issuer,
     /// It is for another server.
     Audience,
-    /// It is for nobody in particular, and this server knows no clients.
+    /// It names no audience, and this server has no list of clients.
     NoAudience,
     /// It is too old.
     Expired,
@@ -35,7 +35,7 @@ pub(crate) enum Refusal {
     NoOwner,
     /// The claims that tools may see are too large.
     LargeClaims,
-    /// The keys of its issuer are not known now, so that nobody can say whether it is good.
+    /// The keys of its issuer are not known now, so it cannot be verified.
     NoKeys {
         /// When to try again.
         retry_after_s: u64,

@@ -48,7 +48,7 @@ pub fn read(text: &str, secrets: Secrets<'_>, reach: Reach) -> Result<Endpoints,
         .map(|(read, _)| read)
 }
 
-/// The endpoints in `text` without their secrets, and where those are: for whoever decides who is told and signs
+/// The endpoints in `text` without their secrets, and where those are: for the program that chooses endpoints and signs
 /// nothing, or has to fetch the secrets first.
 pub fn read_without_secrets(text: &str, reach: Reach) -> Result<(Endpoints, BTreeSet<String>), ConfigError> {
     Reader { secrets: None, reach, faults: Vec::new(), sources: BTreeSet::new() }.read(text)

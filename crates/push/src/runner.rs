@@ -149,7 +149,7 @@ fn completed(text: &str, kind: ResultKind) -> AttemptEnd {
     AttemptEnd::Completed { result, kind }
 }
 
-/// The end of a webhook delivery that nobody wants any more.
+/// The end of a webhook delivery whose endpoint is off.
 fn untold(why: &str) -> AttemptEnd {
     completed(why, ResultKind::ToolError)
 }
@@ -160,7 +160,7 @@ fn failed(message: &str) -> AttemptEnd {
     AttemptEnd::Failed { message: message.to_owned(), detail }
 }
 
-/// The request of a webhook delivery. It has the form of a call, so that whatever shows calls shows it.
+/// The request of a webhook delivery. It has the form of a call, so that pages of calls show it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Told {
     arguments: Arguments,

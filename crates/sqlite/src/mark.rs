@@ -122,7 +122,7 @@ fn is_in_file(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], moved)
 }
 
-/// The mark in the file itself; `None` if it is empty, or not a database of ours.
+/// The mark in the file itself; `None` if it is empty, or not a database of Longhaul.
 pub(crate) fn in_file(path: &Path) -> io::Result<Option<Mark>> {
     let Some(header) = head::<100>(path)? else { return Ok(None) };
     let is_ours = number(&header, 68) == Some(APPLICATION_ID.cast_unsigned());

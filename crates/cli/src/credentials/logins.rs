@@ -39,7 +39,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// In the folder where this user's tasks are remembered; `None` if nobody says where that is.
+    /// In the folder where this user's tasks are remembered; `None` if no variable says where that is.
     pub(super) fn of(server: &Url) -> Option<Self> {
         let server = server.as_str().to_owned();
         let name: String = Sha256::digest(&server).iter().map(|byte| format!("{byte:02x}")).collect();

@@ -56,7 +56,7 @@ fn secret(file: &Path) -> Result<String, Stop> {
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
-/// A line for each thing that somebody did by the console.
+/// A line for each action in the console.
 fn log(act: &Act<'_>) {
     let task = act.task.map(|id| format!(" task={}", line(id))).unwrap_or_default();
     let error = act.error.map(|why| format!(" error={}", line(why))).unwrap_or_default();

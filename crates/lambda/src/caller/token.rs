@@ -48,13 +48,13 @@ impl TokenClaims {
     }
 }
 
-/// Whether a text may name somebody: not long, nothing that a log or a terminal would act on.
+/// Whether a text may name a caller: not long, nothing that a log or a terminal would act on.
 fn is_name(text: &str) -> bool {
     text.len() <= NAME_BYTES_MAX && !text.chars().any(char::is_control)
 }
 
-/// Whether a claim has one value. The gateway writes a list as its values between brackets, so that nobody can tell a
-/// list from a text with brackets.
+/// Whether a claim has one value. The gateway writes a list as its values between brackets, so that the function cannot
+/// tell a list from a text with brackets.
 fn is_one(value: &str) -> bool {
     is_name(value) && !value.starts_with('[')
 }
