@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 """The documentation site, and the links of all pages.
 
-  scripts/docs.py check          fails if a link of a page leads nowhere, or if docs/SUMMARY.md misses a page
+  scripts/docs.py check          fails if a link of a page leads nowhere, if docs/SUMMARY.md misses a page, or if JSON or
+                                 Python that a page shows cannot be parsed
   scripts/docs.py build FOLDER   builds the site with mdBook into FOLDER, with llms.txt and llms-full.txt, and checks it
 """
 
+import ast
 import collections
 import html.parser
+import json
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -27,6 +31,7 @@ FOR_CONTRIBUTORS = "Contribute"
 ENTRY = re.compile(r"^( *)(- )?\[([^]]+)\]\(([^)]+)\)$")
 LINK = re.compile(r"(\]\(|^\[[^]]+\]: )([^)\s]+)", re.MULTILINE)
 FENCED = re.compile(r"^( *)(```|~~~).*?^\1\2 *$", re.DOTALL | re.MULTILINE)
+SNIPPET = re.compile(r"^( *)```(json|python)\n(.*?)^\1``` *$", re.DOTALL | re.MULTILINE)
 CODE = re.compile(FENCED.pattern + r"|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 
 
@@ -60,9 +65,21 @@ def fault_of(page, target):
     path, _, anchor = target.partition("#")
     file = (page.parent / urllib.parse.unquote(path)).resolve() if path else page
     if not file.exists():
-        return "there is no such file"
+        return "the file does not exist"
     if anchor and file.suffix == ".md" and anchor not in anchors(file.read_text(encoding="utf-8")):
-        return "there is no such heading"
+        return "the heading does not exist"
+    return None
+
+
+def snippet_fault(language, code):
+    """Why code that a page shows cannot be pasted, or None. A part of an object in JSON is shown without its braces."""
+    try:
+        if language == "python":
+            ast.parse(code)
+        else:
+            json.loads(code if code.lstrip().startswith(("{", "[")) else "{" + code + "}")
+    except (SyntaxError, ValueError) as error:
+        return str(error)
     return None
 
 
@@ -80,7 +97,12 @@ def entries():
 def check():
     faults = []
     for page in tracked("*.md"):
-        for link in LINK.finditer(without_code(page.read_text(encoding="utf-8"))):
+        text = page.read_text(encoding="utf-8")
+        for snippet in SNIPPET.finditer(text):
+            fault = snippet_fault(snippet[2], textwrap.dedent(snippet[3]))
+            if fault:
+                faults.append(f"{page.relative_to(ROOT)}:{text.count(chr(10), 0, snippet.start()) + 1}: {fault}")
+        for link in LINK.finditer(without_code(text)):
             fault = None if is_elsewhere(link[2]) else fault_of(page, link[2])
             if fault:
                 faults.append(f"{page.relative_to(ROOT)}: ({link[2]}): {fault}")
