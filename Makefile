@@ -50,7 +50,7 @@ test-all: test ## All tests, including real clients, a browser, an AWS emulator,
 	@if [ -s $(TARGET_DIR)/second-tries.txt ]; then echo "These tests needed a second try:"; cat $(TARGET_DIR)/second-tries.txt; \
 	    else echo "No test needed a second try."; fi
 
-nightly: ## What takes longer than landing a change may take: sizes of the functions, a million simulated worlds, simulated load, chaos, hostile inputs, a thousand calls of one tool, and mutants of the code
+nightly: ## What takes longer than landing a change may take: sizes of the functions, a million simulated worlds, simulated load, chaos, hostile inputs, a thousand calls of one tool, the packages of a release, and mutants of the code
 	$(MAKE) --no-print-directory sizes
 	$(MAKE) --no-print-directory simulate SEEDS=1000000
 	$(MAKE) --no-print-directory scale
@@ -60,7 +60,8 @@ nightly: ## What takes longer than landing a change may take: sizes of the funct
 	scripts/setup-tools.sh aws aws-lint cargo-lambda containers
 	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test local --test aws \
 	    -E 'test(e2e::children::) | test(sam_local::) | test(cargo_lambda::) | test(images::) | test(prove::)'
-	$(MAKE) --no-print-directory docs
+	$(MAKE) --no-print-directory docs dist
+	scripts/try_dist.py $(TARGET_DIR)/dist
 	$(MAKE) --no-print-directory fuzz SECONDS=60
 	$(MAKE) --no-print-directory mutants
 

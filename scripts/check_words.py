@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the English of Markdown, doc comments and strings: words (scripts/words.txt), and how sentences are built.
+"""Checks the English of Markdown, doc comments, strings and descriptions of templates: words (scripts/words.txt), and how sentences are built.
 
   scripts/check_words.py                    fails if a file has more hits than scripts/words_allowed.txt allows it
   scripts/check_words.py --list PATH…       prints each hit in these files
@@ -21,7 +21,7 @@ STRING_WORDS_MIN = 4
 RUST = re.compile(r"(crates/\w[\w-]*|templates/\w+)/(src|examples)/(?!.*\btests?(\.rs|/))")
 # Printed by tests from strings in code, which are checked where they are written.
 GENERATED = {"docs/settings.md", "docs/transitions.md"}
-STARTS = re.compile(r"(What|Who|Whoever|Whom|Whatever|Of)\b(?! course)")
+STARTS = re.compile(r"(What|Who|Whoever|Whom|Whatever|Whichever|Those|Nor|However (many|much|long|often|large)|Of)\b(?! course)")
 RAW_OR_STRING = re.compile(r'\br(#*)"(.*?)"\1|(?<!\')"((?:[^"\\]|\\.)*)"', re.DOTALL)
 # Sentences, and whether they have a fault: a rule that finds nothing, or too much, is noticed before it is believed.
 EXAMPLES = [
@@ -37,9 +37,23 @@ EXAMPLES = [
     ("The time has expired, and `nobody looks again`.", False),
     ("The record is written. So is the message.", True),
     ("The record is written, so the message is too.", False),
+    ("The record is written, and so is the message.", True),
+    ("The file that is no longer what it was is refused.", True),
+    ("The reply is larger than what fits.", True),
+    ("The error says what to do.", False),
+    ("There is no such task.", True),
+    ("The task does not exist.", False),
+    ("No one else may read it.", True),
+    ("The parent is told that its child has ended.", True),
+    ("The error tells the caller which limit it was.", False),
+    ("Those that fit are accepted.", True),
+    ("The client polls once in five seconds.", True),
+    ("The task goes on after a crash.", True),
+    ("A server of yours is called.", True),
     ("word " * WORDS_MAX, False),
     ("word " * (WORDS_MAX + 1), True),
 ]
+DESCRIPTION = re.compile(r"^( *)(?:Alarm)?Description: (?:([>|]-?)\n((?:\1 +.*\n|\n)+)|(.*))", re.MULTILINE)
 SQL = re.compile(r"\b(SELECT|INSERT INTO|CREATE TABLE|UPDATE|DELETE FROM|ALTER TABLE|DROP INDEX)\b")
 TEST_MODULE = re.compile(r"^#\[cfg\((?:all\()?test\b.*?^\}$", re.DOTALL | re.MULTILINE)
 
@@ -95,9 +109,17 @@ def blocks_of_rust(text):
             yield code.count("\n", 0, found.start()) + 1, string
 
 
+def blocks_of_yaml(text):
+    """The descriptions of a template, as people read them in CloudFormation."""
+    for found in DESCRIPTION.finditer(text):
+        string = re.sub(r"\s+", " ", found[3] or found[4]).strip("\"' ")
+        yield text.count("\n", 0, found.start()) + 1, string
+
+
 def sentences(block):
     block = re.sub(r"``.*?``|`[^`]*`", "X", block)
     block = re.sub(r"!?\[([^]]*)\](\([^)]*\)|\[[^]]*\])?", r"\1", block)
+    block = re.sub(r"\b[\w./-]+\.(rs|md|py|sh|yaml|json|txt)\b", "X", block)
     block = re.sub(r"https?://\S+|[*_]{1,2}(?=\w)|(?<=[\w.,:])[*_]{1,2}", "", block)
     return [sentence for sentence in re.split(r"(?<=[.!?])[\"”)]* +(?=[\"“(]?(?:[A-Z0-9]|docs/))|\\n", block) if sentence.strip()]
 
@@ -116,16 +138,17 @@ def faults(sentence, words):
 
 def hits(path, words):
     text = (ROOT / path).read_text(encoding="utf-8")
-    for line, block in (blocks_of_markdown if path.endswith(".md") else blocks_of_rust)(text):
+    read = {".md": blocks_of_markdown, ".rs": blocks_of_rust, ".yaml": blocks_of_yaml}[pathlib.Path(path).suffix]
+    for line, block in read(text):
         for sentence in sentences(block):
             for fault in faults(sentence, words):
                 yield line, fault
 
 
 def checked():
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "*.md"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "*.md", "infra/*.yaml"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     return sorted(path for path in listed.stdout.split()
-                  if (ROOT / path).is_file() and path not in GENERATED and (path.endswith(".md") or RUST.match(path)))
+                  if (ROOT / path).is_file() and path not in GENERATED and (path.endswith((".md", ".yaml")) or RUST.match(path)))
 
 
 def read_allowed():

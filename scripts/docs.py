@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 """The documentation site, and the links of all pages.
 
-  scripts/docs.py check          fails if a link of a page leads nowhere, if docs/SUMMARY.md misses a page, or if a page
-                                 with a figure of AWS does not say that nothing was measured there, as long as
-                                 `make prove-aws` has written no report
+  scripts/docs.py check          fails if a link of a page leads nowhere, if docs/SUMMARY.md misses a page, if JSON or
+                                 Python that a page shows cannot be parsed, or if a page with a figure of AWS does not
+                                 say that nothing was measured there, as long as `make prove-aws` has written no report
   scripts/docs.py build FOLDER   builds the site with mdBook into FOLDER, with llms.txt and llms-full.txt, and checks it
 """
 
+import ast
 import collections
 import html.parser
+import json
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -33,6 +36,7 @@ FENCED = re.compile(r"^( *)(```|~~~).*?^\1\2 *$", re.DOTALL | re.MULTILINE)
 AWS_REPORT = DOCS / "aws-report.md"
 AWS_FIGURE = re.compile(r"\d\s+(?:US )?(?:dollars|cents)\b|\bfor a million\b|AWS emulator behind them|^\*\*Status:", re.MULTILINE)
 UNMEASURED = re.compile(r"\bnothing\b[^.]*\bmeasured\s+on\s+AWS\s+itself", re.IGNORECASE)
+SNIPPET = re.compile(r"^( *)```(json|python)\n(.*?)^\1``` *$", re.DOTALL | re.MULTILINE)
 CODE = re.compile(FENCED.pattern + r"|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 
 
@@ -66,9 +70,21 @@ def fault_of(page, target):
     path, _, anchor = target.partition("#")
     file = (page.parent / urllib.parse.unquote(path)).resolve() if path else page
     if not file.exists():
-        return "there is no such file"
+        return "the file does not exist"
     if anchor and file.suffix == ".md" and anchor not in anchors(file.read_text(encoding="utf-8")):
-        return "there is no such heading"
+        return "the heading does not exist"
+    return None
+
+
+def snippet_fault(language, code):
+    """Why code that a page shows cannot be pasted, or None. A part of an object in JSON is shown without its braces."""
+    try:
+        if language == "python":
+            ast.parse(code)
+        else:
+            json.loads(code if code.lstrip().startswith(("{", "[")) else "{" + code + "}")
+    except (SyntaxError, ValueError) as error:
+        return str(error)
     return None
 
 
@@ -102,6 +118,10 @@ def check():
         text = page.read_text(encoding="utf-8")
         if fault := fault_of_figures(page, text):
             faults.append(f"{page.relative_to(ROOT)}: {fault}")
+        for snippet in SNIPPET.finditer(text):
+            fault = snippet_fault(snippet[2], textwrap.dedent(snippet[3]))
+            if fault:
+                faults.append(f"{page.relative_to(ROOT)}:{text.count(chr(10), 0, snippet.start()) + 1}: {fault}")
         for link in LINK.finditer(without_code(text)):
             fault = None if is_elsewhere(link[2]) else fault_of(page, link[2])
             if fault:

@@ -46,7 +46,7 @@ fn what_has_changed_is_shown_and_fails_the_check() {
     let setup = Setup::fixture(&[]);
     assert_eq!(lock(&setup, &[]).0, 0);
     let (code, said) = lock(&setup, &["--check"]);
-    assert!(code == 0 && said.ends_with("mcp.lock.json is what the servers have\n"), "{code}, {said}");
+    assert!(code == 0 && said.ends_with("mcp.lock.json matches the servers\n"), "{code}, {said}");
 
     edit(&setup, "mcp.lock.json", |lock| {
         let tools = lock["servers"]["only"]["tools"].as_array_mut().unwrap();
@@ -58,7 +58,7 @@ fn what_has_changed_is_shown_and_fails_the_check() {
     for line in [
         "  only: tool `count` /description\n-     Counts, and nothing else.\n",
         "+ only: tool `count_read_only` is new\n",
-        "mcp.lock.json is not what the servers have; if it should be, run `longhaul gateway lock`",
+        "mcp.lock.json does not match the servers; if it should, run `longhaul gateway lock`",
     ] {
         assert!(said.contains(line), "{line} is not in:\n{said}");
     }

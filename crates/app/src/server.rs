@@ -56,7 +56,7 @@ fn with_questions() -> TaskPolicy {
     TaskPolicy::optional().run_at_most(Duration::from_secs(25 * 3_600))
 }
 
-/// Whoever checks a deployment kills it several times in a row, perhaps before the tool gets any further.
+/// A check of a deployment kills it several times in a row, perhaps before the tool gets any further.
 fn gather() -> TaskPolicy {
     TaskPolicy::required().run_at_most(Duration::from_secs(26 * 3_600)).consecutive_failures_max(10)
 }

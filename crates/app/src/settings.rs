@@ -16,14 +16,14 @@ declare! {
         "Also serve the tools for checking a deployment: echo, fail, ask, gather, large_result, tool_env.";
 }
 
-/// What the operator decides about the tools.
+/// The operator's settings of the tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The folder below which `profile_dataset` may read files; if unset, it reads no files.
     pub data_dir: Option<PathBuf>,
     /// Which tools are served.
     pub tools: ToolSet,
-    /// What tools read of their environment.
+    /// The environment of the tools.
     pub env: ToolEnv,
 }
 

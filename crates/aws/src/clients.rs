@@ -112,7 +112,7 @@ pub fn timeouts() -> TimeoutConfig {
         .build()
 }
 
-/// What the environment of a function says, by the names of its variables.
+/// The environment of a function, by the names of its variables.
 type Variables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// The region, the credentials and the endpoints that these environment variables name, with an HTTP client:
@@ -157,7 +157,7 @@ impl LoadServiceConfig for OfServices {
 
 /// A client over HTTPS. By itself, it parses all of the system's certificates once more for the client of each service,
 /// to try out whether it can, and throws the result away: a millisecond of processor time each at a function's start.
-/// What it needs for its first call it makes then, and keeps.
+/// The first call makes what it needs, and keeps it.
 #[derive(Debug)]
 struct Unchecked(SharedHttpClient);
 

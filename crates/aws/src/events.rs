@@ -54,7 +54,7 @@ impl std::fmt::Debug for SharedClock {
     }
 }
 
-/// What a call says about each of its events.
+/// The outcome of each event of a call.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Answer {
@@ -98,7 +98,7 @@ impl EventBus {
         outcomes
     }
 
-    /// Those that the bus did not take are put again, without the others.
+    /// The events that the bus did not take are put again, without the others.
     async fn put_some(
         &self,
         events: &[BusEvent],

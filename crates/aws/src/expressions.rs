@@ -70,7 +70,7 @@ const HELD: &str = "#state = :running AND #attempt = :attempt";
 /// Was this event sent after everything that is stored?
 const IS_LATEST: &str = "#updated_at <= :now";
 
-/// Has nobody answered what the attempt may suspend the task on?
+/// Is the question still open that the attempt suspends the task on?
 const NOTHING_ANSWERED: &str = "attribute_not_exists(#answered)";
 
 /// Was no later heartbeat written?
@@ -92,7 +92,7 @@ const WAITS_FOR_WORKER: &str = "#state = :queued OR (#state IN (:sleeping, :inpu
 const COULD_START: &str = "#state = :queued OR (#state IN (:sleeping, :input_required) AND #until <= :now) \
      OR (#state = :running AND #lease_until <= :now)";
 
-/// Does it wait for a later moment than this one, and not for a retry?
+/// Does it wait for a later time than this one, and not for a retry?
 const WAITS_LONGER: &str =
     "#state IN (:sleeping, :input_required) AND #until > :at AND #failures = :zero AND #attempt > :zero";
 
@@ -105,13 +105,13 @@ const ENDED: &str = "#state IN (:completed, :failed, :cancelled)";
 /// Is the last message old enough?
 const SENT_LONG_AGO: &str = "#sent_at <= :not_since";
 
-/// Is the expiry already as late as an end at this moment requires?
+/// Is the expiry already as late as an end at this time requires?
 const ENDS_IN_TIME: &str = "#late_after >= :now";
 
 /// Is the expiry still what it was? Before the end, only an extension of the retention moves it.
 const EXPIRES_AS_SEEN: &str = "#expires_at = :expires_at_seen AND #keep_ms = :keep_ms_seen";
 
-/// Is the item unchanged since it was read? Whoever changes its format changes the revision too.
+/// Is the item unchanged since it was read? A change of its format changes the revision too.
 const UNCHANGED: &str = "attribute_exists(#pk) AND #revision = :revision";
 
 /// Is the id free, or taken by exactly that expired task?
@@ -217,7 +217,7 @@ fn claim(token: LeaseToken, lease_until: Timestamp, now: Timestamp) -> Change {
         .set(UPDATED_AT, moment(now))
 }
 
-/// What stays in the item while the task works, so that its client may still answer.
+/// The attributes that stay in the item while the task works, so that its client may still answer.
 const QUESTIONS: &[&str] = &[ASKS, ANSWERED];
 
 /// A suspension. Which questions remain if some were answered meanwhile depends on the task.

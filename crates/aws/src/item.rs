@@ -34,12 +34,12 @@ pub(crate) fn number(value: impl Into<i128>) -> AttributeValue {
     AttributeValue::N(value.into().to_string())
 }
 
-/// A moment, in milliseconds.
+/// A time, in milliseconds.
 pub(crate) fn moment(at: Timestamp) -> AttributeValue {
     number(at.as_ms())
 }
 
-/// A moment as DynamoDB's TTL expects it: in seconds, rounded up.
+/// A time as DynamoDB's TTL expects it: in seconds, rounded up.
 pub(crate) fn seconds(at: Timestamp) -> AttributeValue {
     number(at.as_ms().div_ceil(1_000))
 }
@@ -146,7 +146,7 @@ pub(crate) const ATTEMPT_SINCE: &str = "leg";
 /// Followed by the attempt modulo the [number of attempts](longhaul_core::limits::NOTED_ATTEMPTS_MAX) that are kept: an
 /// attempt that has ended, as a list of what was in [`ATTEMPT_SINCE`], its attempt, when it ended, and how.
 pub(crate) const PAST_ATTEMPT: &str = "leg";
-/// The moment before which the first attempt does not begin, if the caller asked for one.
+/// The time before which the first attempt does not begin, if the caller asked for one.
 pub(crate) const NOT_BEFORE: &str = "not_before";
 /// The task whose tool made this one.
 pub(crate) const PARENT: &str = "parent";
@@ -170,7 +170,7 @@ pub(crate) const OF_STATES: [&str; 8] = [LEASE_UNTIL, LEASE_TOKEN, UNTIL, ASKS, 
 // Derived from the record, because a condition can compare attributes but not compute with them.
 /// Creation plus longest run.
 pub(crate) const DEADLINE_AT: &str = "deadline_at";
-/// Expiry minus retention: an end after this moment moves the expiry. May be negative.
+/// Expiry minus retention: an end after this time moves the expiry. May be negative.
 pub(crate) const LATE_AFTER: &str = "late_after";
 /// Allowed consecutive failures minus one: once `failures` has reached it, an attempt that dies or fails is the last.
 pub(crate) const FAILURES_MAX: &str = "failures_max";
@@ -202,7 +202,7 @@ pub(crate) const RECORDING: &str = "rec";
 pub(crate) const TASK: &str = "task";
 /// Number of unfinished tasks of an owner, as far as it was counted.
 pub(crate) const OPEN: &str = "open";
-/// The moment from which a refusal counts the tasks one by one.
+/// The time from which a refusal counts the tasks one by one.
 pub(crate) const RECOUNT_AFTER: &str = "recount_after";
 /// Number of tasks that an owner has created since [`NEW_SINCE`], as far as it was counted.
 pub(crate) const NEW: &str = "new";
@@ -210,7 +210,7 @@ pub(crate) const NEW: &str = "new";
 pub(crate) const NEW_SINCE: &str = "new_since";
 /// Bytes of the arguments and results of an owner's tasks, as far as they were counted.
 pub(crate) const STORED: &str = "stored";
-/// Followed by a moment in hours: how many of them expire until then.
+/// Followed by a time in hours: how many of them expire until then.
 pub(crate) const BYTES_UNTIL: &str = "b";
 /// Number of the places of running attempts in an item.
 pub(crate) const ATTEMPTS: &str = "legs";

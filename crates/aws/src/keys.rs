@@ -89,7 +89,7 @@ pub(crate) fn quota(owner: &OwnerId) -> ItemKey {
     ItemKey { pk: format!("q#{owner}"), sk: "-".to_owned() }
 }
 
-/// The places of an owner's running attempts: beside its counts, so that who may change those may change these.
+/// The places of an owner's running attempts: next to its counts, so that who may change those may change these.
 pub(crate) fn attempts(owner: &OwnerId) -> ItemKey {
     ItemKey { sk: "legs".to_owned(), ..quota(owner) }
 }

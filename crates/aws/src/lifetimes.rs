@@ -14,7 +14,7 @@ const TASKS_MAX: usize = 1_024;
 const MARGIN_MS: u64 = 3_600_000;
 
 /// From when on the attachments of `task` may be deleted. An unfinished task ends before its expiry, and its end moves
-/// the expiry by at most the retention. So this moment only moves if a client extends the retention or forgets the
+/// the expiry by at most the retention. So this time only moves if a client extends the retention or forgets the
 /// task.
 pub(crate) fn of(task: &Task) -> Timestamp {
     let retention_ms = if task.has_ended() { 0 } else { task.terms.retention_ms };
@@ -63,7 +63,7 @@ impl Lifetimes {
     }
 
     /// Whether the task is kept longer than was remembered, so that its attachments would be deleted too early.
-    /// Remembers the new moment, so that the answer is yes once for each extension.
+    /// Remembers the new time, so that the answer is yes once for each extension.
     pub(crate) fn note_extension(&self, task: &Task) -> bool {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match seen.ends.get_mut(&task.key()) {

@@ -55,7 +55,7 @@ impl Shard {
     }
 }
 
-/// What a list is of.
+/// The subject of a list.
 struct Wanted<'a> {
     owner: &'a OwnerId,
     before: Option<TaskId>,
@@ -175,7 +175,7 @@ impl DynamoStore {
 enum Found {
     /// A whole page, or all that there is.
     Page(Page),
-    /// What was found until enough was read.
+    /// The tasks that were found until enough was read.
     Stopped(Page),
 }
 

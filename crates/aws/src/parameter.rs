@@ -31,7 +31,7 @@ impl Parameter {
         Self { name: name.to_owned(), region, caller: Caller::new(config) }
     }
 
-    /// Its value, after a few tries; `None` if there is no such parameter.
+    /// Its value, after a few tries; `None` if the parameter does not exist.
     pub async fn read(&self, clock: &dyn Clock) -> Result<Option<String>, ParameterError> {
         let read = self.value(clock).await;
         read.map_err(|Refused { why, .. }| ParameterError { name: self.name.clone(), why })

@@ -3,7 +3,7 @@
 //!
 //! Every write changes the permits and their number together, so the number is right. A permit says until when its
 //! attempt may run, and which lease it claims. Only an attempt that finds no permit looks at the others: those whose
-//! time is over are cleared by the write that takes one of them.
+//! time has ended are cleared by the write that takes one of them.
 
 use async_trait::async_trait;
 use longhaul_core::ports::{AttemptPermit, AttemptPermits, StoreError, Taken};
@@ -28,20 +28,20 @@ const KEPT_MS: u64 = 24 * 3_600_000;
 /// The digits of a task's id in the name of an attribute.
 const DIGITS: usize = 32;
 
-/// What is parted by this in the value of a permit: until when its attempt may run, which lease it claims, since when
+/// The separator of the parts of a permit's value: until when its attempt may run, which lease it claims, since when
 /// it is taken.
 const BETWEEN: char = '#';
 
 /// The permits of an owner, as an attempt without one finds them.
 struct Seen {
     revision: u64,
-    /// The permit of the task itself, unless its time is over.
+    /// The permit of the task itself, unless its time has ended.
     own: Option<AttemptPermit>,
     /// Permits of other tasks.
     others: u32,
-    /// Attributes of other tasks whose time is over, no more than one write clears.
+    /// Attributes of other tasks whose time has ended, no more than one write clears.
     over: Vec<String>,
-    /// Those above that.
+    /// The permits above that.
     over_left: u32,
 }
 

@@ -47,7 +47,7 @@ const DEAD: &str = "dead:";
 pub struct SqsQueue {
     pub(crate) client: Client,
     pub(crate) queue_url: String,
-    /// Empty if there are none, or if nobody takes them from here.
+    /// Empty if there are none, or if no worker takes them from here.
     dead_letter_url: String,
 }
 

@@ -9,8 +9,8 @@
 //! Under a limit of [`SAMPLED_FROM`] or more, one task in [`SAMPLE`] is counted, as that many: a life costs half a
 //! write unit on average, and the count is right to a few in a hundred. All other creations read it.
 //!
-//! New tasks are counted from the moment of the first one on. Only a creation that the count would refuse looks whether
-//! a minute is over, and begins to count anew: so a count that has become wrong is right again after a minute, and
+//! New tasks are counted from the time of the first one on. Only a creation that the count would refuse looks whether
+//! a minute has ended, and begins to count again: so a count that has become wrong is right again after a minute, and
 //! counting costs no call of its own. Under a limit of [`SAMPLED_FROM`] or more in a minute they are counted by the
 //! same sample.
 //!
@@ -56,7 +56,7 @@ enum Room {
     NoBytes,
     /// There are too many new ones, for so long.
     NoNew { retry_ms: u64 },
-    /// There is, in a new window after the one that began at this moment.
+    /// There is, in a new window after the one that began at this time.
     InNewWindow { since: Timestamp },
     /// The count was corrected, by this instance or another one, or the next count has to be earlier: the next try
     /// decides.
@@ -154,8 +154,8 @@ impl DynamoStore {
         }
     }
 
-    /// What to do when the count refused a task. The tasks are counted one by one only if one of them may have expired
-    /// since the last time, or that was long ago.
+    /// The recovery after the count refused a task. The tasks are counted one by one only if one of them may have
+    /// expired since the last time, or that was long ago.
     async fn look_for_room(&self, new: &NewTask, quota: &Item, now: Timestamp) -> Result<Room, StoreError> {
         let (owner, open_max, open) = (&new.task.owner, new.open_max, open_of(quota)?);
         let due = Fields(quota).optional(RECOUNT_AFTER, Fields::moment)?;
@@ -285,7 +285,7 @@ fn counted_bytes(payload: &Payload, slots: u32) -> i64 {
     i64::try_from(counted).unwrap_or(i64::MAX)
 }
 
-/// The attribute for bytes that expire at this moment: in whole hours, and for months in steps of sixteen days, so that
+/// The attribute for bytes that expire at this time: in whole hours, and for months in steps of sixteen days, so that
 /// an item has few of them.
 fn bytes_until(expires_at: Timestamp, now: Timestamp) -> String {
     let hours = expires_at.as_ms().div_ceil(HOUR_MS);

@@ -27,7 +27,7 @@ pub(crate) struct Stored {
     pub(crate) slots: u32,
     /// The hash of the task's idempotency key, if any.
     pub(crate) idempotency: Option<[u8; 32]>,
-    /// What cannot be read of the item; then the task is one that stands for it.
+    /// The unreadable part of the item; then the task is one that stands for it.
     pub(crate) damage: Option<Unreadable>,
 }
 
@@ -215,7 +215,7 @@ pub(crate) fn read(item: &Item) -> Result<Stored, StoreError> {
     Ok(parse(item, &key).unwrap_or_else(|damage| in_place_of(item, &key, damage)))
 }
 
-/// What stands for the task of a damaged item.
+/// The stand-in for the task of a damaged item.
 fn in_place_of(item: &Item, key: &TaskKey, damage: Unreadable) -> Stored {
     let fields = Fields(item);
     let by_ttl = || Some(Timestamp::from_ms(fields.number::<u64>(TTL).ok()?.saturating_mul(1_000)));

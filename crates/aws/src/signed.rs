@@ -65,14 +65,14 @@ enum Try {
 pub(crate) struct Call<'a> {
     /// The first label of the service's host name, which is also what the request is signed for.
     pub(crate) service: &'a str,
-    /// What the variable for its endpoint ends with, in the SDKs' words: `AWS_ENDPOINT_URL_` and this in capitals.
+    /// The ending of the variable for its endpoint, in the SDKs' words: `AWS_ENDPOINT_URL_` and this in capitals.
     pub(crate) id: &'a str,
     pub(crate) partition: &'a str,
     pub(crate) region: &'a str,
     /// The value of `x-amz-target`.
     pub(crate) target: &'a str,
     pub(crate) body: String,
-    /// What the log says that it is about.
+    /// The subject of its lines in the log.
     pub(crate) about: &'a str,
 }
 
@@ -186,7 +186,7 @@ impl fmt::Debug for Caller {
     }
 }
 
-/// What a service says about a refusal.
+/// A service's description of a refusal.
 #[derive(Deserialize)]
 struct Problem {
     #[serde(rename = "__type")]

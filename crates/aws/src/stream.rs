@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::item::Item;
 use crate::{keys, record};
 
-/// What a function is invoked with: some records of one shard of the stream, in their order.
+/// The event of an invocation: some records of one shard of the stream, in their order.
 #[derive(Clone, Debug, Deserialize)]
 pub struct StreamEvent {
     /// The records.
@@ -45,7 +45,7 @@ impl From<Value> for StreamRecord {
     }
 }
 
-/// What a change made of a task.
+/// The task after a change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskChange {
     /// The task before it; `None` if it was created.
@@ -60,7 +60,7 @@ pub struct TaskChange {
 struct NotAnImage(String);
 
 impl StreamRecord {
-    /// By which a function says that it could not deal with this record: the stream goes on from here. Empty if there
+    /// By which a function says that it could not deal with this record: the stream continues from here. Empty if there
     /// is none, which stands for the whole batch.
     #[must_use]
     pub fn sequence_number(&self) -> &str {
@@ -79,7 +79,7 @@ impl StreamRecord {
         self.source.split_once("/stream/").map(|(table, _stream)| table)
     }
 
-    /// What was done to a task; `None` if the change is none of a task, or deleted one.
+    /// The change of a task; `None` if the change is none of a task, or deleted one.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if an image cannot be read, [`StoreError::NewerVersion`] if a newer version wrote it.

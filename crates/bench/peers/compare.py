@@ -68,8 +68,9 @@ def lives(field):
             ["0 steps, p50", "p99", "1 step, p50", "p99", "10 steps, p50", "p99"]),
         field.table("Calls per second", "With 16 and 64 in flight at a time, each on a connection of its own.",
             ["16: 0 steps, /s", "1 step, /s", "10 steps, /s", "64: 0 steps, /s", "1 step, /s", "10 steps, /s"]),
-        field.table("Cost of a call", "Milliseconds of processor time per call, of all processes of the system (without the"
-            " client and the emulator), and their highest memory together, in MiB (shared memory counts twice).",
+        field.table("Cost of a call", "Milliseconds of processor time per call, of all processes of the system, without the"
+            " client and the emulator. The last column is their highest memory together, in MiB; shared memory counts"
+            " twice.",
             ["16: 0 steps", "1 step", "10 steps", "64: 0 steps", "1 step", "10 steps", "memory, MiB"]),
     ]
     for system in field.systems:
@@ -101,9 +102,10 @@ def lives(field):
 
 def disk(field):
     lives, traced = 200 if field.options.quick else 1_000, 50
-    table = field.table("The disk", f"Per 1,000 calls, measured with {lives}: MiB handed to the disk (the kernel's count; a"
-        " page that is written twice counts twice), and MiB that remain after a stop by SIGTERM, without logs. The"
-        f" waits are those of a call for the disk (`fsync`, `fdatasync`) when {traced} calls run one after the other."
+    table = field.table("The disk", f"Per 1,000 calls, measured with {lives}. Column *handed over*: MiB handed to the disk, by the"
+        " kernel's count; a page that is written twice counts twice. Column *kept*: MiB that remain after a stop by SIGTERM,"
+        " without logs. Column *waits*: waits of a call for the disk (`fsync`, `fdatasync`) when"
+        f" {traced} calls run one after the other."
         " One round. Results are kept 6 h by Longhaul, a day by Restate, for ever by DBOS, 15 min by FastMCP.",
         ["1 step: handed over", "kept", "waits", "10 steps: handed over", "kept", "waits"])
 
@@ -159,10 +161,11 @@ def results(field):
     counts, bytes_each, counted = (0, 20, 100), 100_000, 3
     calls = 20 if field.is_on_aws else 100
     times = field.table("With long results of the same caller", "Median milliseconds until a call is accepted, and"
-        f" until its first poll is answered, when the caller has so many finished tasks of {bytes_each} bytes each.",
+        f" until its first poll is answered. The caller already has 0, 20 or 100 finished tasks of {bytes_each} bytes"
+        " each.",
         ["0: call", "poll", "20: call", "poll", "100: call", "poll"])
-    units = field.table("Capacity with long results of the same caller", "The same: units that DynamoDB bills for a"
-        f" call with its run of no steps, KiB of bodies, and units of its poll. {counted} calls each.",
+    units = field.table("Capacity with long results of the same caller", "For the same calls, without steps: units"
+        f" that DynamoDB bills, KiB of bodies, and units of a poll. {counted} calls each.",
         [head for count in counts for head in (f"{count}: reads", "writes", "KiB", "poll")])
 
     def one(system, folder):
@@ -217,13 +220,13 @@ def kill(field):
     # A record that says `working` for ever is waited for to the end, which takes a minute each.
     rounds = 1 if field.is_on_aws else field.options.rounds
     stage = (
-        "On AWS another process may still have the task, so Longhaul waits until its lease is over: 13.5 s, and SQS"
+        "On AWS another process may still have the task, so Longhaul waits until its lease has expired: 13.5 s. SQS"
         " hides a message for whole seconds." if field.is_on_aws else
         "FastMCP is set to give up on a lost worker after 10 s (its default is 300 s).")
     table = field.table("A kill in flight", f"{lives} calls of 10 steps of 200 ms, {rounds}"
         f" round{'' if rounds == 1 else 's'}. After a second all processes of the system get SIGKILL and are started"
-        " again at once. The columns: seconds from then until the client has all results (1 s of work was left), steps"
-        f" that began twice, steps that were done twice, results that did not come within {patience_s} s. Every system"
+        " again at once. Column *all results*: seconds from then until the client has all results; 1 s of work was left."
+        f" Columns *begun twice*, *done twice*: steps. Column *lost*: results that did not come within {patience_s} s. Every system"
         f" that continues begins a step in flight again (at least once). {stage} A kill is not a loss of power.",
         ["all results, s", "begun twice", "done twice", "lost"])
 
@@ -249,7 +252,7 @@ def kill(field):
     field.measure("kill", [table], one, rounds, lambda system: system.is_served and not system.is_plain_call)
     for system in field.systems:
         if system.is_plain_call:
-            table.explain(system, "its connection is gone with the server; the task goes on as in the row above.")
+            table.explain(system, "its connection is gone with the server; the task continues as in the row above.")
         elif not system.is_served:
             table.explain(system, RUNS_NOTHING)
         elif field.is_on_aws and (table.median(system, 3) or 0) > 0:
@@ -266,8 +269,8 @@ def repeated(lines, what):
 
 def start(field):
     lives = 100 if field.is_on_aws or field.options.quick else 500
-    table = field.table("Start", "Milliseconds from the start of the processes until the client has its first result:"
-        f" without data, and on the data of {lives} calls of one step after a stop by SIGTERM.",
+    table = field.table("Start", "Milliseconds from the start of the processes until the client has its first result."
+        f" Column *again*: on the data of {lives} calls of one step, after a stop by SIGTERM.",
         ["without data", "again"])
 
     def one(system, folder):
@@ -301,8 +304,8 @@ def calls(field):
             " reports them (`ReturnConsumedCapacity`), by the sizes of items, twice in transactions. Reads are computed"
             " from the sizes of the read items, since the emulator reports the same for every size.",
             ["0 steps: writes", "reads", "1 step: writes", "reads", "10 steps: writes", "reads", "a poll: reads"]),
-        field.table("Bytes of a call", "KiB of request and answer bodies of the same calls and polls, as compact JSON,"
-            " and KiB that a call leaves in the table until it expires.",
+        field.table("Bytes of a call", "KiB of request and answer bodies of the same calls and polls, as compact JSON."
+            " Columns *kept*: KiB that a call leaves in the table until it expires.",
             ["0 steps, KiB", "1 step", "10 steps", "a poll", "kept: 0 steps", "1 step", "10 steps"]),
     ]
 
@@ -336,11 +339,11 @@ def calls(field):
                 operations.append(f"{steps} step{'' if steps == 1 else 's'}: {each(life)}")
                 add(system, number, life, poll)
                 if number == 0 and poll.operations:
-                    operations.insert(0, f"a poll: {each(poll)}")
+                    operations.insert(0, f"A poll: {each(poll)}")
             time.sleep(idle_s)
             rest = counter.take()
             called.add(system, 7, (rest.dynamo + rest.sqs + rest.empty) * 60 / idle_s)
-            called.explain(system, f"{'; '.join(operations)}.")
+            called.explain(system, f"{'. '.join(operations)}.")
             running.stop()
 
     def alone(system, folder, counter):

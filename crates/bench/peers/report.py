@@ -18,6 +18,7 @@ DRAWN = [
     ("On AWS: capacity of a call", 0, "aws-writes.svg", "Write units of a call without steps (shorter is better)"),
     ("On AWS: a kill in flight", 3, "aws-kill.svg", "Results of 20 that a kill loses (shorter is better)"),
 ]
+NO_FIGURE = "–"
 # Pixels: the picture, the names at its left, room for a bar's figure, a bar with the gap below it, the heading.
 WIDTH, NAMES, FIGURE, BAR, GAP, HEAD = 760, 260, 70, 26, 8, 36
 # To be told apart in light and in dark surroundings.
@@ -43,24 +44,30 @@ class Table:
         rounds = self.cells.get((system.name, column))
         return statistics.median(rounds) if rounds else None
 
-    def markdown(self):
+    def markdown(self, noted=frozenset()):
+        """The table. A system without any figure has no row. Reasons that are noted elsewhere are left out."""
         lines = [f"## {self.title}", "", self.about, "", f"| | {' | '.join(self.columns)} |",
                  "|" + " --- |" * (len(self.columns) + 1)]
         for system in self.systems:
             cells = [self.cell(system, column) for column in range(len(self.columns))]
-            lines.append(f"| {system.title} | {' | '.join(cells)} |")
-        titles = {}
-        for system in self.systems:
-            if system.name in self.reasons:
-                titles.setdefault(self.reasons[system.name], []).append(system.title)
-        for why, explained in titles.items():
+            if any(cell != NO_FIGURE for cell in cells):
+                lines.append(f"| {system.title} | {' | '.join(cells)} |")
+        for why, explained in self.explained(lambda system: (system.name, self.reasons[system.name]) not in noted):
             lines += ["", f"{'; '.join(explained)}: {why}"]
         return "\n".join(lines) + "\n"
+
+    def explained(self, takes):
+        """Each reason, with the systems that have it here."""
+        titles = {}
+        for system in self.systems:
+            if system.name in self.reasons and takes(system):
+                titles.setdefault(self.reasons[system.name], []).append(system.title)
+        return titles.items()
 
     def cell(self, system, column):
         median = self.median(system, column)
         if median is None:
-            return "–"
+            return NO_FIGURE
         shown = number(median)
         if median > 0 and self.best(column) == system:
             shown = f"**{shown}**"
@@ -104,8 +111,17 @@ def write(options, ground, tables):
     """Writes `peers.md` and its pictures."""
     options.out.mkdir(parents=True, exist_ok=True)
     text = head(options, ground)
+    repeated = repeated_reasons(tables)
+    if repeated:
+        noted = {}
+        for system in options.systems:
+            for name, why in repeated:
+                if name == system.name:
+                    noted.setdefault(why, []).append(system.title)
+        text += "Notes about systems, which apply to all tables:\n\n| systems | note |\n| --- | --- |\n"
+        text += "".join(f"| {'; '.join(titles)} | {why} |\n" for why, titles in noted.items()) + "\n"
     for table in tables:
-        text += table.markdown()
+        text += table.markdown(repeated)
         for of, column, file, title in DRAWN:
             medians = [(system, table.median(system, column)) for system in table.systems]
             bars = [bar for bar in medians if bar[1] is not None]
@@ -116,6 +132,12 @@ def write(options, ground, tables):
     path = options.out / "peers.md"
     path.write_text(text.rstrip() + "\n", encoding="utf-8")
     print(path)
+
+
+def repeated_reasons(tables):
+    """The reasons of systems that more than one table has: they are said once, at the beginning."""
+    counted = collections.Counter(each for table in tables for each in table.reasons.items())
+    return {each for each, times in counted.items() if times > 1}
 
 
 def head(options, ground):

@@ -67,9 +67,20 @@ class Computed(unittest.TestCase):
         table.explain(dbos, "it could not be started.")
         text = table.markdown()
         for row in ("| Longhaul, task | **200** (100 to 300) | 3.00 (2.00 to 4.00) |", "| Restate | 150 | **1.00** |",
-                    "| DBOS, SQLite as shipped | – | – |", "| rmcp TaskManager | 900 | 0.50 |"):
+                    "| rmcp TaskManager | 900 | 0.50 |"):
             self.assertIn(row, text)
         self.assertTrue(text.endswith("\nDBOS, SQLite as shipped: it could not be started.\n"), text)
+        self.assertNotIn("| DBOS", text)
+
+    def test_a_reason_of_several_tables_is_said_once(self):
+        longhaul, dbos = SYSTEMS["longhaul"], SYSTEMS["dbos"]
+        tables = [report.Table([longhaul, dbos], title, "About.", ["ms"]) for title in ("One", "Two", "Three")]
+        for table in tables[:2]:
+            table.explain(dbos, "it has no journal.")
+        tables[2].explain(dbos, "it failed.")
+        repeated = report.repeated_reasons(tables)
+        self.assertEqual(repeated, {(dbos.name, "it has no journal.")})
+        self.assertEqual([": it" in table.markdown(repeated) for table in tables], [False, False, True])
 
     def test_a_picture_names_each_system_that_was_measured_and_its_figure(self):
         svg = report.picture("16 at a time", [(SYSTEMS["longhaul"], 2_000), (SYSTEMS["restate"], 700)])

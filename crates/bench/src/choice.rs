@@ -1,4 +1,4 @@
-//! What is to be measured, and how.
+//! The choice of measurements.
 
 use std::path::PathBuf;
 
@@ -56,7 +56,7 @@ pub(crate) enum Part {
     Tasks,
     /// Tasks that sleep, and a server that is left alone with them.
     Sleepers,
-    /// Polls, lists and lives beside a million finished tasks.
+    /// Polls, lists and lives next to a million finished tasks.
     Million,
     /// `profile_dataset` on large files.
     Profile,

@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// A variable in each process's environment, by which the process is found.
 const MARK: &str = "BENCH_SANDBOX";
 
-/// What separates the head of a streamed answer from its body.
+/// The separator of the head of a streamed answer from its body.
 const HEAD_ENDS: [u8; 8] = [0; 8];
 
 /// A running function. Killed when dropped.
@@ -44,7 +44,7 @@ impl Function {
         Ok(Self { sandbox, pid: proc::with_variable(MARK, &mark)?, ready })
     }
 
-    /// From its start to the moment when it asked for work.
+    /// From its start to the time when it asked for work.
     pub(crate) const fn ready(&self) -> Duration {
         self.ready
     }

@@ -1,4 +1,4 @@
-//! What a deployment gives the functions: a table, a queue, a dead-letter queue, settings.
+//! The environment of the functions: a table, a queue, a dead-letter queue, settings.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;

@@ -1,6 +1,6 @@
 //! Two ways to load a server. A closed loop sends the next request once the last is answered, and shows how many a
-//! server can take. An open loop sends at fixed moments, regardless of the answers, and counts each latency from the
-//! moment when its request was due: so a server that pauses is charged for all requests of its pause.
+//! server can take. An open loop sends at fixed times, regardless of the answers, and counts each latency from the
+//! time when its request was due: so a server that pauses is charged for all requests of its pause.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ const NOTHING: &str = "{}";
 /// so that all are polled.
 const STRIDE: usize = 7_919;
 
-/// What a connection does repeatedly.
+/// The repeated work of a connection.
 #[derive(Clone, Copy)]
 pub(crate) enum Work<'a> {
     /// Polls one of these tasks.
@@ -93,7 +93,7 @@ pub(crate) struct Opened {
     pub(crate) per_second: f64,
 }
 
-/// Does `work` `per_second` times a second for `time`, at even moments, on the connections in turn.
+/// Does `work` `per_second` times a second for `time`, at even times, on the connections in turn.
 pub(crate) async fn open(
     connections: &mut [Connection],
     work: Work<'_>,
@@ -149,7 +149,7 @@ async fn keep_up(
     Ok(latencies)
 }
 
-/// How long answers took, each from the moment when its request was due.
+/// How long answers took, each from the time when its request was due.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
     micros: Vec<u64>,

@@ -30,7 +30,7 @@ struct Peer {
     pause_ms: u64,
 }
 
-/// What is asked for.
+/// The arguments.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 enum Request {

@@ -1,4 +1,4 @@
-//! What the kernel reports about a process.
+//! The kernel's report about a process.
 
 use std::fs;
 use std::time::Duration;

@@ -10,10 +10,10 @@ use serde::Deserialize;
 /// A request that can be sent.
 pub(crate) type Call = Request<Full<Bytes>>;
 
-/// What every request of a client without tasks says about it.
+/// The capabilities in every request of a client without tasks.
 const PLAIN_META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
 
-/// What every request says about the client.
+/// The description of the client in every request.
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
 
 /// A task as an answer shows it.

@@ -10,12 +10,12 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What holds for everything that passes.
+/// The state of everything that passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passage {
     /// It takes so much longer.
     Open(Duration),
-    /// Requests pass, and their connections break in place of an answer.
+    /// Requests pass, and their connections break instead of an answer.
     OneWay,
     /// Nothing passes, and connections break.
     Cut,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-/// What fits: databases of an hour.
+/// The size of the disk: databases of an hour.
 const SIZE_MIB: u32 = 512;
 
 /// How often what has become free is filled again.

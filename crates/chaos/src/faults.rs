@@ -1,4 +1,4 @@
-//! What goes wrong, and when: all of it follows from the seed.
+//! The faults and their times: all of it follows from the seed.
 
 use std::fmt;
 use std::time::Duration;
@@ -70,11 +70,11 @@ pub(crate) enum Fault {
 /// Which connections something happens to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Network {
-    /// Those of clients to the servers.
+    /// The connections of clients to the servers.
     Clients,
-    /// Those of the servers to the emulator.
+    /// The connections of the servers to the emulator.
     Store,
-    /// Those of the servers to the system that runs jobs.
+    /// The connections of the servers to the system that runs jobs.
     Jobs,
 }
 
@@ -113,7 +113,7 @@ impl fmt::Display for Fault {
 }
 
 impl Function {
-    /// What it is called in the template.
+    /// The name in the template.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Api => "ApiFunction",
@@ -157,7 +157,7 @@ impl Fault {
     }
 }
 
-/// What faults have in common.
+/// The state that faults share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     /// Processes are killed.
@@ -231,7 +231,7 @@ impl Form {
         }
     }
 
-    /// What goes wrong within `time`.
+    /// The faults within `time`.
     pub(crate) fn plan(self, seed: u64, time: Duration) -> Vec<Planned> {
         let mut dice = Dice::new(seed, 1 + self as u64);
         let (mut plan, mut at) = (Vec::new(), Duration::ZERO);

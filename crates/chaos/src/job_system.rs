@@ -1,4 +1,4 @@
-//! The system whose jobs are started over HTTP: a process of its own, which goes on when the servers are killed.
+//! The system whose jobs are started over HTTP: a process of its own, which continues when the servers are killed.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -19,7 +19,7 @@ pub(crate) enum Lie {
     ForgetsKeys,
     /// Jobs that are done have no output.
     LosesResults,
-    /// What is stopped goes on.
+    /// A stopped job continues.
     IgnoresStops,
 }
 

@@ -13,7 +13,7 @@ use crate::visits::{End, NOT_STARTED_AGAIN, Visit};
 /// How long it may take until a job is stopped whose task has ended.
 const STOP_MAX: Duration = Duration::from_secs(90);
 
-/// What the systems noted of the jobs of one call.
+/// The systems' notes of the jobs of one call.
 #[derive(Debug, Default)]
 struct Noted<'a> {
     /// The keys of starts that arrived, also of those that started nothing.
@@ -51,7 +51,7 @@ impl<'a> Noted<'a> {
     }
 }
 
-/// What is not as promised of the jobs of one call.
+/// The broken promises of the jobs of one call.
 fn broken(job: Job, visit: &Visit, lines: &[String], keys: Keys) -> Option<String> {
     let Ok(end) = &visit.end else { return None };
     let noted = Noted::of(lines);
@@ -96,7 +96,7 @@ fn is_unknown(end: &End) -> bool {
     end.value.to_string().contains(NOT_STARTED_AGAIN)
 }
 
-/// What the systems noted, by the names of the calls.
+/// The systems' notes, by the names of the calls.
 type Ledger = BTreeMap<String, Vec<String>>;
 
 async fn ledger(stage: &Stage, visits: &[Visit]) -> anyhow::Result<Ledger> {

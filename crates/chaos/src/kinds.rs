@@ -1,4 +1,4 @@
-//! What clients call.
+//! The calls of clients.
 
 use longhaul_chaos::CHILD_STEPS;
 use longhaul_client::Call;
@@ -17,7 +17,7 @@ pub(crate) const CANCELLED_CHILDREN: u64 = 5;
 /// A long text has 1 KiB, doubled up to so often: 512 KiB, which are kept in two parts.
 const KEPT_DOUBLED: u64 = 9;
 
-/// What is called.
+/// The called tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// Steps.
@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     Fail,
     /// A text of so many KiB, which the tool records and returns.
     Kept(u64),
-    /// A tool that goes on after its deadline.
+    /// A tool that continues after its deadline.
     Late,
     /// Many steps, cancelled after so many milliseconds.
     Cancelled(u64),

@@ -84,7 +84,7 @@ struct Nap {
 struct Text {
     /// Which file.
     name: String,
-    /// What to keep.
+    /// The files to keep.
     text: String,
 }
 
@@ -103,7 +103,7 @@ struct Reply {
 struct Done {
     /// Whose result it is.
     name: String,
-    /// What was done, or answered.
+    /// The action, or the answer.
     done: String,
 }
 

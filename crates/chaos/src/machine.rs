@@ -39,8 +39,8 @@ impl Machine {
         &self.arn
     }
 
-    /// What its executions did: the name in the input, and a line as the other job system notes it. The key and the id
-    /// are both the name of the execution.
+    /// The notes of its executions: the name in the input, and a line as the other job system notes it. The key and the
+    /// id are both the name of the execution.
     pub(crate) async fn noted(&self) -> anyhow::Result<Vec<(String, String)>> {
         let (mut noted, mut next) = (Vec::new(), Value::Null);
         loop {

@@ -1,4 +1,4 @@
-//! `chaos`: runs real servers under load, kills, freezes and cuts them at random moments, and checks at the end that
+//! `chaos`: runs real servers under load, kills, freezes and cuts them at random times, and checks at the end that
 //! every accepted task has ended, once, with the right result, and that what must not be repeated was not. The schedule
 //! of faults, and what clients call, follow from a seed. When exactly something happens does not.
 

@@ -23,7 +23,7 @@ const STARTS_MAX: u32 = 100;
 const START_AGAIN: Duration = Duration::from_millis(500);
 const START_MAX: Duration = Duration::from_secs(10);
 
-/// What a job is to do.
+/// The work of a job.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Work {
     /// Which file.
@@ -57,7 +57,7 @@ pub(crate) struct Systems {
 }
 
 impl Systems {
-    /// Those that this environment names.
+    /// The systems that this environment names.
     pub(crate) fn of(env: &ToolEnv) -> Result<Self, String> {
         let url = env.get("JOBS").map_err(|error| error.to_string())?.to_owned();
         let execution = |arn: &str| {

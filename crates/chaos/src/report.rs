@@ -1,4 +1,4 @@
-//! What was done, how tasks ended, and how long that took.
+//! The report: the calls, the ends of tasks, and their times.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

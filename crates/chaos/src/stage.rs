@@ -149,14 +149,14 @@ impl Stage {
         text(&self.folder.path().join(name))
     }
 
-    /// What the tools of our server read.
+    /// The environment of the server's tools.
     fn tool_env(&self) -> anyhow::Result<String> {
         let machine = self.machine.iter().map(|machine| format!(",MACHINE={}", machine.arn()));
         let machine = machine.collect::<String>();
         Ok(format!("LEDGER={},JOBS={}{machine}", self.path("ledger")?, self.jobs.url()))
     }
 
-    /// What the executions of the state machine did: the name of each, and a line as tools note them.
+    /// The notes of the state machine's executions: the name of each, and a line as tools note them.
     pub(crate) async fn executions(&self) -> anyhow::Result<Vec<(String, String)>> {
         match &self.machine {
             Some(machine) => machine.noted().await,
@@ -366,7 +366,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
     path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
-/// Stops what gets these signals, and lets it go on after a while.
+/// Stops what gets these signals, and lets it continue after a while.
 async fn stopped(time: Duration, send: impl Fn(Signal)) {
     send(Signal::STOP);
     tokio::time::sleep(time).await;

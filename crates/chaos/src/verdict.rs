@@ -21,7 +21,7 @@ const SHOWN_BYTES: usize = 2_000;
 /// How a line begins that says which task it is.
 const TASK: &str = "task ";
 
-/// What the tool of a task noted, and the tools that it called.
+/// The notes of a task's tool, and the tools that it called.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Noted {
     pub(crate) own: Vec<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Noted {
 }
 
 impl Noted {
-    /// What was noted of one call.
+    /// The notes of one call.
     pub(crate) fn of(stage: &Stage, visit: &Visit) -> Self {
         let (children, _steps) = visit.kind.children().unwrap_or_default();
         let children = (0..children).map(|number| stage.noted(&child(&visit.name, number))).collect();
@@ -37,7 +37,7 @@ impl Noted {
     }
 }
 
-/// What is not as promised of one task, given what was noted; `None` if all is well.
+/// The broken promise of one task, given the notes; `None` if all is well.
 pub(crate) fn broken(visit: &Visit, all: &Noted, keys: Keys) -> Option<String> {
     let noted = &all.own;
     let end = match &visit.end {
@@ -92,7 +92,7 @@ pub(crate) fn broken(visit: &Visit, all: &Noted, keys: Keys) -> Option<String> {
     })
 }
 
-/// What is said of a task that did not end in time.
+/// The sentence about a task that did not end in time.
 fn late() -> String {
     format!("did not end within the {} ms", DEADLINE.as_millis())
 }
@@ -114,13 +114,13 @@ pub(crate) fn tasks(noted: &[String]) -> BTreeSet<&str> {
     noted.iter().filter_map(|line| line.strip_prefix(TASK)).collect()
 }
 
-/// A call is one task, also if it was sent again; and so is each call of a tool in each task.
+/// A call is one task, even if it was sent again; and so is each call of a tool in each task.
 fn is_one_task(all: &Noted, keys: Keys) -> bool {
     let own = tasks(&all.own).len();
     (own <= 1 || keys == Keys::Refused) && all.children.iter().all(|noted| tasks(noted).len() <= own)
 }
 
-/// What is not as promised of the tasks of a schedule that is due each minute, given the time in seconds since 1970
+/// The broken promises of the tasks of a schedule that is due every minute, given the time in seconds since 1970
 /// that it was watched from and to. A task's id begins with the time at which it was due.
 pub(crate) fn schedule_broken(ids: &BTreeSet<&str>, from_s: u64, to_s: u64) -> Option<String> {
     let minute = |id: &&str| Some(u64::from_str_radix(id.replace('-', "").get(..12)?, 16).ok()? / 60_000);

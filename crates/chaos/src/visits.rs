@@ -22,7 +22,7 @@ const REQUEST_MAX: Duration = Duration::from_secs(45);
 /// The same for the value of a callback.
 const CALLBACK_MAX: Duration = Duration::from_secs(10);
 
-/// The answers to a value that is on record, or that comes too late.
+/// The answers to a value that is recorded, or that comes too late.
 const BROUGHT: [u16; 3] = [202, 409, 410];
 
 /// The longest pause between two looks.
@@ -36,7 +36,7 @@ pub(crate) struct End {
     pub(crate) value: Value,
 }
 
-/// What a client saw of one task.
+/// A client's view of one task.
 #[derive(Clone, Debug)]
 pub(crate) struct Visit {
     pub(crate) name: String,
@@ -190,10 +190,10 @@ impl Visitor<'_> {
     }
 }
 
-/// What the gateway says of a call that it does not make again.
+/// The gateway's message about a call that it does not make again.
 pub(crate) const NOT_REPEATED: &str = "was not repeated";
 
-/// What a tool says of a job that it does not start again.
+/// A tool's message about a job that it does not start again.
 pub(crate) const NOT_STARTED_AGAIN: &str = "it was not started again";
 
 const REFUSED: &str = "is refused: ";

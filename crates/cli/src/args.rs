@@ -26,7 +26,7 @@ pub(crate) struct Cli {
 
 const EXITS: &str = "\
 Exit codes: 0 ended well, 1 unexpected, 2 usage (also an unknown tool or task), 3 not signed in, 4 not reachable,
-            5 tool error or failed, 6 needs an answer and cannot ask, 7 --wait is over, 8 cancelled or expired,
+            5 tool error or failed, 6 needs an answer and cannot ask, 7 --wait elapsed, 8 cancelled or expired,
             130 interrupted";
 
 /// The server that is asked if no other one is named.
@@ -58,7 +58,7 @@ impl Global {
         self.server != DEFAULT
     }
 
-    /// What is added to a verb, so that it finds the same server.
+    /// The flag that makes a further verb find the same server.
     pub(crate) fn come_back(&self) -> String {
         if self.server == DEFAULT { String::new() } else { format!(" --server {}", self.server) }
     }
@@ -210,7 +210,7 @@ pub(crate) enum Verb {
     },
 }
 
-/// What to do with tokens.
+/// The verbs about tokens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenVerb {
     /// Makes a token, adds its digest to the list, and shows it once

@@ -59,7 +59,7 @@ struct Waiting {
     _until: oneshot::Sender<()>,
 }
 
-/// What the bridge has to do for the client.
+/// The work of the bridge for the client.
 enum Job {
     Request(Message, oneshot::Receiver<()>),
     Batch(Message),
@@ -191,7 +191,8 @@ impl Bridge {
         Some(cancelled)
     }
 
-    /// Ends a request as HTTP does it: nobody waits for the answer any more. Servers of the handshake want to be told.
+    /// Ends a request as HTTP does it: the client no longer waits for the answer. Servers of the handshake want to be
+    /// told.
     async fn cancel(&self, message: &Message) {
         let id = message.params()["requestId"].to_string();
         if self.session.began_with().is_some() {

@@ -32,14 +32,14 @@ pub(crate) fn age(moment: &str) -> String {
     in_words(Duration::from_secs(seconds.unsigned_abs()))
 }
 
-/// How long it is from one moment to another that a server wrote; `None` if these are not moments.
+/// How long it is from one point in time to another that a server wrote; `None` if these are not times.
 pub(crate) fn between(from: &str, to: &str) -> Option<String> {
     let (from, to): (Timestamp, Timestamp) = (from.parse().ok()?, to.parse().ok()?);
     let ms = to.as_millisecond().saturating_sub(from.as_millisecond()).max(0).unsigned_abs();
     Some(if ms < 1_000 { format!("{ms} ms") } else { in_words(Duration::from_millis(ms)) })
 }
 
-/// A moment such as `2026-12-01T09:00Z`; one without a zone is in this machine's.
+/// A time such as `2026-12-01T09:00Z`; one without a zone is in this machine's.
 pub(crate) fn moment(text: &str) -> Result<Timestamp, String> {
     moment_in(text, TimeZone::system())
 }
@@ -51,7 +51,7 @@ fn moment_in(text: &str, zone: TimeZone) -> Result<Timestamp, String> {
     // A date alone is not what anybody means by a moment.
     let local = text.parse::<DateTime>().ok().filter(|_| text.contains([':', 'T', 't']));
     let zoned = local.and_then(|local| local.to_zoned(zone).ok());
-    zoned.map(|zoned| zoned.timestamp()).ok_or_else(|| "write a moment such as 2026-12-01T09:00Z".to_owned())
+    zoned.map(|zoned| zoned.timestamp()).ok_or_else(|| "write a time such as 2026-12-01T09:00Z".to_owned())
 }
 
 #[cfg(test)]

@@ -235,7 +235,7 @@ fn check_can_ask(flags: &Change) -> Result<(), Stop> {
     if flags.yes || out::can_ask() {
         return Ok(());
     }
-    Err(Stop::new(Exit::Unanswered, "this command cannot ask here: add --yes to go on without a question"))
+    Err(Stop::new(Exit::Unanswered, "this command cannot ask here: add --yes to continue without a question"))
 }
 
 /// Whether the user wants this.

@@ -35,14 +35,14 @@ pub(crate) struct Watched {
 /// The means to wait for tasks of one server.
 pub(crate) struct Follower {
     pub(crate) screen: Screen,
-    /// What is added to a verb so that it finds the server.
+    /// The flag that makes a further verb find the server.
     pub(crate) come_back: String,
     /// How long to wait before the first poll.
     pub(crate) first: Duration,
 }
 
 impl Follower {
-    /// Waits for the end of tasks, unless the user presses Ctrl-C, or `wait` is over first.
+    /// Waits for the end of tasks, unless the user presses Ctrl-C, or `wait` has ended first.
     ///
     /// # Errors
     /// Why the command stops waiting while the tasks continue.
@@ -65,11 +65,11 @@ impl Follower {
     }
 
     fn how_to_come_back(&self, ids: &[String]) -> String {
-        let (ids, it) = (ids.join(" "), if ids.len() == 1 { "The task goes on" } else { "The tasks go on" });
+        let (ids, it) = (ids.join(" "), if ids.len() == 1 { "The task continues" } else { "The tasks continue" });
         format!("{it}. To come back: longhaul watch {ids}{}", self.come_back)
     }
 
-    /// The tasks go on, unless the user presses Ctrl-C once more.
+    /// The tasks continue, unless the user presses Ctrl-C once more.
     async fn leave(&self, tasks: &[Watched]) -> Result<Vec<Followed>, Stop> {
         let text = format!("\n{}\nPress Ctrl-C again to cancel.", self.how_to_come_back(&ids(tasks)));
         self.screen.say(&text);
@@ -181,7 +181,7 @@ fn ids(tasks: &[Watched]) -> Vec<String> {
     tasks.iter().map(|task| task.id.clone()).collect()
 }
 
-/// Asks a server again while it is away, or has no time, but not for longer than ten minutes. `tell` hears of each
+/// Asks a server again while it is away, or has no time, but not for longer than ten minutes. `tell` learns of each
 /// failure, and how many there were.
 ///
 /// # Errors

@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 
 use crate::out::{self, line};
 
-/// What came of asking.
+/// The outcome of a form.
 pub(crate) enum Asked {
     /// The result that the question's method has.
     Answer(Value),
     /// The user pressed Ctrl-C, or wants to answer later.
     Later,
-    /// Nobody can be asked this here.
+    /// This question cannot be asked here.
     CannotAsk,
 }
 

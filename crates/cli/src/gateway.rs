@@ -58,7 +58,7 @@ pub(crate) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What is before the first `--`, with the program's name, and what is after it.
+/// The arguments before the first `--`, with the program's name, and those after it.
 fn split(args: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
     let mut parts = args.splitn(2, |arg| arg == "--");
     let flags = std::iter::once(OsString::from("longhaul gateway"));

@@ -19,7 +19,7 @@ pub(crate) const TERMINAL_BYTES_MAX: usize = 1 << 20;
 /// Between two polls, if the server does not say how long.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// No server is asked more often, whatever it says, nor more seldom.
+/// No server is polled more often, or less often.
 pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 pub(crate) const INTERVAL_MAX: Duration = Duration::from_secs(10 * 60);
@@ -80,7 +80,7 @@ pub(crate) const LOGINS_BYTES_MAX: u64 = 1 << 20;
 /// How long a user may take to log in.
 pub(crate) const USER_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// A token that is over so soon is renewed before it is sent.
+/// A token that has ended so soon is renewed before it is sent.
 pub(crate) const OVER_SOON: Duration = Duration::from_secs(30);
 
 /// Lambda does not take a larger package.

@@ -16,6 +16,7 @@ mod gateway;
 mod limits;
 mod out;
 mod pace;
+mod private;
 mod record;
 mod render;
 mod screen;

@@ -1,5 +1,5 @@
-//! What the command writes: results to its standard output, all else to its standard error. What comes from servers is
-//! harmless on a terminal.
+//! The output of the command: results to its standard output, all else to its standard error. What comes from servers
+//! is harmless on a terminal.
 
 use std::io::{Error, ErrorKind, IsTerminal, Write, stderr, stdin, stdout};
 use std::os::fd::AsFd;
@@ -51,7 +51,7 @@ pub(crate) fn raw(text: &str) -> Result<(), Stop> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| unwritten(&error))
 }
 
-/// What an error of the standard output means.
+/// The meaning of an error of the standard output.
 pub(crate) fn unwritten(error: &Error) -> Stop {
     match error.kind() {
         ErrorKind::BrokenPipe => Stop::reader_gone(),

@@ -1,9 +1,8 @@
-//! What this machine remembers of the tasks that it began, in a file that only its user can read: servers have no list
+//! The history of the tasks that this machine began, in a file that only its user can read: servers have no list
 //! of tasks in every revision, and do not show what a task was called with.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use longhaul::settings::{EnvSource, ProcessEnv};
@@ -12,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::limits::{ARGUMENTS_BYTES_MAX, ENTRIES_MAX, LOCK_MAX, LOCK_PAUSE};
-use crate::{clock, out};
+use crate::{clock, out, private};
 
 /// A task that this machine began.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -78,7 +77,7 @@ impl Record {
 /// adds to the old file would be lost.
 async fn add(path: &Path, entry: &Entry) -> io::Result<()> {
     let folder = path.parent().unwrap_or(path);
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    private::create_folder(folder)?;
     let _held = hold(&path.with_extension("lock")).await?;
     let count = lines(path).count();
     if count >= 2 * ENTRIES_MAX {
@@ -90,7 +89,7 @@ async fn add(path: &Path, entry: &Entry) -> io::Result<()> {
         }
         file.persist(path).map_err(|error| error.error)?;
     }
-    let mut file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(path)?;
+    let mut file = private::options().create(true).read(true).append(true).open(path)?;
     // A line that a full disk has cut off ends here.
     let cut = if ends_in_a_line(&mut file)? { "" } else { "\n" };
     file.write_all(format!("{cut}{}\n", serde_json::to_string(entry)?).as_bytes())
@@ -100,7 +99,8 @@ fn ends_in_a_line(file: &mut File) -> io::Result<bool> {
     let length = file.metadata()?.len();
     let mut last = [b'\n'];
     if length > 0 {
-        file.read_exact_at(&mut last, length - 1)?;
+        file.seek(SeekFrom::Start(length - 1))?;
+        file.read_exact(&mut last)?;
     }
     Ok(last == [b'\n'])
 }
@@ -112,7 +112,7 @@ fn lines(path: &Path) -> impl Iterator<Item = Vec<u8>> {
 
 /// Waits until this command alone has a lock, and holds it until the file is dropped.
 pub(crate) async fn hold(lock: &Path) -> io::Result<File> {
-    let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(lock)?;
+    let lock = private::options().create(true).append(true).open(lock)?;
     let begun = clock::instant();
     while let Err(error) = lock.try_lock() {
         if begun.elapsed() > LOCK_MAX {
@@ -172,7 +172,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tasks.jsonl");
         add(&path, &entry(1)).await.unwrap();
-        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"\xff\n{\"id\": \"cut off").unwrap();
+        private::options().append(true).open(&path).unwrap().write_all(b"\xff\n{\"id\": \"cut off").unwrap();
         add(&path, &entry(2)).await.unwrap();
         assert_eq!(Record(Some(path)).all().len(), 2);
     }

@@ -55,7 +55,7 @@ impl Screen {
         }
     }
 
-    /// Returns when nobody reads the changes any more that are written as JSON.
+    /// Returns when the reader of the changes in JSON has gone.
     pub(crate) async fn reader_gone(&self) {
         match self {
             Self::Json => out::reader_gone().await,
@@ -69,7 +69,7 @@ impl Screen {
     }
 }
 
-/// What is shown of one task. The bar goes when this is dropped.
+/// The display of one task. The bar goes when this is dropped.
 pub(crate) struct View {
     /// Before what is shown; empty if there is only one.
     name: String,
@@ -78,7 +78,7 @@ pub(crate) struct View {
     /// Shared with the bar, which shows it again all the time.
     pace: Arc<Mutex<Pace>>,
     is_measured: bool,
-    /// What was written last as JSON.
+    /// The JSON that was written last.
     shown: Option<Value>,
     /// When a line was written last.
     said: Option<Instant>,
@@ -107,7 +107,7 @@ impl View {
         Ok(())
     }
 
-    /// Shows a task of which nobody knows how much it has done.
+    /// Shows a task with unknown progress.
     fn not_measured(&mut self, message: &str) {
         if !self.is_measured {
             lock(&self.pace).begin(clock::instant());
@@ -131,7 +131,7 @@ impl View {
         }
     }
 
-    /// What happens now.
+    /// The present state.
     pub(crate) fn message(&mut self, message: &str) {
         let message = line(message);
         if let Some(bar) = &self.bar {

@@ -24,9 +24,7 @@ pub(crate) fn target(global: &Global) -> Result<Target, Stop> {
     let has_own = target.headers.contains_key(AUTHORIZATION);
     if let Some(wanted) = global.aws_sign.as_ref().filter(|wanted| !wanted.is_empty()) {
         if has_own {
-            return Err(Stop::usage(
-                "a request is either signed, or has a header `Authorization` of yours: leave out one",
-            ));
+            return Err(Stop::usage("a request is signed or has your header `Authorization`, not both: leave out one"));
         }
         check_secure(&target.url)?;
         let signature = AwsSignature::of(&target.url, wanted).map_err(Stop::usage)?;

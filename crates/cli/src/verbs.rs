@@ -1,4 +1,4 @@
-//! What each verb does.
+//! The verbs.
 
 use std::ffi::OsString;
 

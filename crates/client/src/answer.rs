@@ -18,23 +18,23 @@ use crate::wire::{ANSWER_MAX, Raw, SESSION, Within, pause};
 const SOON: Duration = Duration::from_secs(10);
 const TRIES_MAX: u32 = 3;
 
-/// What a server answers.
+/// An answer of a server.
 #[derive(Debug)]
 pub struct Reply {
     /// The session that it has begun with this answer.
     pub session: Option<HeaderValue>,
-    /// What it says.
+    /// Its message.
     pub content: Content,
     /// The type of its body.
     pub(crate) kind: String,
 }
 
-/// What an answer has.
+/// The content of an answer.
 #[derive(Debug)]
 pub enum Content {
     /// No message, as the answer to a notification.
     Nothing,
-    /// One message as text; an error too, whatever the status that it came with.
+    /// One message as text; an error too, with any status.
     Message(String),
     /// Messages as they come.
     Stream(Box<Stream>),
@@ -47,18 +47,18 @@ pub enum Message {
     End(Result<Value, Refusal>),
     /// A request of the server's own.
     Request {
-        /// What its answer has to repeat.
+        /// The id that its answer has to repeat.
         id: Value,
-        /// What the server wants.
+        /// The method of the request.
         method: String,
         /// The details.
         params: Value,
     },
-    /// What the server says by the way.
+    /// A notification of the server.
     Notification {
-        /// What it is about.
+        /// Its method.
         method: String,
-        /// What it says.
+        /// Its parameters.
         params: Value,
     },
 }
@@ -78,7 +78,7 @@ impl Content {
 }
 
 impl Reply {
-    /// What a response has, which `raw` got for a request with these headers.
+    /// The content of a response, which `raw` got for a request with these headers.
     async fn of(response: Response, raw: &Raw, headers: HeaderMap) -> Result<Self, Error> {
         let (session, kind) = (response.headers().get(SESSION).cloned(), kind(&response).to_owned());
         let content = if is_stream(&response) {

@@ -29,10 +29,10 @@ pub struct Call {
     pub tool: String,
     /// Its arguments.
     pub arguments: Map<String, Value>,
-    /// What the server recognises the call by, if it is sent again. A call with one is sent again if its answer was
-    /// lost.
+    /// The key by which the server recognises the call, if it is sent again. A call with one is sent again if its
+    /// answer was lost.
     pub key: Option<String>,
-    /// What the server says about the tool, if that is known.
+    /// The server's description of the tool, if it is known.
     pub listed: Option<Tool>,
     /// When it is to start, if that is not now.
     pub not_before: Option<jiff::Timestamp>,
@@ -51,23 +51,23 @@ impl Call {
     }
 }
 
-/// What a call became.
+/// The outcome of a call.
 #[derive(Debug)]
 pub enum Called {
     /// The result of the tool.
     Result(Value),
     /// A task.
     Task(Box<Task>),
-    /// A question that nobody answered. The call was given up.
+    /// A question without an answer. The call was given up.
     Unanswered(Question),
 }
 
-/// What is told about a call, and asked, before it is answered.
+/// What is notified about a call, and asked, before it is answered.
 pub trait Listener: Send {
     /// The tool has done so much.
     fn progress(&mut self, progress: Progress);
 
-    /// The result that the question's method has; `None` if nobody can be asked.
+    /// The result that the question's method has; `None` if no user can be asked.
     fn ask(&mut self, question: &Question) -> impl Future<Output = Option<Value>> + Send;
 }
 
@@ -87,7 +87,7 @@ impl Client {
     /// Calls a tool, as a task if the server makes one of it.
     ///
     /// # Errors
-    /// What the server answers, or why there is no answer. A call that has reached no server, or that the server had no
+    /// The server's answer, or why there is no answer. A call that has reached no server, or that the server had no
     /// time for, is sent again for up to 30 seconds. One whose answer was lost is sent once more if it has a key, or
     /// if the server says that the tool may be called twice. [`Error::Unsupported`] for a call that is to start later,
     /// if the server does not say that it heeds that: then nothing was sent.
@@ -176,7 +176,8 @@ impl Client {
         Err(Error::Lost("the stream ended without it".to_owned()))
     }
 
-    /// Answers a request that a server of an older revision sends before it answers; the request, if nobody could.
+    /// Answers a request that a server of an older revision sends before it answers; the request, if that was not
+    /// possible.
     async fn serve(&self, question: Question, listener: &mut impl Listener) -> Result<Option<Question>, Error> {
         let answer = match question.method.as_str() {
             PING => json!({"result": {}}),
@@ -237,7 +238,7 @@ async fn answers(result: &Value, listener: &mut impl Listener) -> Result<Map<Str
     Ok(answers)
 }
 
-/// What a request came to.
+/// The outcome of a request.
 enum Round {
     Result(Value),
     Unanswered(Question),

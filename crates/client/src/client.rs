@@ -17,13 +17,13 @@ use crate::wire::Raw;
 /// At most so many pages of a list are read.
 const PAGES_MAX: u32 = 100;
 
-/// What a server sends to learn whether its client is there.
+/// A server's request to learn whether its client is there.
 pub(crate) const PING: &str = "ping";
 
 /// How long a server of revision `2025-11-25` may take to ask, once it has said that it asks.
 const QUESTION_MAX: Duration = Duration::from_secs(5);
 
-/// What our own servers declare: a call may be sent again with its idempotency key.
+/// The extension of Longhaul servers: a call may be sent again with its idempotency key.
 const KEYS: &str = "/extensions/dev.longhaul~1idempotencyKeys";
 
 /// Where a server says that a call may ask to start later.
@@ -44,7 +44,7 @@ impl Client {
     /// tasks only to the session that began them.
     ///
     /// # Errors
-    /// If the server cannot be reached, or lets nobody in.
+    /// If the server cannot be reached, or refuses the caller.
     pub async fn connect(target: Target, session: Option<&str>) -> Result<Self, Error> {
         let (wire, identity) = (Raw::new(target)?, Identity::default());
         if let Some(session) = session.and_then(|session| HeaderValue::from_str(session).ok()) {
@@ -59,7 +59,7 @@ impl Client {
     /// Begins a session of revision `2025-11-25`, or of an older one.
     ///
     /// # Errors
-    /// If the server cannot be reached, lets nobody in, or speaks newer revisions only.
+    /// If the server cannot be reached, refuses the caller, or speaks newer revisions only.
     pub async fn begin(wire: Raw, identity: Identity) -> Result<Self, Error> {
         let (session, info) = Session::begin(&wire, &identity).await?;
         Ok(Self::new(wire, identity, Lifecycle::Handshake(session), info["capabilities"].clone()))
@@ -104,7 +104,7 @@ impl Client {
         }
     }
 
-    /// What the server can do, as it said when this began.
+    /// The server's capabilities, as it declared them when this began.
     #[must_use]
     pub const fn capabilities(&self) -> &Value {
         &self.capabilities
@@ -137,7 +137,7 @@ impl Client {
         Ok(self.pages("tools/list", json!({}), "tools", usize::MAX, Tool::read).await?.0)
     }
 
-    /// What is in `member` of the pages of a list, and their number: no more of them than `enough` values need.
+    /// The values in `member` of the pages of a list, and their number: no more of them than `enough` values need.
     pub(crate) async fn pages<T>(
         &self,
         method: &'static str,
@@ -185,8 +185,8 @@ impl Client {
         Ok(task)
     }
 
-    /// What a task of revision `2025-11-25` asks: it is sent to whoever waits for the result. A task that has ended
-    /// meanwhile asks nothing.
+    /// What a task of revision `2025-11-25` asks: it is sent to the client that waits for the result. A task that has
+    /// ended meanwhile asks nothing.
     async fn question(&self, params: &Value, id: &str) -> Result<Option<Question>, Error> {
         let mut answer = match self.send("tasks/result", params.clone(), Some(id)).await {
             Err(Error::Refused(_)) => return Ok(None),

@@ -21,7 +21,7 @@ pub(crate) enum Lifecycle {
     Handshake(Session),
 }
 
-/// What a handshake has agreed on.
+/// The result of a handshake.
 pub(crate) struct Session {
     pub(crate) revision: Cow<'static, str>,
     /// Changes when the server has forgotten it.
@@ -39,14 +39,14 @@ pub(crate) const REVISION: &str = "2026-07-28";
 /// The Tasks extension.
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// What a client says about itself.
+/// A client's description of itself.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// Its name.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// What it can do, as `initialize` declares it.
+    /// Its capabilities, as `initialize` declares them.
     pub capabilities: Map<String, Value>,
 }
 
@@ -66,7 +66,7 @@ impl Identity {
         json!({"name": self.name, "version": self.version})
     }
 
-    /// What it can do, tasks among it.
+    /// Its capabilities, including tasks.
     fn with_tasks(&self) -> Value {
         let mut capabilities = self.capabilities.clone();
         let extensions = capabilities.entry("extensions").or_insert_with(|| json!({}));
@@ -75,7 +75,7 @@ impl Identity {
     }
 }
 
-/// What `server/discover` says; `None` if the server wants a handshake.
+/// The answer to `server/discover`; `None` if the server wants a handshake.
 pub(crate) async fn discover(wire: &Raw, identity: &Identity) -> Result<Option<Value>, Error> {
     const METHOD: &str = "server/discover";
     let params = with_meta(json!({}), Value::Null, identity);
@@ -139,7 +139,7 @@ impl Session {
         *self.id.lock().unwrap_or_else(PoisonError::into_inner) = id;
     }
 
-    /// What identifies it; nothing if the server keeps none.
+    /// Its id; nothing if the server keeps none.
     pub(crate) fn id(&self) -> Option<HeaderValue> {
         self.id.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -80,9 +80,9 @@ fn later(after: Option<Duration>) -> String {
 pub struct Refusal {
     /// Its code.
     pub code: i64,
-    /// What the server says about it.
+    /// The server's message.
     pub message: String,
-    /// What else it says.
+    /// The server's further data.
     pub data: Option<Value>,
 }
 

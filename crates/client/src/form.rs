@@ -7,7 +7,7 @@ use crate::task::Question;
 /// So many values are named when none of them was given.
 const NAMED_MAX: usize = 10;
 
-/// What a question is about.
+/// The subject of a question.
 #[derive(Clone, Copy, Debug)]
 pub enum About<'q> {
     /// A form, with its schema.
@@ -19,7 +19,7 @@ pub enum About<'q> {
 }
 
 impl Question {
-    /// What it is about.
+    /// Its message.
     #[must_use]
     pub fn about(&self) -> About<'_> {
         match (self.method.as_str(), self.params["mode"].as_str(), self.params["url"].as_str()) {
@@ -36,7 +36,7 @@ pub fn accept(content: Map<String, Value>) -> Value {
     json!({"action": "accept", "content": content})
 }
 
-/// The answer of somebody who does not want to answer.
+/// The answer of a user who declines.
 #[must_use]
 pub fn decline() -> Value {
     json!({"action": "decline"})
@@ -47,23 +47,23 @@ pub fn decline() -> Value {
 pub struct Field {
     /// Its name in the object that the form makes.
     pub name: String,
-    /// What people call it.
+    /// Its title.
     pub title: String,
-    /// What it is for.
+    /// Its description.
     pub description: Option<String>,
     /// Whether it may not be left out.
     pub is_required: bool,
     /// Whether `null` is a value of it.
     pub is_nullable: bool,
-    /// What it is if nobody says otherwise.
+    /// Its default.
     pub default: Option<Value>,
-    /// What goes into it.
+    /// The kind of its value.
     pub kind: Kind,
     /// Its schema, with references followed.
     pub schema: Value,
 }
 
-/// What goes into a field.
+/// The kind of a field's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// A text that the schema's type is read from.
@@ -81,7 +81,7 @@ pub enum Kind {
 pub struct Choice {
     /// The value.
     pub value: Value,
-    /// What people call it.
+    /// Its title.
     pub title: String,
 }
 
@@ -332,7 +332,7 @@ fn has_format(text: &str, format: &str) -> Result<(), String> {
         "email" => (is_email(text), "an e-mail address, such as ada@example.com"),
         "uri" => (url::Url::parse(text).is_ok(), "an address, such as https://example.com"),
         "date" => (is_date(text), "a date, such as 2026-11-23"),
-        "date-time" => (is_moment(text), "a moment, such as 2026-11-23T08:00:00Z"),
+        "date-time" => (is_moment(text), "a time, such as 2026-11-23T08:00:00Z"),
         _ => return Ok(()),
     };
     if fits { Ok(()) } else { Err(format!("it must be {expected}")) }
@@ -343,7 +343,7 @@ fn is_email(text: &str) -> bool {
     parts.is_some_and(|(name, host)| !name.is_empty() && !host.is_empty()) && !text.contains(char::is_whitespace)
 }
 
-/// `jiff` also reads moments as dates, and other spellings.
+/// `jiff` also reads times as dates, and other spellings.
 fn is_date(text: &str) -> bool {
     text.len() == "2026-11-23".len() && text.parse::<jiff::civil::Date>().is_ok()
 }

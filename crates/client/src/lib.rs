@@ -1,4 +1,4 @@
-//! A client of one MCP server over Streamable HTTP, of whatever revision, for calls that take long.
+//! A client of one MCP server over Streamable HTTP, of any revision, for calls that take long.
 //!
 //! A server of revision `2026-07-28` may make a task of a call (the Tasks extension). One of `2025-11-25` makes one if
 //! it is asked to (core tasks). Older ones, and servers without tasks, answer when they are done.

@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// What became of a line that is too long.
+/// The outcome of a line that is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlong {
     /// It ends the reading.

@@ -1,4 +1,4 @@
-//! The tasks of a caller, or some of them; and all that is on record of one, from servers that show it
+//! The tasks of a caller, or some of them; and all that is recorded of one, from servers that show it
 //! (`dev.longhaul/tasks/inspect`).
 
 use serde_json::{Map, Value, json};
@@ -9,15 +9,15 @@ use crate::error::{Error, Refusal};
 use crate::task::{Status, Task};
 use crate::wire::METHOD_NOT_FOUND;
 
-/// Of servers that show some of the tasks only, as ours do.
+/// For servers that show only some of the tasks, as Longhaul servers do.
 const FILTERED: &str = "dev.longhaul/tasks/list";
 
 /// Which tasks are wanted. By default, all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskFilter {
-    /// Those with one of these statuses; if it is empty, with any.
+    /// The statuses of the tasks; empty for all.
     pub statuses: Vec<Status>,
-    /// Those of this tool.
+    /// The tool of the tasks.
     pub tool: Option<String>,
 }
 
@@ -56,9 +56,9 @@ impl Client {
         Ok(self.list(&TaskFilter::default(), usize::MAX).await?.tasks)
     }
 
-    /// Those of this caller's tasks that `filter` takes, and no more pages of them than `enough` tasks need.
+    /// The tasks of this caller that `filter` takes, and no more pages of them than `enough` tasks need.
     ///
-    /// A server of ours filters them itself. Others are asked for all, with `tasks/list` of `2025-11-25`, also if they
+    /// A Longhaul server filters them itself. Others are asked for all, with `tasks/list` of `2025-11-25`, even if they
     /// speak `2026-07-28`, which has no list; what comes is filtered here by its status, and by its tool where that is
     /// shown.
     ///
@@ -86,14 +86,14 @@ impl Client {
     }
 }
 
-/// All that is on record of a task.
+/// All that is recorded of a task.
 const INSPECT: &str = "dev.longhaul/tasks/inspect";
 
 /// At most so many pages of a journal are read: of 512 entries each, as many as a task may record.
 const PAGES_MAX: usize = 8;
 
 impl Client {
-    /// All that is on record of a task: what `tasks/get` shows as `task`, its `tool`, `arguments`, `attempts` and the
+    /// All that is recorded of a task: what `tasks/get` shows as `task`, its `tool`, `arguments`, `attempts` and the
     /// whole `journal`, each entry with its value if that is small.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl Client {
     }
 
     async fn inspected(&self, id: &str, params: Value) -> Result<Value, Error> {
-        let unsupported = || Error::Unsupported("the server does not show what is on record of its tasks".to_owned());
+        let unsupported = || Error::Unsupported("the server does not show the stored data of its tasks".to_owned());
         match &self.lifecycle {
             Lifecycle::PerRequest => {}
             Lifecycle::Handshake(_) => return Err(unsupported()),

@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 
-/// An id that no request had before, in whatever session: sessions go on in other processes, which do not know what was
-/// used. A server may hold the answer to an earlier request for as long as it likes.
+/// An id that no request had before, in any session: sessions continue in other processes, which do not know what
+/// was used. A server may hold the answer to an earlier request for as long as it likes.
 pub fn request_id() -> Result<String, Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| Error::Unexpected(error.to_string()))?;

@@ -19,7 +19,7 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(15);
 /// A try that took so long failed otherwise than by a server that is away.
 const TRY_MAX: Duration = Duration::from_secs(60);
 
-/// The pause before a stream is read on, whatever its server says.
+/// The longest pause before a stream is read on.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5 * 60);
 
@@ -128,12 +128,12 @@ impl Place {
 }
 
 /// The messages that answer a request, as they come: over as many connections as it takes, if the server says from
-/// where to read on. It may have none after the answer, so that nobody should read further.
+/// where to read on. It may have none after the answer, so the client should not read further.
 pub struct Stream {
     events: Events,
     place: Place,
     raw: Raw,
-    /// Those of the request.
+    /// The headers of the request.
     headers: HeaderMap,
 }
 
@@ -178,7 +178,7 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// The rest of what was lost. If there is none, it is lost, for whatever reason.
+/// The rest of what was lost. If there is none, it is lost.
 async fn rest(raw: &Raw, headers: &HeaderMap, mut tries: Tries, lost: Error) -> Result<Events, Error> {
     loop {
         let error = match raw.listen(headers.clone()).await {

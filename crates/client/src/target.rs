@@ -17,7 +17,7 @@ pub struct Target {
     pub url: Url,
     /// Headers, which may be secrets.
     pub headers: HeaderMap,
-    /// What shows it who calls, if headers are not enough.
+    /// The credentials, if headers are not enough.
     pub credentials: Option<Arc<dyn Credentials>>,
 }
 
@@ -47,7 +47,7 @@ pub struct Challenge<'a> {
     pub sent: &'a HeaderMap,
 }
 
-/// What shows a server who calls: a signature, or a token. It is asked for each request of its own.
+/// The credentials of a caller: a signature, or a token. Each request gets its own.
 pub trait Credentials: Send + Sync {
     /// Adds to a request, which is complete otherwise, what shows who sends it.
     ///

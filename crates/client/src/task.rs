@@ -15,7 +15,7 @@ pub enum Status {
     Completed,
     /// It has none.
     Failed,
-    /// Somebody cancelled it.
+    /// It was cancelled.
     Cancelled,
 }
 
@@ -58,12 +58,12 @@ pub struct Progress {
     pub done: f64,
     /// Of so much, if that is known.
     pub total: Option<f64>,
-    /// What it does now.
+    /// Its status message.
     pub message: Option<String>,
 }
 
 impl Progress {
-    /// What a status message says, if it begins with a number as Longhaul's do: `3/10 adding up`.
+    /// The progress in a status message, if it begins with a number as Longhaul's do: `3/10 adding up`.
     #[must_use]
     pub fn of_message(message: &str) -> Option<Self> {
         let (first, rest) = message.split_once(' ').unwrap_or((message, ""));
@@ -82,14 +82,14 @@ impl Progress {
     }
 }
 
-/// What a server asks its caller.
+/// A question of a server to its caller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// Its name among those of its task or call.
     pub key: String,
-    /// What it is, such as `elicitation/create`.
+    /// Its method, such as `elicitation/create`.
     pub method: String,
-    /// What it says.
+    /// Its parameters.
     pub params: Value,
 }
 
@@ -100,11 +100,11 @@ pub struct Task {
     pub id: String,
     /// How far it is.
     pub status: Status,
-    /// What the server says about its state.
+    /// The server's description of its state.
     pub message: Option<String>,
     /// How long to wait until the next look, in milliseconds.
     pub interval_ms: Option<u64>,
-    /// What it asks.
+    /// Its questions.
     pub questions: Vec<Question>,
     /// How it ended, once that was fetched.
     pub end: Option<Result<Value, Refusal>>,

@@ -1,5 +1,5 @@
 //! Text of servers that a terminal or a page shows and never obeys: control characters, characters that turn the
-//! direction of text, and characters that nobody sees are written out.
+//! direction of text, and invisible characters are written out.
 
 /// The text in one line, cut after so many characters.
 #[must_use]

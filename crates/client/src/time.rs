@@ -8,7 +8,7 @@ use jiff::fmt::friendly::SpanParser;
 /// A length of time such as `90s`, `10m`, `1.5h`, `1h30m` or `2d`; seconds without a unit.
 ///
 /// # Errors
-/// What to write instead.
+/// The replacement.
 pub fn read(text: &str) -> Result<Duration, String> {
     let read = match text.parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),

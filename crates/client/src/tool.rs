@@ -35,7 +35,7 @@ impl Tool {
         Some(Self { name: raw["name"].as_str()?.to_owned(), raw: raw.clone() })
     }
 
-    /// What it does, in the server's words.
+    /// Its description, in the server's words.
     #[must_use]
     pub fn description(&self) -> &str {
         self.raw["description"].as_str().unwrap_or_default()
@@ -91,7 +91,7 @@ struct Param {
 }
 
 impl ToolHeaders {
-    /// What a tool's schema says: only about properties that are reached through `properties` alone.
+    /// The rules of a tool's schema: only about properties that are reached through `properties` alone.
     #[must_use]
     pub fn of(schema: &Map<String, Value>) -> Self {
         let mut params = Vec::new();
@@ -124,7 +124,7 @@ impl ToolHeaders {
 }
 
 impl Param {
-    /// The header; none if there is no such argument.
+    /// The header; none if the argument does not exist.
     fn of(&self, arguments: &Map<String, Value>) -> Option<(HeaderName, HeaderValue)> {
         let (first, rest) = self.path.split_first()?;
         let value = rest.iter().try_fold(arguments.get(first)?, |value, name| value.get(name))?;

@@ -1,5 +1,5 @@
 //! Answers that cannot be read as JSON, but nearly: with `NaN`, half a surrogate pair, bytes that are not UTF-8, or cut
-//! off. Nobody gets another answer to that request, so that waiting for one has no end.
+//! off. That request gets no other answer, so waiting for one would have no end.
 
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ pub fn unreadable_answer(text: &[u8]) -> Option<Value> {
     id.filter(|_| is_answer)
 }
 
-/// What is before the quotation mark that ends a text, and after it.
+/// The text before the quotation mark that ends a string, and after it.
 fn string(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut is_escaped = false;
     let end = text.iter().position(|byte| {

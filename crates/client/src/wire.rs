@@ -13,13 +13,13 @@ use crate::target::{Challenge, Credentials, Target};
 /// How long a connection may take to be made.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// What names a session.
+/// The header of a session.
 pub(crate) const SESSION: &str = "mcp-session-id";
 
 /// How long an answer may take that needs no work.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// How long an idle connection is kept: many servers close theirs after five seconds, and what is sent at that moment
+/// How long an idle connection is kept: many servers close theirs after five seconds, and what is sent at that time
 /// is lost.
 const IDLE_MAX: Duration = Duration::from_secs(4);
 
@@ -103,7 +103,7 @@ impl Raw {
         Ok(Events::of(response, self.bytes_max))
     }
 
-    /// Ends a session, if the headers name one. A server that does not hear of it ends it later.
+    /// Ends a session, if the headers name one. A server that does not learn of it ends it later.
     pub async fn end_session(&self, headers: HeaderMap) {
         if headers.contains_key(SESSION) {
             let request = self.execute(self.request_of(Method::DELETE, headers));
@@ -152,7 +152,7 @@ impl Raw {
         })
     }
 
-    /// What a status and its body say, with the body.
+    /// The meaning of a status and its body, with the body.
     pub(crate) async fn refused(&self, response: Response, within: Within) -> (Error, Vec<u8>) {
         let status = response.status();
         let after = retry_after(response.headers());
@@ -228,7 +228,7 @@ pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     until(text(RETRY_AFTER)?, text(DATE))
 }
 
-/// How long a server wants to be left alone: so many seconds, or until a moment on its own clock.
+/// How long a server wants to be left alone: so many seconds, or until a time on its own clock.
 fn until(after: &str, now: Option<&str>) -> Option<Duration> {
     if let Ok(seconds) = after.trim().parse() {
         return Some(Duration::from_secs(seconds));

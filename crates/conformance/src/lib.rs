@@ -33,7 +33,7 @@ pub fn server(list_changes: ListChanges) -> Server {
         .task("patient", optional)
 }
 
-/// The same server, which calls three of its tools each minute: one that ends at once, and two that wait.
+/// The same server, which calls three of its tools every minute: one that ends at once, and two that wait.
 pub fn with_schedules(server: Server) -> Server {
     let each_minute = |name: &str, tool: &str| Schedule::new(name, "* * * * *", tool, json!({}));
     server

@@ -14,7 +14,7 @@ use crate::page::Page;
 /// A body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// What a browser may do with our pages: load from us what they name, send forms to us, and nothing else.
+/// The rights of a page in the browser: it loads files of the console, sends forms to it, and does nothing else.
 pub(crate) const SAFE: [(&str, &str); 7] = [
     (
         "content-security-policy",

@@ -1,4 +1,4 @@
-//! What is asked of a page.
+//! The request for a page.
 
 use std::sync::Arc;
 

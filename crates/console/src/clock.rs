@@ -19,7 +19,7 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::try_from(SystemTime::now()).unwrap_or_default()
 }
 
-/// A moment that a server wrote, in milliseconds since 1970; `None` if that is no moment.
+/// A time that a server wrote, in milliseconds since 1970; `None` if that is no time.
 pub(crate) fn moment_ms(text: &str) -> Option<i64> {
     text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
 }
@@ -38,23 +38,23 @@ pub(crate) fn in_words_ms(ms: i64) -> String {
     in_words(Duration::from_millis(ms.max(0).unsigned_abs()))
 }
 
-/// A moment to the second, as `2026-11-23 04:05:30 UTC`; nothing if it is out of range.
+/// A time to the second, as `2026-11-23 04:05:30 UTC`; nothing if it is out of range.
 pub(crate) fn written(ms: i64) -> String {
     let moment = Timestamp::from_millisecond(ms).unwrap_or_default();
     moment.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// A moment's time of day, as `04:05:30`.
+/// A time of day, as `04:05:30`.
 pub(crate) fn time_of_day(ms: i64) -> String {
     Timestamp::from_millisecond(ms).unwrap_or_default().strftime("%H:%M:%S").to_string()
 }
 
-/// A moment's time of day to the minute, as `04:05`.
+/// A time of day to the minute, as `04:05`.
 pub(crate) fn minute_of_day(ms: i64) -> String {
     Timestamp::from_millisecond(ms).unwrap_or_default().strftime("%H:%M").to_string()
 }
 
-/// A moment's day and time to the minute, as `11-23 04:05`.
+/// A day and time to the minute, as `11-23 04:05`.
 pub(crate) fn day_and_minute(ms: i64) -> String {
     Timestamp::from_millisecond(ms).unwrap_or_default().strftime("%m-%d %H:%M").to_string()
 }

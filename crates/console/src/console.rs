@@ -22,7 +22,7 @@ use crate::source::Source;
 use crate::state::{Acts, State};
 use crate::{clock, live};
 
-/// What a console is made of.
+/// The parts of a console.
 pub struct Setup {
     /// Where its tasks are from.
     pub source: Arc<dyn Source>,
@@ -32,7 +32,7 @@ pub struct Setup {
     pub is_read_only: bool,
     /// Its names in the `Host` header besides those of loopback.
     pub hosts: Vec<String>,
-    /// What people log in with, 32 characters at least; nobody has to if there is none.
+    /// The token for signing in, at least 32 characters; without one no sign-in is needed.
     pub secret: Option<String>,
 }
 
@@ -190,7 +190,7 @@ impl Console {
     }
 }
 
-/// Where somebody is sent who opens the link that logs in, and has logged in already.
+/// The page for a user who opens the link for signing in, and is signed in already.
 fn inside(ask: &PageRequest) -> String {
     let log_in = ask.shared().guard.log_in.as_ref();
     let is_used = ask.value("once").is_some_and(|once| log_in.is_some_and(|log_in| !log_in.is_unused(once)));

@@ -29,7 +29,7 @@ pub(crate) struct Form<'s> {
     fields: Option<Vec<Field>>,
 }
 
-/// What does not fit.
+/// The faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldError {
     /// The field's name; `None` if it is about the whole.
@@ -38,12 +38,12 @@ pub(crate) struct FieldError {
     pub(crate) why: String,
 }
 
-/// What a form is filled in with.
+/// The values that a form is filled in with.
 #[derive(Clone, Copy)]
 pub(crate) enum Prefill<'a> {
-    /// What the schema has as defaults.
+    /// The schema's defaults.
     Defaults,
-    /// What was typed, and what does not fit in it.
+    /// The typed values, and their faults.
     Typed(&'a Posted, &'a [FieldError]),
 }
 
@@ -64,7 +64,7 @@ impl<'s> Form<'s> {
         self.fields.is_none()
     }
 
-    /// What was typed, as the object that the schema describes.
+    /// The typed values, as the object that the schema describes.
     pub(crate) fn read(&self, posted: &Posted) -> Result<Map<String, Value>, Vec<FieldError>> {
         let Some(fields) = &self.fields else {
             let whole = |why| vec![FieldError { field: None, why }];

@@ -18,12 +18,12 @@ pub(crate) const LOG_OUT: &str = "log-out";
 /// The field of our forms that pages elsewhere cannot know.
 const TOKEN_FIELD: &str = "token";
 
-/// What a proxy adds.
+/// The headers of a proxy.
 const FORWARDED: [HeaderName; 2] = [http::header::FORWARDED, HeaderName::from_static("x-forwarded-for")];
 
-/// What lets requests in.
+/// The check of requests.
 pub(crate) struct Guard {
-    /// In every form of ours.
+    /// In every form of the console.
     token: String,
     /// Names in the `Host` header besides those of loopback.
     pub(crate) hosts: Vec<String>,
@@ -40,8 +40,8 @@ impl Guard {
         html! { input type="hidden" name=(TOKEN_FIELD) value=(self.token); }
     }
 
-    /// Refuses what came by a name that is not ours, which is how a page elsewhere would reach a server on loopback
-    /// (DNS rebinding), and what a proxy let in for somebody who is not here.
+    /// Refuses a request to a name that is not the console's, which is how a page elsewhere would reach a server on
+    /// loopback (DNS rebinding), and a request of a proxy for another machine.
     pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), Problem> {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let name = name_of(host);
@@ -65,7 +65,7 @@ impl Guard {
         self.log_in.as_ref().is_none_or(|log_in| log_in.lets_in(headers, now_ms))
     }
 
-    /// Refuses to act for pages that are not ours: they have another origin.
+    /// Refuses to act for pages that are not the console's: they have another origin.
     pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Problem> {
         let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
         let (origin, host) = (text(ORIGIN), text(HOST).unwrap_or_default());
@@ -82,7 +82,7 @@ impl Guard {
         )))
     }
 
-    /// Refuses to act for forms that are not ours.
+    /// Refuses to act for forms that are not the console's.
     pub(crate) fn check_token(&self, posted: &Posted) -> Result<(), Problem> {
         if posted.value(TOKEN_FIELD).is_some_and(|given| is_same(given, &self.token)) {
             return Ok(());

@@ -92,7 +92,7 @@ pub(crate) const REASON_MAX: usize = 300;
 /// Up to so many entries are drawn each for itself, and more of them as columns.
 pub(crate) const PICTURED_ENTRIES_MAX: usize = 400;
 
-/// So many moments are written above the axis.
+/// So many times are written above the axis.
 pub(crate) const MOMENTS_MAX: usize = 8;
 
 /// A longer id is shortened to so many of its last characters.

@@ -1,4 +1,4 @@
-//! What an open page is told: its live parts, each time that they have changed, as server-sent events.
+//! The updates of an open page: its live parts, each time that they have changed, as server-sent events.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -24,7 +24,7 @@ struct Follower {
     shared: Arc<State>,
     path: String,
     query: String,
-    /// What it was told of each part.
+    /// The last update of each part.
     told: HashMap<&'static str, String>,
     /// Why it was told nothing the last time.
     problem: Option<String>,

@@ -1,5 +1,5 @@
-//! Logging in to the console: by a link that works once, or by a token; until twelve hours are over, or until one logs
-//! out.
+//! Logging in to the console: by a link that works once, or by a token; until twelve hours have ended, or until one
+//! logs out.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ pub(crate) fn random() -> std::io::Result<String> {
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
-/// What those have to know who are let in, and who was let in.
+/// The secrets for signing in, and the sessions.
 pub(crate) struct LogIn {
     secret: String,
     /// In a link that works once.
@@ -40,7 +40,7 @@ impl LogIn {
         Ok(Self { secret, once: Mutex::new(Some(random()?)), sessions: Mutex::default() })
     }
 
-    /// The code of the link, as long as nobody has used it.
+    /// The code of the link, while it is unused.
     pub(crate) fn once(&self) -> Option<String> {
         self.lock_once().clone()
     }

@@ -12,7 +12,7 @@ use crate::problem::Problem;
 /// The pages that each page leads to, in the path and in words.
 const NAV: &[(&str, &str)] = &[("", "Tasks"), ("questions", "Questions"), ("tools", "Tools"), ("health", "Health")];
 
-/// What came of a form.
+/// The outcome of a form.
 pub(crate) enum Done {
     /// The browser is sent there.
     To(String),
@@ -49,8 +49,7 @@ impl Page {
         }
     }
 
-    /// The page that says what is in place of what was asked for. One for whom nothing was asked to be done tries again
-    /// by itself.
+    /// The page that says why the requested one is not shown. A page that only shows something tries again on its own.
     pub(crate) fn of(problem: &Problem) -> Self {
         let html = html! {
             section class="card problem" role="alert" {
@@ -192,7 +191,7 @@ fn footer(ask: &PageRequest) -> Markup {
     }
 }
 
-/// What was done, after which the browser was sent here: the code in the address, and how it reads.
+/// The action after which the browser was sent here: the code in the address, and how it reads.
 const NOTICES: &[(&str, &str, &str)] = &[
     ("none", "No task was selected, so nothing was done.", ""),
     ("cancelled", "1 task was asked to stop.", "tasks were asked to stop."),

@@ -21,7 +21,7 @@ pub(crate) async fn get(ask: &PageRequest) -> Result<Page, Problem> {
         "questions" => questions::page(ask).await,
         "task" => task::page(ask).await,
         "tools" => tools::page(ask).await,
-        _ => Err(Problem::not_found("The console has no such page.")),
+        _ => Err(Problem::not_found("The console does not have this page.")),
     }
 }
 
@@ -33,12 +33,12 @@ pub(crate) async fn live(ask: &PageRequest) -> Result<Page, Problem> {
     }
 }
 
-/// Does what a form asks for. That it comes from a page of ours was checked.
+/// Does what a form asks for. The caller has checked that it comes from a page of the console.
 pub(crate) async fn post(ask: &PageRequest, posted: &Posted) -> Result<Done, Problem> {
     match ask.name() {
         "act" => acts::act(ask, posted).await,
         "questions" => questions::act(ask, posted).await,
         "tools" => tools::act(ask, posted).await,
-        _ => Err(Problem::not_found("The console does no such thing.")),
+        _ => Err(Problem::not_found("The console does not offer this action.")),
     }
 }

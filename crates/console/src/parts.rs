@@ -1,4 +1,4 @@
-//! What several pages show in the same way.
+//! Parts that several pages share.
 
 use longhaul_client::text::{block, line};
 use longhaul_client::{Progress, Status, Task};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::clock;
 use crate::limits::{ID_END, ID_MAX, VALUE_CHARS_MAX};
 
-/// What is nearer is written without its day, in milliseconds.
+/// The distance, in milliseconds, up to which a time is written without its day.
 const NEAR_MS: i64 = 72_000_000;
 
 /// A status, as a word with a colour.
@@ -33,7 +33,7 @@ pub(crate) fn state(task: &Task, wakes_ms: Option<i64>, now_ms: i64) -> Markup {
         @match sleeps_until {
             None => (status(task.status)),
             Some(wakes_ms) => {
-                span class="status working asleep" title="It goes on earlier if what it waits for arrives" {
+                span class="status working asleep" title="It continues earlier if the awaited value arrives" {
                     "asleep until " (moment(wakes_ms, now_ms))
                 }
                 span class="dim in" { " (in " (clock::in_words_ms(wakes_ms - now_ms)) ")" }
@@ -42,7 +42,7 @@ pub(crate) fn state(task: &Task, wakes_ms: Option<i64>, now_ms: i64) -> Markup {
     }
 }
 
-/// A moment: its time of day if it is near, otherwise with its day. Scripts show it in the reader's time zone.
+/// A time: its time of day if it is near, otherwise with its day. Scripts show it in the reader's time zone.
 pub(crate) fn moment(at_ms: i64, now_ms: i64) -> Markup {
     let is_near = (at_ms - now_ms).abs() < NEAR_MS;
     let (form, text) =
@@ -50,7 +50,7 @@ pub(crate) fn moment(at_ms: i64, now_ms: i64) -> Markup {
     html! { time title=(clock::written(at_ms)) data-at=(at_ms) data-as=(form) { (text) } }
 }
 
-/// A moment to the second.
+/// A time to the second.
 pub(crate) fn exact_moment(at_ms: i64) -> Markup {
     let text = clock::written(at_ms);
     html! { time title=(text) data-at=(at_ms) data-as="whole" { (text) } }
@@ -69,7 +69,7 @@ pub(crate) fn id(id: &str) -> Markup {
     }
 }
 
-/// How long ago a moment was, with the moment itself for who points at it.
+/// How long ago a time was, with the time itself for who points at it.
 pub(crate) fn age(at_ms: Option<i64>, now_ms: i64) -> Markup {
     html! {
         @if let Some(at_ms) = at_ms {

@@ -1,4 +1,4 @@
-//! What a page says in place of what was asked for.
+//! The sentences of a page that cannot show what was requested.
 
 use http::StatusCode;
 use longhaul_client::text::block;
@@ -6,7 +6,7 @@ use longhaul_client::{Error, with_causes};
 
 use crate::limits::PROBLEM_CHARS_MAX;
 
-/// A sentence in place of what was asked for.
+/// A sentence instead of what was asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
@@ -45,11 +45,13 @@ impl From<Error> for Problem {
                 (StatusCode::SERVICE_UNAVAILABLE, "The server is busy", format!("Not now: {why}."))
             }
             Error::NotSignedIn(_) | Error::NoCredentials(_) => {
-                (StatusCode::BAD_GATEWAY, "The server lets the console not in", why)
+                (StatusCode::BAD_GATEWAY, "The server does not let the console in", why)
             }
-            Error::Refused(_) if error.is_about_params() => {
-                (StatusCode::NOT_FOUND, "Not found", format!("The server knows no such thing, or not any more: {why}"))
-            }
+            Error::Refused(_) if error.is_about_params() => (
+                StatusCode::NOT_FOUND,
+                "Not found",
+                format!("The server does not have this, or no longer has it: {why}"),
+            ),
             Error::Refused(_) => (StatusCode::BAD_GATEWAY, "The server refuses", why),
             Error::Unsupported(_) => (StatusCode::NOT_IMPLEMENTED, "The server does not have this", why),
             Error::Unexpected(_) => (StatusCode::BAD_GATEWAY, "The server's answer is not understood", why),

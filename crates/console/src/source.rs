@@ -34,7 +34,7 @@ pub trait Source: Send + Sync {
     /// All tools.
     async fn tools(&self) -> Result<Vec<Tool>, Error>;
 
-    /// Calls a tool. Nobody answers what it asks before it is a task. Its key is left out if the server takes none.
+    /// Calls a tool. A question before it is a task gets no answer. Its key is left out if the server takes none.
     async fn call(&self, call: &Call) -> Result<Called, Error>;
 
     /// Answers a question of a task.
@@ -69,7 +69,7 @@ pub struct Row {
 /// Tasks, and what there is besides them.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
-    /// Those that fit, newest first.
+    /// The tasks that match, newest first.
     pub rows: Vec<Row>,
     /// How many there are of each status, in the order of [`Status::ALL`], that fit in all else.
     pub counts: [usize; 5],
@@ -80,7 +80,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Those of `all` that a filter takes, at this moment.
+    /// The tasks of `all` that a filter takes now.
     pub(crate) fn filtered(all: Vec<Row>, filter: &Filter, now_ms: i64) -> Self {
         let mut tools: Vec<String> = all.iter().filter_map(|row| row.tool.clone()).collect();
         tools.sort_unstable();

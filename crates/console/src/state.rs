@@ -8,7 +8,7 @@ use crate::guard::Guard;
 use crate::problem::Problem;
 use crate::source::Source;
 
-/// Something that somebody did by the console.
+/// An action of a user in the console.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act<'a> {
     /// What: `cancel`, `again`, `call`, `answer`, `decline`, `dismiss`, `log in` or `log out`.
@@ -22,7 +22,7 @@ pub struct Act<'a> {
 /// Where it is logged what people do by the console.
 pub type Acts = Box<dyn Fn(&Act<'_>) + Send + Sync>;
 
-/// What all pages of a console share.
+/// The state that all pages of a console share.
 pub(crate) struct State {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) guard: Guard,

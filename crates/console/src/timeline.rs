@@ -1,4 +1,4 @@
-//! What happened to a task, in the order of time: its attempts, what it waited for between them, and what it recorded.
+//! The events of a task, in the order of time: its attempts, what it waited for between them, and what it recorded.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ pub(crate) use words::{problems, summary};
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It waits for a moment.
+    /// It waits for a time.
     Timer,
     /// It waits for answers.
     Input,
-    /// It was given back, for another attempt to go on.
+    /// It was given back, for another attempt to continue.
     Yield,
     /// It failed, and is tried again.
     Failed,
-    /// Nobody heard of it any more.
+    /// It was not seen any more.
     Died,
     /// The task ended with it.
     Task,
@@ -61,7 +61,7 @@ impl End {
         }
     }
 
-    /// What the task waited for after it.
+    /// The wait of the task after it.
     const fn then(self) -> Why {
         match self {
             Self::Timer => Why::Timer,
@@ -130,7 +130,7 @@ impl Entries {
 pub(crate) enum Why {
     /// No worker had taken it.
     Queue,
-    /// It waited for a moment.
+    /// It waited for a time.
     Timer,
     /// It waited for answers.
     Input,
@@ -210,7 +210,7 @@ impl Entry {
     }
 }
 
-/// What happened to a task.
+/// The events of a task.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     pub(crate) created_ms: i64,
@@ -219,7 +219,7 @@ pub(crate) struct Timeline {
     pub(crate) has_ended: bool,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) entries: Vec<Entry>,
-    /// Attempts that left nothing on record.
+    /// Attempts that recorded nothing.
     pub(crate) unknown_attempts: u64,
     /// Attempts that are known by what they recorded only.
     pub(crate) guessed_attempts: usize,
@@ -258,7 +258,7 @@ impl Timeline {
     }
 
     /// The times before the first attempt, between attempts, after the last record of those that died, and since the
-    /// last attempt if the task goes on.
+    /// last attempt if the task continues.
     pub(crate) fn waits(&self) -> Vec<Wait> {
         let (mut waits, mut from_ms, mut why) = (Vec::new(), self.created_ms, Why::Queue);
         for attempt in &self.attempts {
@@ -272,7 +272,7 @@ impl Timeline {
     }
 }
 
-/// What each attempt recorded.
+/// The entries of each attempt.
 fn by_attempt(entries: &[Entry]) -> BTreeMap<u64, Entries> {
     let mut by_attempt: BTreeMap<u64, Entries> = BTreeMap::new();
     for (number, (from_ms, to_ms)) in entries.iter().filter_map(|entry| Some((entry.attempt?, entry.span()?))) {

@@ -1,4 +1,4 @@
-//! Cleanup: what an author's code does when a task is over, and its tool did not bring it to its end.
+//! Cleanup: what an author's code does when a task has ended, and its tool did not bring it to its end.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub enum Cleanup {
     Armed {
         /// How often it has begun.
         tries: u32,
-        /// Who began it last, and until when no other worker does.
+        /// The attempt that began it last, and until when no other worker does.
         lease: Option<Lease>,
     },
     /// It is done.
@@ -35,7 +35,7 @@ pub enum CleanupEnd {
         again_at: Timestamp,
     },
     /// It is put off, and counts as no try: the worker does not have the tool, or what is to be cleaned up cannot be
-    /// reached at the moment.
+    /// reached now.
     Postponed {
         /// When the next worker may begin.
         again_at: Timestamp,

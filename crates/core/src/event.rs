@@ -5,7 +5,7 @@ use crate::{
     Timestamp,
 };
 
-/// What can happen to a task.
+/// An event of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskEvent {
     /// A worker takes the task: the attempt is raised, and every earlier attempt can no longer write.
@@ -18,7 +18,7 @@ pub enum TaskEvent {
     /// The worker is alive. Changes the lease, the progress and the count of failures, and nothing that the write of
     /// an end depends on.
     Heartbeat {
-        /// Who writes.
+        /// The writer.
         attempt: u32,
         /// Until when the worker holds the task now.
         lease_until: Timestamp,
@@ -29,14 +29,14 @@ pub enum TaskEvent {
     },
     /// The tool changed its variables.
     SetVariables {
-        /// Who writes.
+        /// The writer.
         attempt: u32,
         /// All variables, as a JSON object.
         variables: Payload,
     },
     /// An attempt ended normally, and another one will continue the work.
     Suspend {
-        /// Who writes.
+        /// The writer.
         attempt: u32,
         /// The next attempt waits for this.
         suspension: Suspension,
@@ -45,7 +45,7 @@ pub enum TaskEvent {
     },
     /// An attempt failed in a way that justifies a retry.
     Retry {
-        /// Who writes.
+        /// The writer.
         attempt: u32,
         /// When the next attempt may start.
         not_before: Timestamp,
@@ -54,7 +54,7 @@ pub enum TaskEvent {
     },
     /// The tool ended, and the task ends with it.
     Finish {
-        /// Who writes.
+        /// The writer.
         attempt: u32,
         /// How the tool ended.
         outcome: Outcome,
@@ -144,10 +144,10 @@ pub enum Suspension {
     Input {
         /// To these questions; never empty.
         asks: Vec<Ask>,
-        /// Or for this moment, if it comes first.
+        /// Or for this time, if it comes first.
         until: Option<Timestamp>,
     },
-    /// A moment.
+    /// A time.
     Timer(Timestamp),
     /// Nothing: the attempt ran out of time, or its worker is stopping.
     Yield,

@@ -59,7 +59,7 @@ pub struct Entry {
 /// When and by whom an entry was recorded. For people who look at a task: nothing depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recording {
-    /// The moment.
+    /// The time.
     pub at: Timestamp,
     /// How long the step's work took, in milliseconds, up to the record; `None` for all but steps.
     pub took_ms: Option<u64>,
@@ -76,7 +76,7 @@ pub struct Attempts {
     /// When the latest attempt began, unless it is among `past`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Those that ended before their task, at most [`limits::NOTED_ATTEMPTS_MAX`], in their order.
+    /// The attempts that ended before their task, at most [`limits::NOTED_ATTEMPTS_MAX`], in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub past: Vec<PastAttempt>,
 }
@@ -99,7 +99,7 @@ pub struct PastAttempt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptOutcome {
-    /// The next one waits for a moment.
+    /// The next one waits for a time.
     Timer,
     /// The next one waits for the client's answers.
     Input,

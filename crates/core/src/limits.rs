@@ -127,7 +127,7 @@ pub const OPEN_TASKS_MAX_DEFAULT: u32 = 10_000;
 /// Bytes of arguments and results that are stored for one owner, unless configured otherwise: 1 GiB.
 pub const STORED_BYTES_MAX_DEFAULT: u64 = 1 << 30;
 
-/// What happens to polls of one task that come much faster than its poll interval.
+/// The treatment of polls of one task that come much faster than its poll interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PollLimit {
     /// They are answered.

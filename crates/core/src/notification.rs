@@ -1,10 +1,10 @@
-//! What is published of a task: that it ended, or that it waits for its client.
+//! The notifications of a task: that it ended, or that it waits for its client.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{FailureKind, State, Status, Task, TaskId, TaskKey, Timestamp, TraceParent};
 
-/// What is published.
+/// A notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotificationKind {
@@ -33,7 +33,7 @@ impl NotificationKind {
         }
     }
 
-    /// What is published of a task that has come to this status.
+    /// The notification of a task that has reached this status.
     const fn of(status: Status) -> Option<Self> {
         match status {
             Status::Working => None,
@@ -68,14 +68,14 @@ pub struct Notification {
 }
 
 impl Notification {
-    /// What is published when a task changes from `before` to `after`. Nothing of [webhook
+    /// The notification of a task that changes from `before` to `after`. Nothing of [webhook
     /// deliveries](crate::WEBHOOK_DELIVERY_TOOL).
     #[must_use]
     pub fn between(before: &Task, after: &Task) -> Option<Self> {
         if before.status() == after.status() { None } else { Self::of(after) }
     }
 
-    /// What is published of a task that has just come to its status.
+    /// The notification of a task that has just reached its status.
     #[must_use]
     pub fn of(task: &Task) -> Option<Self> {
         if task.is_webhook_delivery() {
@@ -104,8 +104,8 @@ impl Notification {
         }
     }
 
-    /// The id of the task that tells `endpoint` of this: always the same, and to be guessed only by whoever knows the
-    /// id of the published task.
+    /// The id of the task that tells `endpoint` of this: always the same, and to be guessed only by a caller who knows
+    /// the id of the published task.
     #[must_use]
     pub fn webhook_delivery_id(&self, endpoint: &str) -> TaskId {
         let event = self.id();

@@ -38,19 +38,19 @@ pub enum PartsName {
     Request,
     /// The result or error that `attempt` ended the task with.
     Outcome {
-        /// Who wrote them.
+        /// Their writer.
         attempt: u32,
     },
     /// The value of a step, as `attempt` ran it.
     Entry {
-        /// Who wrote it; 0 for a client.
+        /// Its writer; 0 for a client.
         attempt: u32,
         /// Kind and name of the journal entry.
         entry: String,
     },
     /// The variables after the `version`th change in `attempt`.
     Variables {
-        /// Who wrote them.
+        /// Their writer.
         attempt: u32,
         /// Which change.
         version: u32,

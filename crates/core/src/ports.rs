@@ -141,10 +141,10 @@ pub trait TaskStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Page, StoreError>;
 
-    /// Those of the tasks that [`list`](Self::list) shows that `filter` takes. A store may stop once it has read
-    /// [`CHOSEN_FROM_MAX`](limits::CHOSEN_FROM_MAX) tasks, whatever it has found: then the page may be short or empty,
-    /// and `next` says where to go on. A task that does not change in the meantime is on exactly one of the pages that
-    /// follow each other, or on none if the filter does not take it. A task whose record cannot be read is on the
+    /// The tasks of [`list`](Self::list) that `filter` takes. A store may stop once it has read
+    /// [`CHOSEN_FROM_MAX`](limits::CHOSEN_FROM_MAX) tasks, with any result: then the page may be short or empty,
+    /// and `next` says where to continue. A task that does not change in the meantime is on exactly one of the pages
+    /// that follow each other, or on none if the filter does not take it. A task whose record cannot be read is on the
     /// pages of failed tasks once any other verb has come across it.
     ///
     /// This default works for every store; a store that needs fewer reads has its own.

@@ -89,7 +89,7 @@ impl Scopes {
 pub struct MissingScopes {
     /// The scopes that the request needs and its caller does not have.
     pub missing: BTreeSet<String>,
-    /// What the caller should come back with: all scopes that the request needs, and those of this server that the
+    /// The scopes that the caller should come back with: all that the request needs, and those of this server that the
     /// caller has, since many clients replace their token by one with just the scopes that they are told.
     pub wanted: BTreeSet<String>,
 }

@@ -1,6 +1,6 @@
-//! What an operator can choose. Each setting is declared once, in [`table`]: its names, its range, its defaults and one
-//! sentence. The flags of the local server, the environment of the Lambda functions, the parameters of the template and
-//! `docs/settings.md` all come from that table, or are compared with it by tests.
+//! The settings of an operator. Each is declared once, in [`table`]: its names, its range, its defaults and one
+//! sentence. The flags of the local server and the environment of the Lambda functions come from that table. Tests
+//! compare the parameters of the template and `docs/settings.md` with it.
 //!
 //! An application declares its own settings in the same way, with [`declare!`], or as a `static` [`Setting`] for each.
 

@@ -15,9 +15,9 @@ pub enum State {
         /// The worker's proof.
         lease: Lease,
     },
-    /// Waits for a moment: a timer of the tool, or the delay before a retry.
+    /// Waits for a time: a timer of the tool, or the delay before a retry.
     Sleeping {
-        /// Which moment.
+        /// Which time.
         until: Timestamp,
     },
     /// Waits for the client's answers.

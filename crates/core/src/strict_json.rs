@@ -1,5 +1,5 @@
 //! JSON that others wrote. By itself, `serde` reads a structure also from a list, by the positions of its fields: then
-//! `[1]` is a message, and whatever stands first is believed. Here a structure is read from an object, at every depth;
+//! `[1]` is a message, and its first element is believed. Here a structure is read from an object, at every depth;
 //! all else is as in [`serde_json`].
 //!
 //! Not held to this are the variants of an `untagged` or `tag`ged enum, and the fields of a `flatten`ed one: `serde`
@@ -59,10 +59,10 @@ pub fn optional_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
     number.map(|number| number.as_f64().ok_or_else(|| D::Error::custom("the number is too large"))).transpose()
 }
 
-/// Whatever reads, with all that it reads inside.
+/// A reader, with all that it reads inside.
 struct Strict<T>(T);
 
-/// What reads a structure: it is given the members of an object, or refuses.
+/// The reader of a structure: it is given the members of an object, or refuses.
 struct Members<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for Members<V> {

@@ -38,7 +38,7 @@ pub struct TaskRecord {
     pub terms: Terms,
     /// When the call was accepted.
     pub created_at: Timestamp,
-    /// The moment that the caller has asked for as the earliest one for the first attempt; `None` if that may begin at
+    /// The time that the caller has asked for as the earliest one for the first attempt; `None` if that may begin at
     /// once. Always later than `created_at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
@@ -56,7 +56,7 @@ pub struct TaskRecord {
     /// When the task ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// The moment from which the task is "not found".
+    /// The time from which the task is "not found".
     pub expires_at: Timestamp,
     /// How far the work is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,7 +164,7 @@ impl Task {
         self.0.tool == WEBHOOK_DELIVERY_TOOL
     }
 
-    /// From when on a worker may take the task: its creation, or the later moment that its caller asked for. The
+    /// From when on a worker may take the task: its creation, or the later time that its caller asked for. The
     /// longest run and the time to live count from then.
     #[must_use]
     pub const fn due_at(&self) -> Timestamp {
@@ -174,7 +174,7 @@ impl Task {
         }
     }
 
-    /// The later moment that the task waits for, if it was asked for one and no worker has taken the task yet.
+    /// The later time that the task waits for, if it was asked for one and no worker has taken the task yet.
     #[must_use]
     pub const fn awaited_start(&self) -> Option<Timestamp> {
         // A delay before a retry comes after an attempt.

@@ -5,13 +5,13 @@ use std::fmt;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-/// A moment in milliseconds since 1970-01-01T00:00:00Z.
+/// A time in milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The moment `ms` milliseconds after the epoch.
+    /// The time `ms` milliseconds after the epoch.
     #[must_use]
     pub const fn from_ms(ms: u64) -> Self {
         Self(ms)
@@ -23,19 +23,19 @@ impl Timestamp {
         self.0
     }
 
-    /// The moment `ms` milliseconds later; saturates instead of overflowing.
+    /// The time `ms` milliseconds later; saturates instead of overflowing.
     #[must_use]
     pub const fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms))
     }
 
-    /// The moment `ms` milliseconds earlier; never before the epoch.
+    /// The time `ms` milliseconds earlier; never before the epoch.
     #[must_use]
     pub const fn minus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_sub(ms))
     }
 
-    /// Milliseconds from `earlier` to this moment; 0 if `earlier` is in fact later, since clocks may differ.
+    /// Milliseconds from `earlier` to this time; 0 if `earlier` is in fact later, since clocks may differ.
     #[must_use]
     pub const fn since_ms(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A `traceparent` of the W3C recommendation "Trace Context", version 00: `00-`, the trace's id, the parent's id and
-/// the flags, in 55 characters. It goes into records, messages and logs, so nothing else is taken for one.
+/// the flags, in 55 characters. It goes into records, messages and logs, so nothing else is mistaken for one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceParent([u8; Self::BYTES]);
 

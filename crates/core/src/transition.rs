@@ -217,14 +217,14 @@ impl Task {
         Ok(())
     }
 
-    /// The moment that the task waits for, unless it is the end of a delay before a retry, or a later start.
+    /// The time that the task waits for, unless it is the end of a delay before a retry, or a later start.
     fn waits_until(&self) -> Option<Timestamp> {
         let began_by_itself = !self.state.asks().is_empty() || self.failures == 0 && self.attempt > 0;
         self.wakes_at().filter(|_until| began_by_itself)
     }
 
-    /// The same state, until `at`. A question alone has no moment to which the tool would go on without an answer: then
-    /// it waits for nothing else.
+    /// The same state, until `at`. A question alone has no time to which the tool would continue without an answer:
+    /// then it waits for nothing else.
     fn woken(&self, at: Timestamp) -> Result<State, Refusal> {
         self.must_not_have_ended()?;
         if self.waits_until().is_none_or(|until| until <= at) {

@@ -101,7 +101,7 @@ fn a_setting_that_is_gone_is_refused_with_what_holds_now() {
         assert!(ALL.iter().all(|setting| setting.name() != name), "{name}");
         let variable = format!("LONGHAUL_{}", name.to_uppercase().replace('-', "_"));
         let said = |read: Result<Values, SettingsError>| read.unwrap_err().faults().first().unwrap().to_string();
-        let sentence = format!("is no setting any more, {holds}");
+        let sentence = format!("is no longer a setting, {holds}");
         assert_eq!(said(local(&[(name, "500")], &[])), format!("--{name} {sentence}"));
         assert_eq!(said(local(&[], &[(&variable, "500")])), format!("{variable} {sentence}"));
         assert_eq!(said(worker(&[(&variable, "500")])), format!("{variable} {sentence}"));

@@ -48,7 +48,7 @@ async fn use_client(address: SocketAddr) {
     client.close().await;
 }
 
-/// What was answered in time. An error has to say something.
+/// The answer, if it came in time. An error has to say something.
 async fn told<T>(answer: impl Future<Output = Result<T, Error>>) -> Option<T> {
     let answer = tokio::time::timeout(PATIENCE, answer).await.ok()?;
     answer.inspect_err(|error| assert!(!error.to_string().trim().is_empty(), "{error:?}")).ok()

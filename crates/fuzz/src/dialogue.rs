@@ -21,7 +21,7 @@ const BLOCKS_MAX: usize = 10;
 /// The longest time that an input may let pass at once: a year.
 const WAIT_MS_MAX: u64 = 366 * 86_400_000;
 
-/// What another caller's task holds. No answer to anybody else may have it.
+/// The content of another caller's task. No answer to other callers may have it.
 const SECRET: &str = "carols-secret-argument";
 
 /// The statuses in which the endpoint answers, as `docs/clients.md` has them.
@@ -210,7 +210,7 @@ pub(crate) fn request(block: &[u8]) -> Option<(String, Request<Bytes>)> {
     Some((caller, request))
 }
 
-/// What answers said.
+/// The content of the answers.
 #[derive(Default)]
 pub(crate) struct Seen(pub(crate) BTreeMap<&'static str, String>);
 
@@ -218,7 +218,7 @@ impl Seen {
     /// The words, in inputs, for what answers said.
     const NAMES: [&'static str; 6] = ["{task}", "{session}", "{cursor}", "{state}", "{ask}", "{event}"];
 
-    /// The block, with what answers said in place of the words for it.
+    /// The block, with what answers said instead of the words for it.
     pub(crate) fn fill(&self, block: &[u8]) -> Vec<u8> {
         let mut filled = block.to_vec();
         for name in Self::NAMES {

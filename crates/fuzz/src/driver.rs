@@ -13,7 +13,7 @@ const MOMENTS_MAX: usize = 20_000;
 /// How often everything that is ready is run before time advances.
 const TURNS: usize = 12;
 
-/// What `work` returns if it needs no time to pass.
+/// The result of `work` if it needs no time to pass.
 async fn turns<T>(work: &mut Pin<&mut impl Future<Output = T>>) -> Option<T> {
     for _ in 0..TURNS {
         if let Poll::Ready(done) = futures::poll!(work.as_mut()) {
@@ -24,7 +24,7 @@ async fn turns<T>(work: &mut Pin<&mut impl Future<Output = T>>) -> Option<T> {
     None
 }
 
-/// What `work` returns. Time passes on `clock` whenever nothing else happens.
+/// The result of `work`. Time passes on `clock` whenever nothing else happens.
 pub(crate) fn drive<T>(clock: &ManualClock, work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {

@@ -24,7 +24,7 @@ use crate::driver::drive;
 /// Answers of one input.
 const ANSWERS_MAX: usize = 16;
 
-/// Calls of one input. A store that goes on asking has to stop by itself.
+/// Calls of one input. A store that continues asking has to stop on its own.
 const CALLS_MAX: usize = 10_000;
 
 /// A table that answers what it is told to, and keeps the last request.
@@ -124,7 +124,7 @@ fn key() -> TaskKey {
     given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key()
 }
 
-/// What was read, written by this store and read again.
+/// The task that was read, written by this store and read again.
 async fn written_and_read(store: &DynamoStore, table: &Table, task: Task) {
     table.says(vec!["{}".to_owned()]);
     // A task that is not new is refused, or written as it is.

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::driver::drive;
 use crate::world::World;
 
-/// What requests carry that no answer may have.
+/// Content of requests that no answer may have.
 const SECRETS: [&str; 3] = ["sample-session-token", "Credential=AKIA", "eyJhbGciOi"];
 
 /// Answers one event.

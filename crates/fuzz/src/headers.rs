@@ -14,7 +14,7 @@ use crate::world::{Answer, TOKEN, World};
 /// A page that may call.
 const PAGE: &str = "https://app.example.com";
 
-/// What the request has unless the input says otherwise.
+/// The default headers of the request.
 const USUAL: [(&str, &str); 6] = [
     ("host", "localhost"),
     ("content-type", "application/json"),
@@ -86,7 +86,7 @@ fn assert_no_token(headers: &http::HeaderMap, answer: &Answer) {
     }
 }
 
-/// The usual request, with the headers of the input in place of those that have the same name.
+/// The usual request, with the headers of the input instead of those that have the same name.
 fn request(input: &[u8]) -> Option<Request<Bytes>> {
     let mut request = Request::post("/mcp").body(call_of("add", &json!({"a": 1, "b": 2})).to_string().into()).ok()?;
     let headers = request.headers_mut();

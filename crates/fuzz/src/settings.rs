@@ -10,7 +10,7 @@ use longhaul_core::settings::{Flags, Place, SettingsError, Values, table};
 /// Lines of one input.
 const LINES_MAX: usize = 64;
 
-/// What the functions cannot do without.
+/// The required settings of the functions.
 const REQUIRED: [(&str, &str); 4] = [
     ("LONGHAUL_TABLE", "table"),
     ("LONGHAUL_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/111122223333/tasks"),

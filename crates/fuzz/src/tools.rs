@@ -1,4 +1,4 @@
-//! A handler with one tool for each way in which a call can go on. None of them fails by itself.
+//! A handler with one tool for each way in which a call can continue. None of them fails on its own.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

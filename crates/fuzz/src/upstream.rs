@@ -1,5 +1,5 @@
 //! A server behind the gateway that answers anything: the gateway starts or says why not in few words, and whatever its
-//! tools return, its callers get an answer and it goes on.
+//! tools return, its callers get an answer and it continues.
 //!
 //! An input is a text of blocks, each after a line `%%`: the answers of the server. The first line of a block is the
 //! method that it answers, the status and the media type, the rest is the body. `ID` in it stands for the id of the

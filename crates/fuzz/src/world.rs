@@ -22,7 +22,7 @@ mod queue;
 #[path = "../../longhaul/tests/server/own_backend/store.rs"]
 mod store;
 
-/// Deliveries that one look at the queue handles. A task that goes on forever is left for the next look.
+/// Deliveries that one look at the queue handles. A task that continues forever is left for the next look.
 const DELIVERIES_MAX: usize = 16;
 
 /// Tasks of one owner that a look at the store shows.
@@ -71,7 +71,7 @@ impl Identify for Tokens {
     }
 }
 
-/// Who owns the tasks of a caller.
+/// The owner of a caller's tasks.
 pub(crate) fn owner(name: &str) -> OwnerId {
     OwnerId::of(match name {
         "anyone" => Identity::Anonymous,

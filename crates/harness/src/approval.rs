@@ -5,7 +5,7 @@ use tokio::task::JoinHandle;
 
 use crate::caller::Caller;
 
-/// The status of a value that comes after another one, while the task goes on.
+/// The status of a value that comes after another one, while the task continues.
 pub const LATE: u16 = 409;
 
 /// The status of a value that comes after the task's end.

@@ -38,7 +38,7 @@ impl AuthServer {
         Self { child, said, issuer: url("issuer"), control: url("control") }
     }
 
-    /// Who issues its tokens; also where it listens.
+    /// The issuer of its tokens; also its URL.
     pub fn issuer(&self) -> &str {
         &self.issuer
     }

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::serving::serve;
 
-/// What AWS's JSON protocols call the operation: `DynamoDB_20120810.UpdateItem`.
+/// The operation's name in AWS's JSON protocols: `DynamoDB_20120810.UpdateItem`.
 const TARGET: &str = "x-amz-target";
 
 /// Where a call is held for ever.

@@ -1,4 +1,4 @@
-//! What the tool `gather` answers.
+//! The answer of the tool `gather`.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub async fn result_of(caller: &Caller, id: &str, patience: Duration) -> Value {
     }
 }
 
-/// What `gather` answers if nothing is lost, done twice, or out of order.
+/// The answer of `gather` if nothing is lost, done twice, or out of order.
 pub fn all_of(calls: usize) -> Value {
     json!({"steps": (0..calls).map(|number| number % 3 + 1).collect::<Vec<_>>(), "error": null})
 }

@@ -12,7 +12,7 @@ pub const REVISIONS: [&str; 6] = ["2024-11-05", "2025-03-26", "2025-06-18", "202
 
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// What a member must be.
+/// The type of a member.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -21,12 +21,12 @@ enum Kind {
     Full,
 }
 
-/// What a request without the member is.
+/// The result of a request without the member.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
     Required,
     Optional,
-    /// What does not fit is as if it were not there.
+    /// A value that does not fit counts as absent.
     IfItFits,
 }
 

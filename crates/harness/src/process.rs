@@ -81,12 +81,12 @@ impl Server {
         Caller::new(&self.url)
     }
 
-    /// What it has printed so far.
+    /// Its output so far.
     pub fn printed(&self) -> String {
         self.printed.lock().unwrap().clone()
     }
 
-    /// What it has logged so far.
+    /// Its log so far.
     pub fn log(&self) -> String {
         let log = self.log.as_ref().expect("this server was started with a log");
         String::from_utf8(std::fs::read(log).expect("it has a log")).expect("a log is text")
@@ -114,7 +114,7 @@ impl Server {
         self.wait()
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until it ends on its own.
     pub fn wait(mut self) -> ExitStatus {
         self.child.wait().expect("the server was started by this test")
     }

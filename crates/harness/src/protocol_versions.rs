@@ -10,7 +10,7 @@ pub const REVISIONS: [&str; 4] = ["2025-11-25", "next", "2025-06-18", "2025-03-2
 /// The revision without sessions.
 pub const NEWEST: &str = "2026-07-28";
 
-/// What was never a task.
+/// An id that was never a task.
 pub const UNKNOWN: &str = "0199aaaa-0000-7000-8000-00000000000a";
 
 /// A request that names something.
@@ -19,7 +19,7 @@ pub struct Naming {
     pub revision: &'static str,
     /// The method of HTTP.
     pub http_method: &'static str,
-    /// What is sent as the body; nothing if there is none.
+    /// The body; nothing if there is none.
     pub body: Option<Value>,
     /// Whether the owner of the task sees by the answer that it exists: not if the revision does not have the method,
     /// or if nothing is answered.
@@ -27,7 +27,7 @@ pub struct Naming {
 }
 
 impl Naming {
-    /// What it is, for people.
+    /// Its name, for people.
     pub fn name(&self) -> String {
         let method = match &self.body {
             Some(Value::Array(_)) => "a batch",
@@ -69,7 +69,7 @@ fn posted(revision: &'static str, body: Value, tells_owner: bool) -> Naming {
     Naming { revision, http_method: "POST", body: Some(body), tells_owner }
 }
 
-/// What begins a session.
+/// The request that begins a session.
 pub fn initialize(revision: &'static str) -> Naming {
     let client = json!({"name": "tests", "version": "1"});
     let capabilities = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}});

@@ -28,7 +28,7 @@ pub struct Proxy {
 struct Inner {
     /// The server.
     target: Mutex<Option<Target>>,
-    /// What does not reach clients.
+    /// The answers that do not reach clients.
     hidden: Option<HeaderName>,
 }
 
@@ -36,7 +36,7 @@ struct Inner {
 #[derive(Clone)]
 struct Target {
     authority: String,
-    /// What comes before the server's own paths: the emulator has many functions at one address.
+    /// The prefix of the server's own paths: the emulator has many functions at one address.
     prefix: String,
 }
 

@@ -39,7 +39,7 @@ pub enum Reply {
     Status(u16, &'static str),
     /// Not at all, for longer than anybody waits.
     Hang,
-    /// With one byte of the head each second.
+    /// With one byte of the head every second.
     Drip,
 }
 

@@ -24,7 +24,7 @@ pub mod front_door;
 #[cfg(feature = "aws")]
 pub mod mapping;
 
-/// What happens to the process while it has nothing to do.
+/// The treatment of the process while it has nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
     /// It is stopped (SIGSTOP), as on Lambda: work that it left behind does not continue.
@@ -231,7 +231,7 @@ impl Sandbox {
         drop(polls.wait_for(|polls| *polls == Polls::Dead).await);
     }
 
-    /// A handle that can kill it, also while it is busy.
+    /// A handle that can kill it, even while it is busy.
     pub const fn victim(&self) -> Victim {
         Victim(self.pid)
     }
@@ -325,7 +325,7 @@ impl Host {
     }
 }
 
-/// What a frame means to the receiver, if anything.
+/// The meaning of a frame to the receiver, if any.
 fn part_of(frame: Frame<Bytes>) -> Option<Part> {
     match frame.into_data() {
         Ok(chunk) => (!chunk.is_empty()).then_some(Part::Chunk(chunk)),

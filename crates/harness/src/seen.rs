@@ -10,7 +10,7 @@ use crate::protocol_versions::{Naming, REVISIONS, UNKNOWN, about_sessions, call,
 /// Longer than any answer takes. A stream about a task that somebody was not to see would not end before.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a client sees of an answer, without what it named itself.
+/// A client's view of an answer, without the names of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
     /// The status of HTTP.

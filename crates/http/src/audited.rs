@@ -1,4 +1,4 @@
-//! What the audit log says of requests: where they come from, who sent them, and which of them are refused.
+//! Requests in the audit log: where they come from, who sent them, and which of them are refused.
 
 use std::fmt::Display;
 
@@ -21,7 +21,7 @@ pub fn audited<B>(request: &mut Request<B>, address: Option<impl Display>, reque
     span
 }
 
-/// Logs a rejection, if it is because nobody verified the caller. Whether it was logged.
+/// Logs a rejection, if its reason is an unverified caller. Whether it was logged.
 pub(crate) fn denied(rejection: &Rejection) -> bool {
     let is_denied = matches!(rejection, Rejection::Unauthorized { .. } | Rejection::NotSigned);
     if is_denied {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use crate::{Challenge, HttpFrontend, Identified, Identify, InvalidToken, OriginPolicy};
 
-    /// Lets in whoever sends the token "ann", and says why it does not let in others.
+    /// Accepts the token "ann", and refuses others with a reason.
     struct ByToken;
 
     #[async_trait::async_trait]

@@ -31,8 +31,8 @@ pub(crate) struct Authority {
 }
 
 impl Authority {
-    /// What `Host` and target of a request agree on; `None` if they name no server. HTTP/2 clients name it in the
-    /// target.
+    /// The name on which `Host` and target of a request agree; `None` if they name no server. HTTP/2 clients name it in
+    /// the target.
     pub(crate) fn of_request(uri: &Uri, headers: &HeaderMap) -> Result<Option<Self>, Rejection> {
         let mut hosts = headers.get_all(HOST).iter();
         let host = match hosts.next() {

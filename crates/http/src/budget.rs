@@ -39,7 +39,7 @@ impl Budget {
         Self::new(LONG_BYTES_MAX)
     }
 
-    /// For callbacks, whose senders nobody has identified before their bodies are read.
+    /// For callbacks, whose senders are not identified before their bodies are read.
     pub(crate) fn of_callbacks() -> Self {
         Self::new(LONG_CALLBACKS_BYTES_MAX)
     }

@@ -1,4 +1,4 @@
-//! What scripts of web pages may send and read: the CORS protocol of the Fetch standard. A browser asks before it sends
+//! Requests of scripts in web pages: the CORS protocol of the Fetch standard. A browser asks before it sends
 //! a request of a page to another origin, and shows the page no more of the answer than this allows.
 
 use http::header::{

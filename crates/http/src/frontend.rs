@@ -20,16 +20,16 @@ use crate::{
     SlowBody, audited, cors,
 };
 
-/// Extension of an answer: nobody verified the caller, and the audit log has a denied log-in.
+/// Extension of an answer: the caller was not verified, and the audit log has a denied log-in.
 #[derive(Clone, Copy, Debug)]
 pub struct DeniedLogIn;
 
-/// Who sent a request that was admitted.
+/// The sender of an admitted request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sender {
     /// A caller of the MCP endpoint, as it was identified.
     Caller(Box<Principal>),
-    /// Whoever has the token of a callback. Nobody asks who that is.
+    /// A holder of the token of a callback, who is not identified.
     Holder {
         /// The token, as it stands in the path.
         token: String,

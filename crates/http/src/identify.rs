@@ -29,9 +29,9 @@ pub trait Identify: Send + Sync {
 /// A caller that was identified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identified {
-    /// Who it is.
+    /// The caller.
     pub principal: Principal,
-    /// How it is told that it needs further scopes.
+    /// How it is notified that it needs further scopes.
     pub challenge: Challenge,
 }
 

@@ -1,6 +1,6 @@
 //! Which URLs and addresses are public: `https` on port 443, at addresses of the public internet.
 //!
-//! A server that connects to what somebody else names must not become a way into its own network. So whoever connects
+//! A server that connects to hosts that callers name must not become a way into its own network. So whoever connects
 //! resolves the name, checks every address, and connects to a checked address only; a redirect is checked like a first
 //! URL, or not followed. Addresses that embed IPv4 ones (mapped, NAT64, 6to4, Teredo) are refused as a whole: no public
 //! server needs them.
@@ -12,7 +12,7 @@ use url::Url;
 /// Checks the form of `url`, and its address if it has one. What a host name stands for is checked when it is resolved.
 ///
 /// # Errors
-/// What is wrong with it, in words that follow the name of the URL: "must begin with `https://`".
+/// Its fault, in words that follow the name of the URL: "must begin with `https://`".
 pub fn check_url(url: &Url) -> Result<(), &'static str> {
     if url.scheme() != "https" {
         return Err("must begin with `https://`");

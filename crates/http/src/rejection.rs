@@ -20,7 +20,7 @@ pub enum Rejection {
         "this server does not answer to the Host `{host}`; if it should, add it to --allow-host (LONGHAUL_ALLOW_HOST)"
     )]
     Host {
-        /// What the request says, escaped and cut; empty if it names none.
+        /// The text in the request, escaped and cut; empty if it names none.
         host: String,
     },
     /// There is more than one `Host`.
@@ -39,17 +39,17 @@ pub enum Rejection {
     ContentType,
     /// The web page that sent the request is not allowed.
     #[error(
-        "requests of web pages from the origin `{origin}` are not allowed; if they should be, add it to --allow-origin \
+        "requests of web pages from the origin `{origin}` are not allowed. To allow them, add it to --allow-origin \
          (LONGHAUL_ALLOW_ORIGIN; in a stack, the parameter AllowOrigins)"
     )]
     Origin {
-        /// What the request says, escaped and cut.
+        /// The text in the request, escaped and cut.
         origin: String,
     },
     /// The request carries no token, or one that is not accepted.
     #[error("{reason}")]
     Unauthorized {
-        /// What is wrong, and what to do. Never a part of the token.
+        /// The fault, and the remedy. Never a part of the token.
         reason: Cow<'static, str>,
         /// The header `WWW-Authenticate` of the answer.
         challenge: HeaderValue,
@@ -60,7 +60,7 @@ pub enum Rejection {
         /// The header `WWW-Authenticate` of the answer.
         challenge: HeaderValue,
     },
-    /// Nobody can say whether the request's token is good.
+    /// The request's token cannot be verified now.
     #[error("the keys of the token's issuer cannot be fetched now: keep the token, and send the request again later")]
     NoKeys {
         /// When to try again, in seconds.

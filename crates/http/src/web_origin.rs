@@ -9,7 +9,7 @@ use crate::authority::{Host, parts};
 /// A longer text is not an origin, in bytes.
 const BYTES_MAX: usize = 2_048;
 
-/// What a browser sends for a page that has no origin of its own.
+/// The origin that a browser sends for a page without one.
 const NULL: &str = "null";
 
 /// The origin of a web page, in the one spelling in which origins are compared: scheme and host in lower case, no
@@ -39,7 +39,7 @@ impl WebOrigin {
     /// The origin that `text` is, as a request or a setting has it.
     ///
     /// Of schemes that browsers know, such as `https`, hosts are spelled as browsers spell them. Others, such as
-    /// `chrome-extension`, have a name in place of the host, or nothing (`file://`).
+    /// `chrome-extension`, have a name instead of the host, or nothing (`file://`).
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         if text == NULL {

@@ -214,7 +214,7 @@ fn bytes_of(body: lambda_http::Body) -> Bytes {
     }
 }
 
-/// The body, ended at `gives_up_at` unless it has ended by itself; it is polled within `span`. A body of known size is
+/// The body, ended at `gives_up_at` unless it has ended on its own; it is polled within `span`. A body of known size is
 /// complete already and is returned as it is.
 pub(crate) fn until(gives_up_at: Timestamp, clock: &Arc<dyn Clock>, span: &Span, body: Body) -> Body {
     if body.size_hint().exact().is_some() {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-/// What Lambda takes as the answer of one invocation, in bytes.
+/// The largest answer of one invocation, in bytes.
 pub(crate) const ANSWER_BYTES_MAX: usize = 6_291_556;
 
 /// Bytes around headers and body: `{"statusCode":200,"headers":{},"multiValueHeaders":{},"body":"","isBase64Encoded":
@@ -78,10 +78,9 @@ fn refusal(asked: &[u8], bytes: usize) -> String {
     let error = json!({
         "code": -32603,
         "message": format!(
-            "the answer has {bytes} bytes in the form in which this endpoint sends it, which is more than the \
-             {ANSWER_BYTES_MAX} that AWS Lambda delivers as a whole; a function URL that streams (the parameters \
-             Endpoint=function-url and Responses=streamed of the deployment) can deliver it, and so can a REST API \
-             (Endpoint=rest-api)"
+            "the answer has {bytes} bytes in the form in which this endpoint sends it, and AWS Lambda delivers at most \
+             {ANSWER_BYTES_MAX} as a whole. An endpoint that streams can deliver it: deploy with the parameter \
+             Endpoint=function-url or Endpoint=rest-api"
         ),
         "data": {"reason": "answer_too_large", "bytes": bytes, "bytesMax": ANSWER_BYTES_MAX},
     });

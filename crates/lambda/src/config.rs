@@ -1,4 +1,4 @@
-//! What the operator decides about the functions, read once from the environment. The settings themselves are declared
+//! The operator's settings of the functions, read once from the environment. The settings themselves are declared
 //! in [`table`].
 
 use std::collections::BTreeMap;
@@ -28,18 +28,18 @@ pub enum Auth {
     /// In the same way; and one role says for which user it calls.
     IamOnBehalf(IamOwner, OnBehalf),
     /// By the token that the authorizer of an HTTP API checked before it invoked the function.
-    /// What is read of it, and what clients are told about where to log in.
+    /// What is read of it, and what clients are notified about where to log in.
     Gateway(TokenClaims, Option<Box<OauthConfig>>),
     /// By an access token, which the function verifies itself.
     Oauth(Box<OauthConfig>),
     /// By a token of the list in the parameter of SSM with this name.
     Bearer(String),
-    /// Not at all: everyone is one owner, and whoever knows a task's id can see the task. What callers choose
+    /// Not at all: all callers are one owner, and a caller with a task's id can see the task. What callers choose
     /// themselves is valid within their session only.
     Anonymous,
 }
 
-/// What both functions need to know.
+/// The settings of both functions.
 #[derive(Clone, Debug)]
 pub struct Common {
     /// The DynamoDB table.
@@ -50,7 +50,7 @@ pub struct Common {
     pub class_queues: BTreeMap<ToolClass, String>,
     /// The namespace of the metrics in CloudWatch.
     pub metrics_namespace: String,
-    /// What to log, as `tracing` filter directives.
+    /// The filter of the log, as `tracing` filter directives.
     pub log: String,
     /// Whether arguments and results may be logged.
     pub log_payloads: Payloads,
@@ -60,10 +60,10 @@ pub struct Common {
     pub server: ServerSettings,
 }
 
-/// What the API function needs to know.
+/// The settings of the API function.
 #[derive(Clone, Debug)]
 pub struct ApiConfig {
-    /// What both functions need to know.
+    /// The settings of both functions.
     pub common: Common,
     /// How callers are identified.
     pub auth: Auth,
@@ -73,10 +73,10 @@ pub struct ApiConfig {
     pub allow_origins: Vec<WebOrigin>,
 }
 
-/// What the worker function needs to know, and the one that takes dead letters.
+/// The settings of the worker function, and of the one that takes dead letters.
 #[derive(Clone, Debug)]
 pub struct WorkerConfig {
-    /// What both functions need to know.
+    /// The settings of both functions.
     pub common: Common,
     /// The URL of the queue that dead letters go to: records from there are dead letters.
     pub dead_letter_queue_url: String,
@@ -86,7 +86,7 @@ pub struct WorkerConfig {
     pub owner_attempts_max: Option<u32>,
     /// The ARNs of the secrets that tools read, by the tools' names for them.
     pub secret_arns: BTreeMap<String, String>,
-    /// Who is told by webhook how tasks end, as JSON; `None` for nobody.
+    /// The endpoints of webhooks, as JSON; `None` without any.
     pub webhooks: Option<String>,
     /// Which addresses webhooks are sent to.
     pub reach: Reach,
@@ -168,7 +168,7 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
 }
 
 /// The names of the secrets of tools and their ARNs, which are two lists because a template cannot take one apart.
-/// After them come those of webhooks, which tools do not read. A function that runs no tools is told of no ARNs.
+/// After them come those of webhooks, which tools do not read. A function that runs no tools is notified of no ARNs.
 fn secret_arns(values: &Values) -> Result<BTreeMap<String, String>, SettingsError> {
     let names = values.find(&table::SECRET_NAMES)?.unwrap_or_default();
     let arns = values.find(&table::SECRET_ARNS)?.unwrap_or_default();

@@ -45,7 +45,7 @@ pub enum UnreadableEvent {
     OfAnother {
         /// Who.
         sender: &'static str,
-        /// What is missing in it.
+        /// The missing part.
         cause: serde_json::Error,
     },
     /// Nothing says who sent it.
@@ -81,7 +81,7 @@ fn read(event: &[u8]) -> Result<LambdaRequest, serde_json::Error> {
     }
 }
 
-/// What tells the two payload formats apart.
+/// The member that distinguishes the two payload formats.
 #[derive(Deserialize)]
 struct Format {
     /// A REST API sends none.
@@ -198,9 +198,9 @@ fn repeated(headers: &HeaderMap) -> Vec<&HeaderName> {
     headers.keys().filter(|name| headers.get_all(*name).iter().nth(1).is_some()).collect()
 }
 
-/// Who called a REST API, in the form in which an HTTP API says it. A REST API says who signed in `identity`, and what
-/// a token claims in `claims`, which only an authorizer for user pools writes: what the authorizers of others return
-/// cannot have an object in it.
+/// The caller of a REST API, in the form in which an HTTP API says it. A REST API says who signed in `identity`, and
+/// what a token claims in `claims`, which only an authorizer for user pools writes: what the authorizers of others
+/// return cannot have an object in it.
 fn verified_by(
     identity: &ApiGatewayRequestIdentity,
     authorizer: &ApiGatewayRequestAuthorizer,
@@ -327,7 +327,7 @@ mod tests {
         }
     }
 
-    /// It was taken for one of a REST API, and no client of `cargo lambda watch` got an answer.
+    /// It was mistaken for one of a REST API, and no client of `cargo lambda watch` got an answer.
     #[test]
     fn an_event_of_cargo_lambda_watch_has_its_own_method() {
         let event = include_str!("../../../infra/events/api-cargo-lambda-watch.json");

@@ -13,7 +13,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// What is logged.
+/// The filter.
 pub struct LogSettings<'a> {
     /// Levels, and levels of targets: `info,rmcp=warn`.
     pub filter: &'a str,
@@ -21,7 +21,7 @@ pub struct LogSettings<'a> {
     pub payloads: Payloads,
     /// Whether there is an audit log. It does not depend on the filter.
     pub audit: Audit,
-    /// What time it is.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
 }
 

@@ -35,7 +35,7 @@ pub const STORE_ERRORS: &str = "StoreErrors";
 pub const UNREADABLE_RECORDS: &str = "UnreadableRecords";
 /// Requests that were answered with a status of 500 or more.
 pub const REQUEST_ERRORS: &str = "RequestErrors";
-/// Callers whom nobody verified.
+/// Unverified callers.
 pub const DENIED_LOG_INS: &str = "DeniedLogIns";
 /// Time until an answer was ready, or its stream began, in milliseconds.
 pub const ANSWER_TIME: &str = "AnswerTime";

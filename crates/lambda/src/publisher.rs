@@ -3,7 +3,7 @@
 //!
 //! What the filter of its event source mapping lets through is looked at once more: a change that publishes nothing is
 //! done with. An event is put at least once, and the task that tells an endpoint is created at least once, which makes
-//! one of it, whatever happens here: a record that could not be published comes again, with all that come after it in
+//! one of it, in every case: a record that could not be published comes again, with all that come after it in
 //! its shard. One that cannot be read is set aside.
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct Publisher {
     engine: Engine,
     bus: EventBus,
     endpoints: Endpoints,
-    /// What happened before this is not published.
+    /// Changes from before this time are not published.
     since: Option<Timestamp>,
     /// Where the positions of records are put that cannot be read.
     not_published: Option<NotPublishedQueue>,

@@ -1,4 +1,4 @@
-//! What a sandbox sets up once, before its first event: clients, the first connections, the engine.
+//! The setup of a sandbox, before its first event: clients, the first connections, the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::metrics::EmbeddedMetrics;
 use crate::worker::{DeadLetters, Worker};
 use crate::{ApiConfig, Auth, Common, Publisher, WorkerConfig};
 
-/// What a sandbox is not to find for itself: time, randomness, and its environment.
+/// The environment of a sandbox: time, randomness, and its environment.
 #[derive(Clone)]
 pub struct World {
-    /// What time it is.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Where randomness comes from.
     pub ids: Arc<dyn IdSource>,
-    /// What its environment variables say.
+    /// Its environment variables.
     pub environment: Arc<dyn EnvSource + Send + Sync>,
 }
 
@@ -228,7 +228,7 @@ fn engine(
 /// The services that have secrets, as sources name them before the ARN.
 const SERVICES: [&str; 2] = ["secretsmanager", "ssm"];
 
-/// Who is told, for a function that signs nothing.
+/// The endpoints, for a function that signs nothing.
 fn endpoints_without_secrets(config: &WorkerConfig) -> Result<Endpoints, StartError> {
     let Some(text) = &config.webhooks else { return Ok(Endpoints::default()) };
     read_without_secrets(text, config.reach).map(|(endpoints, _)| endpoints).map_err(StartError::Webhooks)

@@ -1,4 +1,4 @@
-//! Who sent an event that a function cannot read, so that the error says what to do about it.
+//! The sender of an event that a function cannot read, so that the error says what to do about it.
 
 use serde_json::Value;
 

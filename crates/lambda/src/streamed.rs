@@ -29,7 +29,7 @@ use serde::de::IgnoredAny;
 
 use crate::event::{HttpEvent, UnreadableEvent};
 
-/// Says of which invocation an answer is, so that one that is late is not taken for that of the next.
+/// Says of which invocation an answer is, so that one that is late is not mistaken for that of the next.
 const INVOCATION_ID: HeaderName = HeaderName::from_static("lambda-runtime-invocation-id");
 
 const RESPONSE_MODE: HeaderName = HeaderName::from_static("lambda-runtime-function-response-mode");
@@ -48,7 +48,7 @@ const TRAILERS: [HeaderValue; 2] = [
 /// of streams of events.
 const TYPE_OF_EMPTY: HeaderValue = HeaderValue::from_static("application/json");
 
-/// What separates the head of an answer from its body.
+/// The separator of the head of an answer from its body.
 const HEAD_ENDS: [u8; 8] = [0; 8];
 
 /// Answers invocations with `answer` until the sandbox ends.
@@ -187,7 +187,7 @@ mod tests {
         LambdaInvocation { parts, body: Bytes::from_static(event), context }
     }
 
-    /// What the Runtime API receives in its first read.
+    /// The bytes that the Runtime API receives in its first read.
     async fn first_read<F, A>(answer: F, event: &'static [u8]) -> String
     where
         F: Fn(lambda_http::Request) -> A + Send + Sync,

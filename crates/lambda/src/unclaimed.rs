@@ -1,4 +1,4 @@
-//! Records of the table's stream that say of a task that it waits for a worker: whoever wrote them may have died before
+//! Records of the table's stream that say of a task that it waits for a worker: their writer may have died before
 //! its message was sent.
 //!
 //! They come when nearly all of these tasks have been taken, and each is read once. What could not be treated comes
@@ -23,13 +23,13 @@ use crate::sender::sender;
 /// How many tasks are looked at concurrently.
 const AT_A_TIME: usize = 16;
 
-/// What Lambda names as the source of the records of a stream.
+/// The name that Lambda gives to the source of the records of a stream.
 const STREAM: &str = "aws:dynamodb";
 
 /// The same of messages of a queue.
 const QUEUE: &str = "aws:sqs";
 
-/// What the worker's program is invoked with.
+/// An event of the worker's program.
 #[derive(Debug)]
 pub(crate) enum WorkerEvent {
     Messages(SqsEvent),
@@ -37,7 +37,7 @@ pub(crate) enum WorkerEvent {
     Records(StreamEvent),
 }
 
-/// What tells the two kinds of events apart.
+/// The member that distinguishes the two kinds of events.
 #[derive(Deserialize)]
 struct Sources {
     #[serde(rename = "Records", default)]

@@ -65,7 +65,7 @@ struct Batch {
     signals: WorkerSignals,
 }
 
-/// What is reported to SQS about a record.
+/// The report to SQS about a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reported {
     /// SQS may delete its message.
@@ -198,7 +198,7 @@ impl Worker {
         }
     }
 
-    /// What fails is left to the next message, which comes within a minute.
+    /// A failure is left to the next message, which comes within a minute.
     async fn look_at_schedules(&self) {
         match &self.scheduled {
             Some(server) if server.has_schedules() => {
@@ -206,7 +206,7 @@ impl Worker {
                 tracing::debug!(?looked, "looked at the schedules");
             }
             Some(_) | None => {
-                tracing::warn!("told to look at schedules, and this server has none: set Schedules=off");
+                tracing::warn!("a message asks for a check of schedules, and this server has none: set Schedules=off");
             }
         }
     }

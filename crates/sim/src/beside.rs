@@ -1,4 +1,4 @@
-//! Tools of the simulation that ask a question beside other work.
+//! Tools of the simulation that ask a question next to other work.
 
 use std::convert::Infallible;
 use std::pin::pin;

@@ -5,13 +5,13 @@ use longhaul_core::{Cleanup, Policy, RequestedTerms, Terms};
 /// A call that a client makes.
 #[derive(Clone, Debug)]
 pub struct CallPlan {
-    /// Who makes it.
+    /// Its caller.
     pub owner: usize,
     /// The idempotency key, if any.
     pub key: Option<u8>,
     /// Bytes of the request.
     pub request_bytes: usize,
-    /// What the tool does.
+    /// The script of the tool.
     pub tool: Tool,
     /// How it ends.
     pub ending: Ending,
@@ -27,7 +27,7 @@ pub struct CallPlan {
     pub cleanup: Cleanup,
     /// How often the cleanup fails before it succeeds.
     pub cleanup_fails: u32,
-    /// The moment before which it is not to start, in milliseconds since the world began; `None` for at once.
+    /// The time before which it is not to start, in milliseconds since the world began; `None` for at once.
     pub not_before_ms: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ pub enum Tool {
     Rounds(u32),
 }
 
-/// What a tool does next. Times in milliseconds.
+/// The next action of a tool. Times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Works, outside of any step.
@@ -68,7 +68,7 @@ pub enum Op {
     TwoAsks,
     /// A question or a timer, whichever comes first.
     AskOrSleep(u64),
-    /// A question beside something else, until one of both is there.
+    /// A question next to something else, until one of both is there.
     AskBeside(Beside),
     /// Polls until something is there, which is so long after the first poll; the pauses grow from the second time to
     /// the third.
@@ -91,7 +91,7 @@ pub enum Op {
     Hang,
 }
 
-/// What a tool does beside a question. Times in milliseconds.
+/// The action of a tool next to a question. Times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
     /// Sleeps this long, and does a step, so many times.
@@ -105,7 +105,7 @@ pub enum Beside {
 }
 
 impl CallPlan {
-    /// What its tool does, if that is a script.
+    /// The script of its tool, if there is one.
     #[must_use]
     pub fn ops(&self) -> &[Op] {
         if let Tool::Script(ops) = &self.tool { ops } else { &[] }
@@ -117,7 +117,7 @@ impl CallPlan {
         if let Tool::Plain(ms) = self.tool { ms } else { self.ops().iter().map(|op| op.ms()).sum() }
     }
 
-    /// What is agreed on with its caller.
+    /// The terms that are agreed with its caller.
     pub(crate) fn terms(&self) -> Terms {
         let policy = Policy {
             run_ms_max: self.run_ms,
@@ -141,7 +141,7 @@ impl CallPlan {
         self.work_ms() <= self.run_ms
     }
 
-    /// Whether the tool ends by itself, sooner or later.
+    /// Whether the tool ends on its own, sooner or later.
     #[must_use]
     pub fn ends_by_itself(&self) -> bool {
         !self.ops().contains(&Op::Hang)

@@ -323,7 +323,7 @@ pub(crate) fn cared_for(world: &World) -> Vec<TaskKey> {
 }
 
 impl Client {
-    /// Answers the questions on record, without a poll, until the answers are accepted.
+    /// Answers the stored questions, without a poll, until the answers are accepted.
     async fn answer_all(&self, key: TaskKey) {
         let Some(task) = self.world.lock().store.peek(&key).cloned() else { return };
         let State::InputRequired { asks, until } = task.state.clone() else { return };

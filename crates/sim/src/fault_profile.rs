@@ -2,10 +2,10 @@
 
 use longhaul_testkit::models::Randomness;
 
-/// One line for each fault: what happens, its name, and how often it happens at the most, per 1,000 occasions.
+/// One line for each fault: what happens, its name, and how often it happens at most, per 1,000 occasions.
 macro_rules! injected_faults {
     ($(#[doc = $what:literal] $fault:ident at_most $worst:literal;)+) => {
-        /// What can go wrong in a world.
+        /// The faults of a world.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum InjectedFault {
             $(#[doc = $what] $fault,)+

@@ -1,6 +1,6 @@
 //! The executor of the simulation: one thread, virtual time, and a seed that decides who runs next.
 //!
-//! Every actor is one future. An actor that waits registers a timer; if several are ready at the same moment,
+//! Every actor is one future. An actor that waits registers a timer; if several are ready at the same time,
 //! the seed picks. Nothing else decides, so one seed is one run.
 
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ use longhaul_testkit::models::{Randomness, mix};
 
 use super::story::{Line, StoryMode};
 
-/// The first moment of every world.
+/// The first time of every world.
 pub(crate) const EPOCH_MS: u64 = 2_000_000_000_000;
 
 /// The number of an actor.
 pub(crate) type Actor = usize;
 
-/// What an actor does.
+/// The work of an actor.
 pub(crate) type Play = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Time, randomness, and the list of actors that are ready.
@@ -32,7 +32,7 @@ struct Core {
     seed: u64,
     events: u64,
     hash: u64,
-    /// By their moments; what is due at the same one is woken in the order that the seed says.
+    /// By their times; what is due at the same one is woken in the order that the seed says.
     timers: BTreeMap<(u64, u64, u64), Waker>,
     timers_made: u64,
     ready: Vec<Actor>,

@@ -65,12 +65,12 @@ impl MeteredStore {
         Self { store, partitions, clock, ids, refused: Arc::new(|_what, _ms| {}) }
     }
 
-    /// The same, whose refusals `refused` hears of.
+    /// The same, whose refusals `refused` learns of.
     pub(crate) fn telling(self, refused: Arc<HearOfRefusal>) -> Self {
         Self { refused, ..self }
     }
 
-    /// What was used so far.
+    /// The use so far.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.partitions.usage()

@@ -1,4 +1,4 @@
-//! Somebody outside, who records the signals that tools wait for: at any time after a tool has told, also before it
+//! Somebody outside, who records the signals that tools wait for: at any time after a tool has told, even before it
 //! waits.
 
 use std::future::poll_fn;
@@ -11,7 +11,7 @@ use longhaul_engine::SignalError;
 use super::clients::Client;
 use super::world::{HandedOut, World};
 
-/// Records what is due, until it is on record. Whoever dies after the record does not come back: then the task has to
+/// Records what is due, until it is recorded. Whoever dies after the record does not come back: then the task has to
 /// poll itself.
 pub(crate) async fn record_signals(world: Arc<World>, client: Client) {
     loop {

@@ -35,7 +35,7 @@ impl Throughput {
     pub const ANY_TABLE: Self = Self { table_write: u32::MAX, table_read: u32::MAX, ..Self::BY_QUOTA };
 }
 
-/// What was used.
+/// The use.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Usage {
     /// The calls that were made, by name.
@@ -68,7 +68,7 @@ struct Inner {
     hottest_share: f64,
 }
 
-/// What is known of a task's items.
+/// The known items of a task.
 #[derive(Clone, Default)]
 pub(crate) struct Known {
     /// The latest record that was seen.
@@ -139,7 +139,7 @@ impl Partitions {
     /// Makes a call at `now_ms`.
     ///
     /// # Errors
-    /// What has no units left. Nothing was used then.
+    /// The keys without units. Nothing was used then.
     pub(crate) fn make(&self, call: &Call, now_ms: u64) -> Result<(), &'static str> {
         self.lock().make(call, now_ms)
     }
@@ -154,7 +154,7 @@ impl Partitions {
         self.lock().unmake(call);
     }
 
-    /// What is known of a task.
+    /// The known items of a task.
     pub(crate) fn known(&self, key: &TaskKey) -> Known {
         self.lock().known.get(key).cloned().unwrap_or_default()
     }
@@ -169,7 +169,7 @@ impl Partitions {
         self.lock().usage.uncounted += 1;
     }
 
-    /// What was used so far.
+    /// The use so far.
     pub(crate) fn usage(&self) -> Usage {
         self.lock().usage.clone()
     }
@@ -214,7 +214,7 @@ impl Inner {
         self.names.pop();
     }
 
-    /// What has no units left.
+    /// The keys without units.
     fn lacks(&mut self, units: &Units, now_ms: u64) -> Option<&'static str> {
         let throughput = self.throughput?;
         self.table.fill(throughput.table_write, throughput.table_read, now_ms);

@@ -1,4 +1,4 @@
-//! What a seed stands for: the settings, the actors, what tools and clients do, and how often each fault is injected.
+//! The plan of a seed: the settings, the actors, what tools and clients do, and how often each fault is injected.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,7 +16,7 @@ use super::schedule_plan::SchedulePlan;
 pub struct Plan {
     /// Where it came from, and where all randomness inside the run comes from.
     pub seed: u64,
-    /// What the operator decided.
+    /// The operator's settings.
     pub settings: Settings,
     /// The clocks of the API instances, in milliseconds against the true time.
     pub apis: Vec<i64>,
@@ -36,7 +36,7 @@ pub struct Plan {
     pub latency_ms: u64,
     /// The calls.
     pub calls: Vec<CallPlan>,
-    /// Who makes them.
+    /// Their callers.
     pub clients: Vec<ClientPlan>,
     /// Whether clients poll the end.
     pub care: Care,
@@ -48,9 +48,9 @@ pub struct Plan {
     pub delay_ms_max: u64,
     /// How long the queue hides a delivered message.
     pub visibility_ms: u64,
-    /// What happens when all tasks have ended.
+    /// The actions after all tasks have ended.
     pub after: After,
-    /// How many endpoints are told of each end and of each question.
+    /// How many endpoints are notified of each end and of each question.
     pub endpoints: usize,
     /// The schedule, if there is one.
     pub schedule: Option<SchedulePlan>,
@@ -65,7 +65,7 @@ pub struct Plan {
 pub struct WorkerPlan {
     /// Its clock against the true time.
     pub skew_ms: i64,
-    /// How long it may run one delivery, like a function's timeout; `None` if there is no such limit.
+    /// How long it may run one delivery, like a function's timeout; `None` if the limit does not exist.
     pub timeout_ms: Option<u64>,
 }
 
@@ -83,11 +83,11 @@ pub enum StoreAndQueue {
 pub enum Care {
     /// Every accepted task is polled until it has ended.
     Polls,
-    /// Nobody ever polls; nothing is lost between record and message, and work has to continue by itself.
+    /// Nobody ever polls; nothing is lost between record and message, and work has to continue on its own.
     Nobody,
     /// Nobody ever polls, and messages are lost; the server looks after unfinished tasks.
     Server,
-    /// Nobody ever polls, and processes die between a record and its message; somebody hears of each record that waits
+    /// Nobody ever polls, and processes die between a record and its message; somebody learns of each record that waits
     /// for a worker, and sees to its message.
     Stream,
 }
@@ -101,7 +101,7 @@ pub enum Answers {
     NeverCome,
 }
 
-/// What happens when all tasks have ended.
+/// The actions after all tasks have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     /// Nothing more.
@@ -113,13 +113,13 @@ pub enum After {
 /// A client.
 #[derive(Clone, Debug)]
 pub struct ClientPlan {
-    /// Who it is.
+    /// Its identity.
     pub owner: usize,
-    /// What it does, in this order.
+    /// Its actions, in this order.
     pub acts: Vec<Act>,
 }
 
-/// What a client does next. Numbers are those of calls; times in milliseconds.
+/// The next action of a client. Numbers are those of calls; times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Thinks, or is away.
@@ -167,7 +167,7 @@ impl Plan {
         self.calls.iter().flat_map(CallPlan::ops).any(|op| calls(*op))
     }
 
-    /// The latest moment before which a call is not to start, in milliseconds since the world began.
+    /// The latest time before which a call is not to start, in milliseconds since the world began.
     #[must_use]
     pub fn last_start_ms(&self) -> u64 {
         self.calls.iter().filter_map(|call| call.not_before_ms).max().unwrap_or(0)

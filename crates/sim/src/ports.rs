@@ -39,7 +39,7 @@ pub(crate) fn engine(world: &Arc<World>, instance: Instance, skew_ms: i64) -> En
     limit.into_iter().fold(engine, Engine::limited_by)
 }
 
-/// Who is refused has trouble until its next try.
+/// A refused actor has trouble until its next try.
 fn hear_of_refusals(world: &Arc<World>) -> Arc<HearOfRefusal> {
     let world = Arc::clone(world);
     Arc::new(move |what, ms| {

@@ -16,7 +16,7 @@ use super::world::{InjectedError, Killable, OutcomeKind, World};
 /// How a notification and an endpoint are written in the request of a webhook delivery.
 const BETWEEN: char = '@';
 
-/// Passes notifications on. When it is killed, another one replaces it a moment later.
+/// Passes notifications on. When it is killed, another one replaces it later.
 pub(crate) async fn publish(world: Arc<World>) {
     let engine = engine(&world, Instance::Worker, 0);
     let outbox = SimOutbox(Arc::clone(&world));

@@ -19,7 +19,7 @@ pub struct SchedulePlan {
     pub away_ms: u64,
 }
 
-/// What happens at a time whose predecessor's task has not ended.
+/// The treatment of a time whose predecessor's task has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlaps {
     /// It is left out.

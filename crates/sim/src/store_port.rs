@@ -110,7 +110,7 @@ fn apply(
     answer
 }
 
-/// What a store that is one database with the queue answers to a creation, and the message that it sends.
+/// The answer to a creation of a store that is one database with the queue, and the message that it sends.
 fn in_one_database(
     world: &World,
     new: &NewTask,

@@ -1,5 +1,5 @@
-//! Whoever hears of each record that waits for a worker, once its time is up, and sees to its message. What it could
-//! not treat it hears of again.
+//! Whoever learns of each record that waits for a worker, once its time is up, and sees to its message. What it could
+//! not treat it learns of again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -30,7 +30,7 @@ impl Plan {
         owner(0)
     }
 
-    /// What the tasks of the schedule do.
+    /// The script of the schedule's tasks.
     #[must_use]
     pub fn scheduled_call(&self) -> Option<&CallPlan> {
         self.calls.get(self.schedule.as_ref()?.call)

@@ -239,7 +239,7 @@ impl Running<'_> {
         self.got(EntryKind::Step, &name, &text);
     }
 
-    /// Somebody is told, who records the signal later; the telling is not on record, and is done again by every
+    /// Somebody is told, who records the signal later; the telling is not recorded, and is done again by every
     /// attempt.
     pub(super) async fn signal(&self, position: usize, after_ms: u64) {
         let name = format!("f{position}");

@@ -41,7 +41,7 @@ impl PartitionKey {
         Self::Tasks(key.owner, key.id.shard(SHARDS))
     }
 
-    /// What is under it, in words.
+    /// Its content, in words.
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Self::Tasks(..) => "tasks",
@@ -77,7 +77,7 @@ impl Call {
         Self { name, units: vec![Units { key, read: 0, write: write_units(bytes) }] }
     }
 
-    /// Whether it is a transaction, which the client does not try again by itself.
+    /// Whether it is a transaction, which the client does not try again on its own.
     pub(crate) fn is_transaction(&self) -> bool {
         self.name == "TransactWriteItems"
     }

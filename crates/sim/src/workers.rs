@@ -13,7 +13,7 @@ use super::ports::engine;
 use super::tools::SimTools;
 use super::world::{Killable, World};
 
-/// A worker: handles one delivery after another. When it is killed, another one replaces it a moment later.
+/// A worker: handles one delivery after another. When it is killed, another one replaces it later.
 pub(crate) async fn work(world: Arc<World>, plan: WorkerPlan) {
     let engine = engine(&world, Instance::Worker, plan.skew_ms);
     let tools = lying::runner(world.planted, SimTools { world: Arc::clone(&world) });

@@ -1,4 +1,4 @@
-//! What all actors of a run share.
+//! The state that all actors of a run share.
 
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,13 +26,13 @@ pub(crate) mod stream {
     pub(crate) const LATE: u64 = 1_000;
 }
 
-/// What all actors of a run share.
+/// The state that all actors of a run share.
 pub(crate) struct World {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) plan: Plan,
     /// The one planted fault of this world, which the checkers should find.
     pub(crate) planted: Option<PlantedFault>,
-    /// What the calls to the store use, if that is limited.
+    /// The units for calls to the store, if they are limited.
     pub(crate) partitions: Option<Arc<Partitions>>,
     state: Mutex<State>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct HandedOut {
     pub(crate) due_ms: u64,
 }
 
-/// What changes.
+/// The changing state.
 pub(crate) struct State {
     pub(crate) store: StoreModel,
     pub(crate) queue: QueueModel,
@@ -66,9 +66,9 @@ pub(crate) struct State {
     pub(crate) handed_out: Vec<HandedOut>,
     /// Somebody outside, who waits to be told something.
     pub(crate) listener: Option<std::task::Waker>,
-    /// The tasks whose records somebody is to hear of.
+    /// The tasks whose records somebody is to learn of.
     pub(crate) heard_of: Vec<TaskKey>,
-    /// What tools have told, ever.
+    /// The signals that tools have requested, ever.
     told: Vec<(TaskKey, String)>,
     /// Clients that have not finished their plans.
     pub(crate) clients_busy: usize,
@@ -81,7 +81,7 @@ pub(crate) struct State {
 pub struct Injected {
     /// Identifies the occasion, for the list of those to leave out.
     pub id: u64,
-    /// What it was.
+    /// Its kind.
     pub fault: InjectedFault,
 }
 
@@ -298,7 +298,7 @@ impl State {
         }
     }
 
-    /// Whoever hears of records that wait for a worker will hear of this one, if it is one.
+    /// Whoever learns of records that wait for a worker will learn of this one, if it is one.
     pub(crate) fn note_record(&mut self, after: &Task) {
         if is_heard_of(after) {
             self.heard_of.push(after.key());
@@ -323,13 +323,13 @@ impl State {
         }
     }
 
-    /// What the story calls the task.
+    /// The name of the task in the story.
     pub(crate) fn name(&self, key: &TaskKey) -> String {
         self.checks.name(key)
     }
 }
 
-/// Whether somebody hears of a record that has become this one.
+/// Whether somebody learns of a record that has become this one.
 fn is_heard_of(after: &Task) -> bool {
     let waits = after.state == longhaul_core::State::Queued || after.needs_cleanup();
     waits && after.resends == 0

@@ -34,7 +34,7 @@ impl Plan {
     }
 
     /// The world of `seed`, in which no client polls, processes die between a record and its message, and somebody
-    /// hears of each record that waits for a worker. In half of these worlds most calls are to start later.
+    /// learns of each record that waits for a worker. In half of these worlds most calls are to start later.
     #[must_use]
     pub fn with_stream(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 14);
@@ -48,7 +48,7 @@ impl Plan {
     }
 
     /// The world of `seed`, in which tools wait for longer than they may take: they sleep, poll, or ask what nobody
-    /// answers. No client polls. Their deadlines come when all faults are over.
+    /// answers. No client polls. Their deadlines come when all faults have ended.
     #[must_use]
     pub fn with_long_waits(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 12);
@@ -93,8 +93,8 @@ impl Plan {
         plan
     }
 
-    /// The world of `seed`, in which one or two endpoints are told of each end and of each question. No client polls,
-    /// and the server looks after unfinished tasks.
+    /// The world of `seed`, in which one or two endpoints are notified of each end and of each question. No client
+    /// polls, and the server looks after unfinished tasks.
     #[must_use]
     pub fn with_notifications(seed: u64) -> Self {
         let mut plan = Self::with_sweeps(seed);
@@ -105,7 +105,7 @@ impl Plan {
         plan
     }
 
-    /// The world of `seed`, in which tools ask beside sleeps, polls, signals and calls, and clients answer what they
+    /// The world of `seed`, in which tools ask next to sleeps, polls, signals and calls, and clients answer what they
     /// have read a while ago.
     #[must_use]
     pub fn with_questions(seed: u64) -> Self {

@@ -34,6 +34,37 @@ fn targets(text: &str) -> Vec<&str> {
     inline.chain(text.lines().filter_map(|line| line.strip_prefix('[')?.split_once("]: ").map(|(_, to)| to))).collect()
 }
 
+/// The sections of promises in `docs/SEMANTICS.md`, without the one that says what is not promised.
+fn promises(page: &str) -> impl Iterator<Item = &str> {
+    page.split("\n## ").skip(1).filter(|section| !section.starts_with("Not guaranteed\n"))
+}
+
+/// How many sentences a section has outside of its heading and its tables.
+fn sentences(section: &str) -> usize {
+    let is_text = |line: &&str| !line.starts_with('|') && !line.starts_with("Proof: ");
+    let text = section.lines().skip(1).filter(is_text).collect::<Vec<_>>().join(" ");
+    text.trim_end().split_inclusive(". ").filter(|sentence| !sentence.trim().is_empty()).count()
+}
+
+#[test]
+fn each_promise_is_three_sentences_and_a_table() {
+    let page = page("SEMANTICS.md");
+    assert!(promises(&page).count() > 15, "the sections of docs/SEMANTICS.md are not found");
+    for section in promises(&page) {
+        let heading = section.lines().next().unwrap();
+        let count = sentences(section);
+        assert!((1..=3).contains(&count), "“{heading}” has {count} sentences, at most 3: details go into its table");
+        assert!(section.contains("\n| --- |"), "“{heading}” has no table");
+        assert!(section.contains("\nProof: [how this is tested](proofs.md#proof-of-"), "“{heading}” has no proof");
+    }
+}
+
+#[test]
+fn a_fourth_sentence_of_a_promise_is_counted() {
+    assert_eq!(sentences("1. A heading\n\nOne. Two\ngoes on. Three.\n\n| a. b. c |\n\nProof: [x](y). z.\n"), 3);
+    assert_eq!(sentences("1. A heading\n\nOne. Two. Three.\n\n| a |\n\nFour.\n"), 4);
+}
+
 #[test]
 fn each_promise_leads_to_its_proof() {
     let (page, proofs) = (page("SEMANTICS.md"), proofs());

@@ -53,7 +53,7 @@ pub enum BackupError {
         #[source]
         cause: OpenError,
     },
-    /// What was written is not sound.
+    /// The copy is not sound.
     #[error("the copy is not sound, and was removed: {0}; the database is damaged, so keep your older backups")]
     Unsound(String),
 }

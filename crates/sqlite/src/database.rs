@@ -21,11 +21,11 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database in the file at `path`; creates it if it does not exist. Nobody else can open it until it is
-    /// closed, or until this process ends in whatever way.
+    /// Opens the database in the file at `path`; creates it if it does not exist. No other process can open it until it
+    /// is closed, or until this process ends in whatever way.
     ///
     /// # Errors
-    /// [`OpenError`], which says what to do. A file that is not ours, or newer than this program, is not changed.
+    /// [`OpenError`], which says what to do. A file of another program, or newer than this program, is not changed.
     pub fn open(path: &Path, clock: Arc<dyn Clock>, settings: Settings) -> Result<Self, OpenError> {
         Self::open_with(path, clock, settings, MIGRATIONS)
     }

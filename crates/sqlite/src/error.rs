@@ -10,12 +10,12 @@ use rusqlite::{ErrorCode, ffi};
 /// Why a database was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There is no such directory.
+    /// The directory does not exist.
     #[error("the database directory {} does not exist: create it, or choose another path", .0.display())]
     NoDirectory(PathBuf),
     /// The file cannot be opened or written.
     #[error(
-        "the database file cannot be opened for writing: check that it is a file, that its file system is not \
+        "the database file cannot be opened for writing. Check that it is a file, that its file system is not \
          read-only, and the permissions of the file and its directory"
     )]
     NotWritable(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -24,8 +24,8 @@ pub enum OpenError {
     InUse(PathBuf),
     /// Other users can read the file, and that cannot be changed.
     #[error(
-        "other users can read {}, which holds arguments, results and a signing key, and this cannot be changed: \
-         run chmod 600 as its owner, or choose another path", .path.display()
+        "other users can read {}, which holds arguments, results and a signing key, and this cannot be changed. \
+         Run chmod 600 as its owner, or choose another path", .path.display()
     )]
     Readable {
         /// The database, or a file next to it.
@@ -36,7 +36,7 @@ pub enum OpenError {
     },
     /// The file that shows who uses the database cannot be opened or locked.
     #[error(
-        "the database needs the file {} to show that it is in use, and cannot lock it: check its permissions, and that \
+        "the database needs the file {} to show that it is in use, and cannot lock it. Check its permissions, and that \
          it is on a local disk", path.display()
     )]
     NotLockable {
@@ -48,7 +48,7 @@ pub enum OpenError {
     },
     /// The file is on a file system that machines share.
     #[error(
-        "the database {} is on a network file system ({kind}), where its log and its locks do not work: choose a path \
+        "the database {} is on a network file system ({kind}), where its log and its locks do not work. Choose a path \
          on a local disk, and copy the database there with `longhaul backup`", path.display()
     )]
     NetworkFileSystem {
@@ -59,21 +59,21 @@ pub enum OpenError {
     },
     /// The file has a second name.
     #[error(
-        "the database {} has a second name (a hard link), under which its log would not be found: remove the other \
+        "the database {} has a second name (a hard link), under which its log would not be found. Remove the other \
          name, or make a copy with `longhaul backup` and serve that", .0.display()
     )]
     Linked(PathBuf),
     /// The file was copied while a server had it open, without its log.
     #[error(
         "the database {path} was copied while a server had it open, without the log {path}-wal that has the latest \
-         tasks: copy both, or make copies with `longhaul backup`. If it was copied as a whole by a tool that knows \
+         tasks. Copy both, or make copies with `longhaul backup`. If it was copied as a whole by a tool that knows \
          SQLite, or to serve what it holds, run `longhaul backup --db {path} NEW`, and serve NEW",
         path = .0.display()
     )]
     CopyWithoutLog(PathBuf),
     /// The file was replaced, and the log of the one before is still there.
     #[error(
-        "the log {path}-wal belongs to another file than {path}, and would damage it: put the other file back, or \
+        "the log {path}-wal belongs to another file than {path}, and would damage it. Put the other file back, or \
          remove {path}-wal and {path}-shm to serve this one. If the file and its log were copied here together, \
          remove {path}-lock",
         path = .0.display()
@@ -81,7 +81,7 @@ pub enum OpenError {
     OtherLog(PathBuf),
     /// There is a log, and the file is gone.
     #[error(
-        "the database {path} is gone or empty, but its log {path}-wal is there: put the file back, or remove the log \
+        "the database {path} is gone or empty, but its log {path}-wal is there. Put the file back, or remove the log \
          to begin with a new database",
         path = .0.display()
     )]
@@ -91,7 +91,7 @@ pub enum OpenError {
     DiskFull(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The disk, or the file system on it, does not do what it should.
     #[error(
-        "the disk of the database reported an error: look into the system's log for the cause, and see that the file \
+        "the disk of the database reported an error. Read the system's log for the cause, and check that the file \
          is on a local disk"
     )]
     Disk(#[source] rusqlite::Error),

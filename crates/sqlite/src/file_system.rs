@@ -45,7 +45,8 @@ mod system {
     /// The number of all file systems in user space.
     const FUSE: u64 = 0x6573_5546;
 
-    /// Those of them that are on a network, by the name that their mounts have. Others may be on this machine's disk.
+    /// The file systems of these that are on a network, by the name that their mounts have. Others may be on this
+    /// machine's disk.
     const NETWORK_FUSE: [&str; 17] = [
         "fuse.blobfuse",
         "fuse.blobfuse2",

@@ -1,6 +1,6 @@
-//! What a database stands on while it is open: its files have to stay where they were opened.
+//! The files of a database while it is open: they have to stay where they were opened.
 //!
-//! A process goes on writing to a file that was removed, moved or replaced, and SQLite does not notice. All that is
+//! A process continues writing to a file that was removed, moved or replaced, and SQLite does not notice. All that is
 //! written then is lost with the process. So the writer compares the files at their paths with those that it opened: a
 //! second after the last time, and after each commit before it is answered.
 

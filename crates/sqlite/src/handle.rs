@@ -13,7 +13,7 @@ use crate::unreadable::Unreadable;
 use crate::writer::Writer;
 use crate::{DatabaseError, Settings};
 
-/// What the store, the queue and the outbox of one open database share.
+/// The state that the store, the queue and the outbox of one open database share.
 pub(crate) struct Handle {
     pub(crate) writer: Writer,
     /// None without a file: a second connection would see another, empty database.
@@ -24,9 +24,9 @@ pub(crate) struct Handle {
     pub(crate) notifications: Notify,
     /// Wakes the receivers that wait for messages.
     pub(crate) messages: Notify,
-    /// What is in memory about messages.
+    /// The messages in memory.
     pub(crate) deliveries: Arc<Mutex<Deliveries>>,
-    /// What is known about tasks without a message.
+    /// The known tasks without a message.
     quiet: Mutex<Quiet>,
     pub(crate) unreadable: Arc<Unreadable>,
 }

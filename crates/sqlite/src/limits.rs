@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// The size of a page of a new file, a quarter of what SQLite makes them otherwise: a transaction of ours changes a few
-/// bytes in each of a dozen pages, and each goes to the disk as a whole. A record of usual size fits into one. Files
-/// that exist keep theirs.
+/// The size of a page of a new file, a quarter of what SQLite makes them otherwise: a transaction of Longhaul changes a
+/// few bytes in each of a dozen pages, and each goes to the disk as a whole. A record of usual size fits into one.
+/// Files that exist keep theirs.
 pub(crate) const PAGE_BYTES: u32 = 1_024;
 
 /// Pages in the log after which they are moved into the file: 16 MiB. Each checkpoint waits for the disk twice, however
@@ -63,7 +63,7 @@ pub(crate) const LOOKS_SPARED_MAX: u32 = 20;
 /// Messages among which owners are looked for first. Fewer of them than this are all that there are.
 pub(crate) const OWNERS_WINDOW: usize = 64;
 
-/// Owners that one receive looks at behind those messages, if it has found something to deliver; the next one goes on
+/// Owners that one receive looks at behind those messages, if it has found something to deliver; the next one continues
 /// from there.
 pub(crate) const OWNERS_SEARCHED_MAX: usize = 64;
 

@@ -48,7 +48,7 @@ impl Log {
     }
 }
 
-/// Moves the log into the file, and makes it empty, unless somebody reads what is in it. Returns whether it is empty.
+/// Moves the log into the file, and makes it empty, unless another process reads it. Returns whether it is empty.
 fn empty(connection: &Connection) -> bool {
     let wait = |wait| connection.busy_timeout(wait);
     let emptied = connection.pragma_query_value(None, "busy_timeout", |row| row.get::<_, u32>(0)).and_then(|before| {

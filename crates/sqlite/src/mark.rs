@@ -19,7 +19,7 @@ use crate::permissions::beside;
 use crate::schema::APPLICATION_ID;
 use crate::{OpenError, error};
 
-/// What the files say about each other, as long as no server has them.
+/// The relation of the files to each other, as long as no server has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// The file is new, was closed in order, was left by a crash, or has its log next to it.
@@ -34,7 +34,7 @@ pub(crate) enum Found {
     LogAlone,
 }
 
-/// What the files of the database at `path` say about each other. The marks are those of its lock. Only while no
+/// The relation of the files of the database at `path`. The marks are those of its lock. Only while no
 /// connection of this process has the file open: to close a file ends all locks that the process has on it.
 pub(crate) fn find(path: &Path, known: Option<&[Mark]>) -> io::Result<Found> {
     let log = beside(path, "-wal");
@@ -122,7 +122,7 @@ fn is_in_file(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], moved)
 }
 
-/// The mark in the file itself; `None` if it is empty, or not a database of ours.
+/// The mark in the file itself; `None` if it is empty, or not a database of Longhaul.
 pub(crate) fn in_file(path: &Path) -> io::Result<Option<Mark>> {
     let Some(header) = head::<100>(path)? else { return Ok(None) };
     let is_ours = number(&header, 68) == Some(APPLICATION_ID.cast_unsigned());

@@ -85,7 +85,7 @@ pub(crate) fn leave(connection: &Connection, before: &Task, after: &Task) -> Res
 #[derive(Default)]
 struct First {
     found: Vec<Notification>,
-    /// Those of them that cannot be read, and why.
+    /// The notifications that cannot be read, and why.
     damaged: Vec<(i64, DatabaseError)>,
 }
 

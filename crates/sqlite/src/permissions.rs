@@ -1,4 +1,4 @@
-//! Who may read the files of a database: its owner alone, whatever the umask is. They hold what callers sent, results,
+//! Who may read the files of a database: its owner alone, with any umask. They hold what callers sent, results,
 //! and the key that signs sessions.
 
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::OpenError;
 
-/// What is appended to the name of the database for the files next to it: SQLite's own, and the
+/// The endings of the name of the database for the files next to it: SQLite's own, and the
 /// [`Lock`](crate::lock::Lock).
 const COMPANIONS: [&str; 4] = ["-wal", "-shm", "-journal", "-lock"];
 
@@ -25,7 +25,7 @@ pub(crate) fn create(path: &Path) -> io::Result<()> {
 }
 
 /// Takes the permissions of all others from an existing database and the files next to it. Only called for a database
-/// that is ours.
+/// of Longhaul.
 pub(crate) fn restrict(path: &Path) -> Result<(), OpenError> {
     let beside = COMPANIONS.iter().map(|ending| beside(path, ending));
     for path in std::iter::once(path.to_owned()).chain(beside) {

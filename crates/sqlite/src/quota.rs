@@ -1,4 +1,4 @@
-//! What an owner has: unfinished tasks, stored bytes, and new tasks within a minute.
+//! The counts of an owner: unfinished tasks, stored bytes, and new tasks within a minute.
 
 use longhaul_core::ports::NewTask;
 use longhaul_core::{OwnerId, TaskKey, Timestamp, limits};
@@ -39,14 +39,14 @@ pub(crate) fn has_room(connection: &Connection, new: &NewTask) -> Result<bool, D
     Ok(stored.saturating_add(new.task.stored_bytes()) <= new.stored_max)
 }
 
-/// The tasks that an owner has created since a moment.
+/// The tasks that an owner has created since a time.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
     pub(crate) new: u32,
     pub(crate) since: Timestamp,
 }
 
-/// The window in which the owner creates tasks now: a new one if the last is over.
+/// The window in which the owner creates tasks now: a new one if the last has ended.
 pub(crate) fn window(connection: &Connection, owner: &OwnerId, now: Timestamp) -> Result<Window, DatabaseError> {
     let mut statement = connection.prepare_cached("SELECT new, new_since FROM quotas WHERE owner = ?1")?;
     let last: Option<(u32, i64)> =

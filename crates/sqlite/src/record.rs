@@ -22,7 +22,7 @@ pub(crate) fn text(task: &Task) -> Result<String, DatabaseError> {
 /// format. The records of this version do not begin so.
 const FORMAT: &str = r#"{"format":"#;
 
-/// What the first column of a row has, which should be a record.
+/// The first column of a row, which should be a record.
 pub(crate) fn column(row: &Row<'_>) -> rusqlite::Result<Vec<u8>> {
     Ok(match row.get_ref(0)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.to_vec(),

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use crate::OpenError;
 
-/// Marks a file as ours, in SQLite's header field for that: "LHUL".
+/// Marks a file as Longhaul's, in SQLite's header field for that: "LHUL".
 pub(crate) const APPLICATION_ID: i32 = 0x4c48_554c;
 
 /// Each migration leads from one version to the next; the first creates version 1. Never change one that was released.
@@ -183,7 +183,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
 ",
 ];
 
-/// Checks that the file is ours or empty, and migrates it to the latest version of `migrations`, all or nothing.
+/// Checks that the file is Longhaul's or empty, and migrates it to the latest version of `migrations`, all or nothing.
 pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), OpenError> {
     // One after another, even if two processes open a new file at the same time.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -209,7 +209,7 @@ pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Resul
     Ok(())
 }
 
-/// Checks that the file is one of ours that this program can read.
+/// Checks that the file is one of Longhaul that this program can read.
 pub(crate) fn known_version(connection: &Connection) -> Result<(), OpenError> {
     match (version(connection)?, MIGRATIONS.len()) {
         (0, _) => Err(OpenError::Foreign),

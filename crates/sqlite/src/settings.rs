@@ -33,7 +33,7 @@ impl Default for Settings {
 pub enum Notifications {
     /// It does, in the same transaction.
     Left,
-    /// Nobody is notified of anything.
+    /// There are no notifications.
     None,
 }
 

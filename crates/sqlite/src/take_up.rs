@@ -1,6 +1,6 @@
 //! Taking up the work of the process that had the database before.
 //!
-//! A database belongs to one process at a time, so the process that opens it knows that nobody works on anything in it:
+//! A database belongs to one process at a time, so the process that opens it knows that no other process works on it:
 //! every lease has expired, and every message that was received will not be dealt with by its receiver.
 
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use crate::tasks::{Application, apply, read_unexpired};
 use crate::unreadable::Unreadable;
 use crate::{Database, DatabaseError, unfinished};
 
-/// Messages that are hidden because somebody received them. The message of a task that somebody holds is among them, if
+/// Messages that are hidden because a worker received them. The message of a task that a worker holds is among them, if
 /// it is in the table: each heartbeat hides it for longer than it extends the lease. A message that was only delayed,
 /// as the timer of a task that sleeps, has no delivery, and comes when it has to.
 pub(crate) const HIDDEN: &str = "SELECT seq, owner, id, visible_at FROM messages WHERE dead = 0 AND visible_at > ?1 \

@@ -32,7 +32,7 @@ pub(crate) enum Application {
     NotFound,
 }
 
-/// What stands under `key`, even if it has expired.
+/// The record under `key`, even if it has expired.
 fn read(connection: &Connection, unreadable: &Unreadable, key: &TaskKey) -> Result<Option<Found>, DatabaseError> {
     let mut statement = connection.prepare_cached("SELECT record FROM tasks WHERE owner = ?1 AND id = ?2")?;
     let values = params![key.owner.as_bytes(), key.id.as_bytes()];
@@ -182,7 +182,7 @@ pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<bool, Dat
     Ok(true)
 }
 
-/// What the task adds to its owner's stored bytes.
+/// The bytes of the task that count as its owner's.
 fn bytes(task: &Task) -> i64 {
     if task.is_webhook_delivery() { 0 } else { i64::try_from(task.stored_bytes()).unwrap_or(i64::MAX) }
 }

@@ -42,7 +42,7 @@ impl UnfinishedTasks for SqliteStore {
     }
 }
 
-/// A record that cannot be read is left out: what is wrong with it concerns nobody but its owner.
+/// A record that cannot be read is left out: what is wrong with it concerns only its owner.
 pub(crate) fn page(
     connection: &Connection,
     unreadable: &Unreadable,

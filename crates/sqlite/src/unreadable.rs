@@ -12,12 +12,12 @@ use crate::quota::change_open;
 use crate::sql::execute;
 use crate::writer::Writer;
 
-/// What this process knows of tasks that it cannot read.
+/// The tasks that this process cannot read.
 #[derive(Default)]
 pub(crate) struct Unreadable {
     damaged: NotedTasks,
     newer: NotedTasks,
-    /// Those that were met, and of which nobody has been told yet.
+    /// The tasks that are not in the log yet.
     met: Mutex<Vec<Met>>,
     /// Whether a row was met that does not even have a key.
     keyless: AtomicBool,
@@ -35,7 +35,7 @@ enum Met {
     },
 }
 
-/// What a row stands for.
+/// The meaning of a row.
 pub(crate) enum Found {
     Task(Task),
     /// In place of a task whose record is damaged.
@@ -51,7 +51,7 @@ impl Found {
 }
 
 impl Unreadable {
-    /// What stands under `key`, whose record was `read` so. A record of a newer version stays an error.
+    /// The task under `key`, whose record was `read` so. A record of a newer version stays an error.
     pub(crate) fn found(
         &self,
         connection: &Connection,
@@ -129,7 +129,7 @@ impl Unreadable {
     }
 }
 
-/// What is wrong, in words that quote nothing of the record.
+/// The fault, in words that quote nothing of the record.
 fn why(error: &DatabaseError) -> String {
     match error {
         DatabaseError::Corrupt(error) => format!("{:?} error in column {}", error.classify(), error.column()),

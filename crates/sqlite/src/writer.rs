@@ -3,7 +3,7 @@
 //! Each call runs in its own savepoint, so that a call that fails or panics does not undo the others.
 //!
 //! A call that need not be durable when it returns is answered from the open transaction. That is committed with the
-//! next call that needs it, or a moment later: so such calls wait for nobody's disk, and many of them cost none of
+//! next call that needs it, or some time later. So such calls wait for no disk, and many of them cost none of
 //! their own. If that commit fails they are undone, which is what they allow; readers do not see them before it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,7 +31,7 @@ enum Ending {
     Lost,
 }
 
-/// What to do with a call's savepoint.
+/// The end of a call's savepoint.
 enum Savepoint {
     Keep,
     Undo,
@@ -154,7 +154,7 @@ impl Writer {
         done.inspect_err(log_cause)
     }
 
-    /// How many rows transactions have changed that are over.
+    /// How many rows transactions have changed that have ended.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Relaxed)
     }
@@ -172,7 +172,7 @@ impl Writer {
     }
 }
 
-/// What the thread finds when it looks for a call.
+/// The next work of the thread.
 enum Next {
     Call(Box<dyn Job>),
     NoneInTime,
@@ -288,7 +288,7 @@ fn begin(connection: &Connection, ground: Option<&Ground>) -> Result<(), Ending>
 }
 
 /// Runs `batch`, and leaves in `jobs` what is still to be answered. Returns how the transaction ended; `None` if it
-/// stays open, because nobody waits for it.
+/// stays open, because no call waits for it.
 fn run_all(
     connection: &Connection,
     batch: impl Iterator<Item = Box<dyn Job>>,
@@ -321,7 +321,7 @@ fn run_all(
     })
 }
 
-/// Commits what nobody waits for.
+/// Commits the changes that no call waits for.
 fn commit_late(connection: &Connection) {
     if !connection.is_autocommit()
         && let Err(error) = commit(connection)

@@ -8,8 +8,8 @@ use std::task::{Poll, Waker};
 use async_trait::async_trait;
 use longhaul_core::{Clock, Timestamp};
 
-/// A clock that stands still until it is advanced. Sleepers wake in the order of their moments, and those of one
-/// moment in the order in which they went to sleep: the same calls give the same run.
+/// A clock that stands still until it is advanced. Sleepers wake in the order of their times, and those of one
+/// time in the order in which they went to sleep: the same calls give the same run.
 pub struct ManualClock {
     inner: Mutex<Inner>,
 }
@@ -27,7 +27,7 @@ impl ManualClock {
         Self { inner: Mutex::new(Inner { now, sleepers: BTreeMap::new(), names: 0 }) }
     }
 
-    /// Lets `ms` milliseconds pass, and wakes the sleepers whose moment was reached.
+    /// Lets `ms` milliseconds pass, and wakes the sleepers whose time was reached.
     pub fn advance_ms(&self, ms: u64) {
         let now = self.now().plus_ms(ms);
         self.advance_to(now);
@@ -46,7 +46,7 @@ impl ManualClock {
         due.into_values().for_each(Waker::wake);
     }
 
-    /// The earliest moment that a sleeper waits for.
+    /// The earliest time that a sleeper waits for.
     #[must_use]
     pub fn next_wake(&self) -> Option<Timestamp> {
         self.lock().sleepers.keys().next().map(|(moment, _)| *moment)

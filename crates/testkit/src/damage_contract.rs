@@ -1,6 +1,6 @@
 //! What a store promises of what it cannot read: each damaged record costs itself only, and one of a newer version is
 //! left alone. Each function is one promise; [`damage_contract!`](crate::damage_contract!) makes each of them a test of
-//! an adapter, beside those of [`store_contract!`](macro@crate::store_contract).
+//! an adapter, next to those of [`store_contract!`](macro@crate::store_contract).
 
 use async_trait::async_trait;
 use longhaul_core::ports::{ApplyError, Created, NewTask, Outbox, StoreError, UnfinishedTasks};

@@ -47,7 +47,7 @@ pub enum QueueCall<'a> {
 struct Scripted(Fault);
 
 impl Fault {
-    /// How a call ends whose real end is `real`; `dies` hears of the death of its process.
+    /// How a call ends whose real end is `real`; `dies` learns of the death of its process.
     async fn befall<T, E>(
         self,
         real: impl Future<Output = Result<T, E>>,

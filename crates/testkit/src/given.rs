@@ -112,7 +112,7 @@ pub fn new_with_parts(ids: &SeededIds, owner: OwnerId, parts: &[&str]) -> NewTas
     NewTask { request_parts: parts.iter().map(|part| (*part).to_owned()).collect(), ..new(task) }
 }
 
-/// A queued task on record.
+/// A stored task that is queued.
 pub async fn queued(store: &dyn TaskStore, ids: &SeededIds, owner: OwnerId) -> Task {
     let Created::New(task) = store.create(new(task(ids, owner, NOW)), NOW).await.unwrap() else {
         panic!("an id that was never used is taken")
@@ -120,13 +120,13 @@ pub async fn queued(store: &dyn TaskStore, ids: &SeededIds, owner: OwnerId) -> T
     task
 }
 
-/// A task on record that its first attempt holds.
+/// A stored task that its first attempt holds.
 pub async fn running(store: &dyn TaskStore, ids: &SeededIds, owner: OwnerId) -> Task {
     let task = queued(store, ids, owner).await;
     store.apply(&task.key(), &claim(1, NOW), NOW).await.unwrap()
 }
 
-/// What is on record under `key`.
+/// What is recorded under `key`.
 pub async fn on_record(store: &dyn TaskStore, key: &TaskKey) -> Option<Task> {
     store.get(key, NOW).await.unwrap()
 }

@@ -28,12 +28,12 @@ impl StoreModel {
         })
     }
 
-    /// A moment. The caller makes most of them later than the one before.
+    /// A time. The caller makes most of them later than the one before.
     pub fn moment() -> impl Strategy<Value = Timestamp> {
         (0..SPAN_MS).prop_map(|ms| NOW.plus_ms(ms))
     }
 
-    /// Any event, with attempts, keys and moments from ranges so small that they often fit.
+    /// Any event, with attempts, keys and times from ranges so small that they often fit.
     pub fn event() -> impl Strategy<Value = TaskEvent> {
         let attempt = || 0_u32..6;
         let progress = || proptest::option::of(Self::progress());

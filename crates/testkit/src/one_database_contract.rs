@@ -1,6 +1,6 @@
 //! What a store promises that is one database with a queue, and writes a new task's message with its record. Each
 //! function is one promise; [`one_database_contract!`](crate::one_database_contract!) makes each of them a test of an
-//! adapter, beside those of [`store_contract!`](macro@crate::store_contract) and
+//! adapter, next to those of [`store_contract!`](macro@crate::store_contract) and
 //! [`queue_contract!`](crate::queue_contract!).
 
 use longhaul_core::Task;

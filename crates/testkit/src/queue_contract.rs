@@ -135,7 +135,7 @@ pub async fn an_extension_hides_the_message_for_longer(harness: &dyn QueueHarnes
     assert_eq!(expect_one(harness).await.receives, 2);
 }
 
-/// Promise: an extension counts from the moment of the call, and may shorten.
+/// Promise: an extension counts from the time of the call, and may shorten.
 pub async fn an_extension_may_show_the_message_sooner(harness: &dyn QueueHarness) {
     sent(harness).await;
     let delivery = expect_one(harness).await;
@@ -218,7 +218,7 @@ pub async fn two_messages_for_one_task_are_both_delivered(harness: &dyn QueueHar
     expect_none(harness).await;
 }
 
-/// Promise: a waiting receiver gets a message when it is sent, not when the wait is over.
+/// Promise: a waiting receiver gets a message when it is sent, not when the wait has ended.
 pub async fn a_waiting_receive_wakes_when_a_message_is_sent(harness: &dyn QueueHarness) {
     let message = message(&SeededIds::new(1));
     let (received, sent) = join(harness.queue().receive(1, HIDDEN_MS, 20_000), harness.queue().send(&message, 0)).await;

@@ -21,7 +21,7 @@ pub fn block_on<F: Future>(promise: F) -> F::Output {
 /// The name of the threads of [`at_once`].
 const CALLER: &str = "one of many callers";
 
-/// Whether the thread that asks is one of those of [`at_once`], and others make the same call beside it.
+/// Whether the thread that asks is one of those of [`at_once`], and others make the same call next to it.
 #[must_use]
 pub fn is_one_of_many() -> bool {
     std::thread::current().name() == Some(CALLER)

@@ -44,7 +44,7 @@ async fn found_at(harness: &dyn UnfinishedHarness, now: Timestamp) -> Vec<Task> 
     harness.unfinished().unfinished(None, 10, now).await.unwrap()
 }
 
-/// Promise: a task without a message is found as it is on record, whatever it waits for.
+/// Promise: a task without a message is found as it is recorded, whatever it waits for.
 pub async fn an_unfinished_task_without_a_message_is_found(harness: &dyn UnfinishedHarness) {
     let task = created(harness, 1, owner("alice")).await;
     assert_eq!(found_at(harness, NOW).await, from_ref(&task));
@@ -94,7 +94,7 @@ pub async fn a_late_task_is_found_before_it_expires(harness: &dyn UnfinishedHarn
     assert!(looks.start < LOOKS_MAX, "a task that is about to expire was not found");
 }
 
-/// Promise: the same holds for each message by itself, and for each owner.
+/// Promise: the same holds for each message on its own, and for each owner.
 pub async fn a_message_is_that_of_its_task_alone(harness: &dyn UnfinishedHarness) {
     let alices = [created(harness, 1, owner("alice")).await, created(harness, 2, owner("alice")).await];
     let bobs = created(harness, 3, owner("bob")).await;

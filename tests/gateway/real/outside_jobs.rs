@@ -162,7 +162,7 @@ async fn a_state_machine_that_is_deleted_later_is_an_error_of_the_call() {
     assert_eq!(words(&gateway.ended("etl", june()).await), r#"{"got":{"month":"2026-06"}}"#);
     states_api("DeleteStateMachine", &json!({"stateMachineArn": machine.arn()})).await;
     let why = why(&gateway.ended("etl", june()).await);
-    assert!(why.contains("there is no such state machine: create it, or correct `stateMachine`"), "{why}");
+    assert!(why.contains("the state machine does not exist: create it, or correct `stateMachine`"), "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

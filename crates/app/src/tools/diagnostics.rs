@@ -316,7 +316,7 @@ impl App {
     }
 
     #[tool(description = "Fails in the given way, after the given number of seconds. `hang` ends when the tool's \
-                          maximum run time of 45 seconds is over; `exit` ends the server process. For checking a \
+                          maximum run time of 45 seconds has elapsed; `exit` ends the server process. For checking a \
                           deployment.")]
     #[expect(clippy::panic, reason = "the caller asked for it")]
     async fn fail(

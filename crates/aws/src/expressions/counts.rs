@@ -11,7 +11,7 @@ use crate::item::{NEW, NEW_SINCE, OPEN, RECOUNT_AFTER, STORED, moment, number, t
 const OPEN_UNEXPIRED: &str = "#expires_at > :now AND #state IN (:queued, :running, :sleeping, :input_required) AND \
                               #tool <> :webhook_delivery_tool";
 
-/// Has nobody else begun to count since the item was read?
+/// Has no other process begun to count since the item was read?
 const COUNT_IS_DUE: &str = "attribute_exists(#pk) AND (attribute_not_exists(#recount_after) OR #recount_after = :seen)";
 
 /// May the owner have one more task, and is the next count due before this one expires?
@@ -27,13 +27,13 @@ const BYTES_FIT: &str = "attribute_not_exists(#stored) OR #stored <= :room";
 /// May the owner create one more task in this window?
 const NEW_FITS: &str = "attribute_not_exists(#new) OR #new < :new_max";
 
-/// Has nobody else begun a window since the item was read?
+/// Has no other process begun a window since the item was read?
 const WINDOW_IS_AS_SEEN: &str = "#new_since = :window_seen";
 
 /// Is there a slot to release?
 const SLOT_IS_RESERVED: &str = "#open >= :slots";
 
-/// What was counted for a task.
+/// The counts of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct Reserved {
     /// As how many unfinished tasks.
@@ -60,7 +60,7 @@ pub(crate) enum NextCount {
 pub(crate) enum Window {
     /// The one that the item has.
     Current,
-    /// A new one: the one that began at this moment is over.
+    /// A new one: the one that began at this time has ended.
     After { since: Timestamp },
 }
 
@@ -137,14 +137,15 @@ pub(crate) fn end_of(ended: &Reserved) -> Change {
     store_bytes(change, ended)
 }
 
-/// Takes bytes off the count that have expired, if nobody else has. `expired` are their attributes, earliest first.
+/// Takes bytes off the count that have expired, if no other process has. `expired` are their attributes, earliest
+/// first.
 pub(crate) fn forget_bytes(first: &str, expired: &[(String, i64)]) -> Change {
     let sum = expired.iter().fold(0_i64, |sum, (_, bytes)| sum.saturating_add(*bytes));
     let change = Change::when(Condition::that(&format!("attribute_exists(#{first})"))).add(STORED, -sum);
     expired.iter().fold(change, |change, (until, _)| change.remove(until))
 }
 
-/// Takes the counting of the tasks on itself: nobody else counts before `until`.
+/// Takes the counting of the tasks on itself: no other process counts before `until`.
 pub(crate) fn begin_to_count(seen: Option<Timestamp>, until: Timestamp) -> Change {
     let seen = seen.unwrap_or(Timestamp::from_ms(0));
     Change::when(Condition::that(COUNT_IS_DUE).with(":seen", moment(seen))).set(RECOUNT_AFTER, moment(until))

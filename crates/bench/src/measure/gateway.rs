@@ -1,4 +1,4 @@
-//! What the gateway adds to a call of a server over stdio that answers at once, beside what two other proxies add.
+//! What the gateway adds to a call of a server over stdio that answers at once, next to what two other proxies add.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ const WARM_UP: u32 = 20;
 const SERVERS: usize = 8;
 const CALLS: usize = 50;
 
-/// What a plain call through the gateway may cost more than one without it, in milliseconds.
+/// The highest cost of a plain call through the gateway above that of one without it, in milliseconds.
 const ADDED_MS_MAX: f64 = 1.0;
 
 /// The memory of the gateway with all these servers, in MiB.

@@ -1,4 +1,4 @@
-//! A file with a million finished tasks beside an empty one.
+//! A file with a million finished tasks next to an empty one.
 
 use std::path::Path;
 
@@ -19,10 +19,10 @@ const CONNECTIONS: usize = 8;
 /// How much slower the full file may be.
 const SHARE: f64 = 1.0 / 1.2;
 
-/// What a round measures of one server.
+/// The measurements of a round, of one server.
 const ROWS: [(&str, &str); 4] = [("polls", "/s"), ("lists of 50", "/s"), ("calls", "/s"), ("ready after start", "ms")];
 
-/// What one round gives for one server: a value for each row.
+/// The figures of one round for one server: a value for each row.
 type Round = [f64; ROWS.len()];
 
 /// Measures both, one after the other in each round.

@@ -16,7 +16,7 @@ const SLEEPERS: usize = 100_000;
 const SETTLE: Duration = Duration::from_secs(3);
 const TIMES: u32 = 10;
 
-/// What one round gives for one server: its peak memory, its processor time, and when it was ready.
+/// The figures of one round for one server: its peak memory, its processor time, and when it was ready.
 type Idle = [f64; 3];
 
 /// Leaves a server with sleeping tasks alone, and one with an empty file.

@@ -25,7 +25,7 @@ const CONNECTIONS: usize = 16;
 const POLLS: u32 = 3_000;
 const LIVES: u32 = 300;
 
-/// What a round measures of one server.
+/// The measurements of a round, of one server.
 const ROWS: [(&str, &str, Option<Target>); 11] = [
     ("polls", "/s", Some(Target::AtLeast(POLLS as f64))),
     ("calls", "/s", Some(Target::AtLeast(LIVES as f64))),
@@ -40,10 +40,10 @@ const ROWS: [(&str, &str, Option<Target>); 11] = [
     ("server's processor time per call", "us", None),
 ];
 
-/// What one round gives for one server: a value for each row.
+/// The figures of one round for one server: a value for each row.
 type Round = [f64; ROWS.len()];
 
-/// Measures all three servers, one after the other in each round, so that a slow moment of the machine affects all.
+/// Measures all three servers, one after the other in each round, so that a slowdown of the machine affects all.
 pub(crate) async fn measure(plan: &Plan) -> anyhow::Result<Vec<Figure>> {
     let full_db = plan.file("full.db");
     eprintln!("tasks: filling a file with {FULL} finished tasks");

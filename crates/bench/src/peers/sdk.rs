@@ -21,9 +21,9 @@ const OWNER: &str = "owner";
 enum Verb {
     /// `PutItem` of an item that must be new.
     Put,
-    /// What a call needs.
+    /// The requests of a call.
     Call,
-    /// What a poll needs: a read that sees the latest write.
+    /// The request of a poll: a read that sees the latest write.
     Poll,
 }
 

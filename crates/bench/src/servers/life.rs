@@ -19,7 +19,7 @@ pub(crate) struct Life {
     /// The file in which each step leaves a line when it begins, and one when it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) log: Option<PathBuf>,
-    /// What the lines call this life.
+    /// The name of this call in the lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<String>,
 }

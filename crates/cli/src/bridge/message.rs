@@ -29,7 +29,7 @@ const REPEATABLE: [&str; 15] = [
     "dev.longhaul/tasks/inspect",
 ];
 
-/// What a client names a call by, so that its server makes it once.
+/// The key of a client's call, so that its server makes it once.
 const KEY: &str = "dev.longhaul/idempotencyKey";
 
 /// A message, as it was written.
@@ -55,7 +55,7 @@ impl Message {
         if value.is_object() || value.is_array() {
             Ok(Self { text, value })
         } else {
-            Err("it is no message".to_owned())
+            Err("it is not a message".to_owned())
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the bridge writes: messages for the client, one a line, and nothing else.
+//! The output of the bridge: messages for the client, one a line, and nothing else.
 
 use std::io;
 
@@ -16,11 +16,11 @@ pub(super) const INTERNAL_ERROR: i64 = -32603;
 /// So many messages wait to be written. Then the server has to wait too.
 const LINES_MAX: usize = 64;
 
-/// The way to the standard output. A line is written as a whole, even if whoever sent it is dropped.
+/// The way to the standard output. A line is written as a whole, even if its sender is dropped.
 pub(super) struct Output(mpsc::Sender<String>);
 
 impl Output {
-    /// The way, and what writes. It ends when nobody has the way any more, or nothing can be written.
+    /// The way, and what writes. It ends when no sender is left, or nothing can be written.
     pub(super) fn new() -> (Self, impl Future<Output = io::Result<()>>) {
         let (lines, to_write) = mpsc::channel(LINES_MAX);
         (Self(lines), write(to_write))
@@ -47,7 +47,7 @@ impl Output {
     }
 }
 
-/// An error for the client and for whoever reads the diagnostics.
+/// An error for the client and for readers of the diagnostics.
 pub(super) fn explain(error: Error) -> String {
     let why = out::line(&Stop::from(error).why);
     out::say(&format!("longhaul bridge: {why}"));

@@ -24,7 +24,7 @@ pub(crate) struct Bearer {
 }
 
 impl Bearer {
-    /// For a server; `None` if nobody says where sign-ins are. `how` is the command by which its user logs in.
+    /// For a server; `None` if no variable says where sign-ins are. `how` is the command by which its user logs in.
     pub(crate) fn of(server: &Url, how: String) -> Option<Self> {
         Some(Self { server: server.clone(), place: Place::of(server)?, how })
     }

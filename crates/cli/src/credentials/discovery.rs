@@ -14,7 +14,7 @@ pub(super) enum Failed {
     Unreachable(String),
     /// The authorization server registers no client.
     NoRegistration(String),
-    /// What servers say cannot be believed, or is not enough.
+    /// The answers of servers cannot be trusted, or are not enough.
     Wrong(String),
     /// The user has to log in.
     LoggedOut,

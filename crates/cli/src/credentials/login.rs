@@ -167,7 +167,8 @@ async fn challenge_of(mut target: Target) -> Result<Option<String>, Stop> {
     Ok(probe.0.lock().unwrap_or_else(PoisonError::into_inner).take())
 }
 
-/// What to ask for: what the user says; or what the server wants, with what it has granted and missed before.
+/// The scopes to request: those of the user; or those that the server wants, with what it has granted and missed
+/// before.
 async fn scopes(manager: &AuthorizationManager, how: &LogIn, place: &Place) -> Vec<String> {
     if let Some(scopes) = &how.scope {
         return scopes.split_whitespace().map(str::to_owned).collect();

@@ -1,8 +1,7 @@
 //! The user's sign-ins: one file for each server, which only the user can read.
 
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -14,6 +13,7 @@ use sha2::{Digest, Sha256};
 use url::Url;
 
 use crate::limits::LOGINS_BYTES_MAX;
+use crate::private;
 use crate::record::{hold, state_folder};
 
 /// A sign-in at one server.
@@ -39,7 +39,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// In the folder where this user's tasks are remembered; `None` if nobody says where that is.
+    /// In the folder where this user's tasks are remembered; `None` if no variable says where that is.
     pub(super) fn of(server: &Url) -> Option<Self> {
         let server = server.as_str().to_owned();
         let name: String = Sha256::digest(&server).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -57,8 +57,7 @@ impl Place {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(cannot(&error)),
         };
-        let mode = file.metadata().map_err(|error| cannot(&error))?.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
+        if let Some(mode) = private::mode_for_others(&file.metadata().map_err(|error| cannot(&error))?) {
             return Err(cannot(&format_args!("its mode is {mode:04o}, so that others know it; log in again")));
         }
         let text = text_in(file, LOGINS_BYTES_MAX).map_err(|error| cannot(&error))?;
@@ -90,7 +89,7 @@ impl Place {
 
     fn folder(&self) -> std::io::Result<&Path> {
         let folder = self.file.parent().unwrap_or(&self.file);
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        private::create_folder(folder)?;
         Ok(folder)
     }
 
@@ -139,6 +138,8 @@ impl CredentialStore for Store {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn place(folder: &Path, server: &str) -> Place {

@@ -17,7 +17,7 @@ pub(super) struct Redirect {
     url: Url,
 }
 
-/// What was asked for, with which an answer is compared.
+/// The request that an answer is compared with.
 pub(super) struct Asked<'a> {
     pub(super) state: &'a str,
     pub(super) issuer: Option<&'a str>,
@@ -92,7 +92,7 @@ impl Redirect {
         answer
     }
 
-    /// An answer to what was asked; `None` if it is to something else, or by somebody who does not know what was asked.
+    /// An answer to what was asked; `None` if it is to something else, or by a sender who does not know the request.
     fn read(&self, url: &Url, asked: &Asked<'_>) -> Option<Answer> {
         let all = |name: &str| -> Vec<String> {
             url.query_pairs().filter(|(key, _)| key == name).map(|(_, value)| value.into_owned()).collect()

@@ -25,7 +25,7 @@ pub(super) struct Previous {
 pub(super) struct Bucket<'a> {
     account: &'a Account,
     pub(super) name: String,
-    /// The number of the account that must own it: anybody can make a bucket with a name that can be guessed.
+    /// The number of the account that must own it: every AWS user can make a bucket with a name that can be guessed.
     owner: String,
 }
 

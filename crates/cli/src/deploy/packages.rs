@@ -24,7 +24,7 @@ pub(super) struct Packages {
 }
 
 impl Packages {
-    /// Those that the user names. Without names, builds those of this folder.
+    /// The packages that the user names. Without names, builds those of this folder.
     pub(super) fn find(files: &Files) -> Result<Self, Stop> {
         let (api, worker) = match (&files.api, &files.worker) {
             (Some(api), Some(worker)) => (api.clone(), worker.clone()),

@@ -1,4 +1,4 @@
-//! What the verbs of the gateway read: arguments, the configuration, the lock file.
+//! The input of the gateway's verbs: arguments, the configuration, the lock file.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -72,9 +72,9 @@ fn file(arguments: &Arguments) -> PathBuf {
 fn check(file: &Path, diff: &str) -> Result<(), Stop> {
     let shown = file.display();
     if diff.is_empty() {
-        return out::result(&format!("{shown} is what the servers have"));
+        return out::result(&format!("{shown} matches the servers"));
     }
-    let why = format!("{shown} is not what the servers have; if it should be, run `longhaul gateway lock`");
+    let why = format!("{shown} does not match the servers; if it should, run `longhaul gateway lock`");
     // The exit code says it too, if nobody reads what differs.
     drop(out::result(diff.trim_end()));
     Err(Stop::new(Exit::Unexpected, why))

@@ -1,6 +1,5 @@
 //! `longhaul console`: the tasks of a server in the browser.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use crate::args::{ConsoleFlags, Global};
 use crate::exit::{Exit, Stop};
 use crate::limits::TOKEN_BYTES_MAX;
 use crate::out::{self, line};
+use crate::private;
 use crate::server::target;
 
 /// Serves the console until Ctrl-C.
@@ -45,18 +45,18 @@ pub(super) async fn run(global: &Global, flags: ConsoleFlags) -> Result<Exit, St
     Ok(Exit::Well)
 }
 
-/// What people log in with: the first line of a file that only its owner reads.
+/// The token for signing in: the first line of a file that only its owner reads.
 fn secret(file: &Path) -> Result<String, Stop> {
     let cannot = |why: String| Stop::usage(format!("--token-file {}: {why}", file.display()));
-    let read = || Ok((std::fs::metadata(file)?.permissions().mode(), read_text(file, TOKEN_BYTES_MAX)?));
-    let (mode, text) = read().map_err(|error: std::io::Error| cannot(error.to_string()))?;
-    if mode & 0o077 != 0 {
+    let read = || Ok((std::fs::metadata(file)?, read_text(file, TOKEN_BYTES_MAX)?));
+    let (metadata, text) = read().map_err(|error: std::io::Error| cannot(error.to_string()))?;
+    if private::mode_for_others(&metadata).is_some() {
         return Err(cannot("others than its owner can read it: chmod 600".to_owned()));
     }
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
-/// A line for each thing that somebody did by the console.
+/// A line for each action in the console.
 fn log(act: &Act<'_>) {
     let task = act.task.map(|id| format!(" task={}", line(id))).unwrap_or_default();
     let error = act.error.map(|why| format!(" error={}", line(why))).unwrap_or_default();

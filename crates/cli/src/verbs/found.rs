@@ -13,7 +13,7 @@ use crate::server::{Sessions, connected, target, unconnected};
 /// Some tasks of one server, each with a connection in the session that began it if this machine did.
 pub(super) struct Tasks {
     pub(super) watched: Vec<Watched>,
-    /// What this machine knows of each.
+    /// The entry of each in the history of this machine.
     pub(super) known: Vec<Option<Entry>>,
     pub(super) sessions: Sessions,
 }

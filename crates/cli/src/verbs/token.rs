@@ -13,6 +13,7 @@ use crate::args::{Global, NewToken, TokenList, TokenVerb};
 use crate::clock::timestamp;
 use crate::exit::{Exit, Stop};
 use crate::out;
+use crate::private;
 use crate::server::without_credentials;
 
 mod clients;
@@ -95,9 +96,7 @@ fn random() -> Result<String, Stop> {
 
 /// Writes `token` to a new file that only its owner can read.
 fn write_new(file: &Path, token: &str) -> Result<(), Stop> {
-    use std::os::unix::fs::OpenOptionsExt;
-
-    let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+    let opened = private::options().write(true).create_new(true).open(file);
     let written = opened.and_then(|mut opened| writeln!(opened, "{token}").and_then(|()| opened.sync_all()));
     written.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {

@@ -88,7 +88,7 @@ fn a_call_starts_later_and_is_shown_and_cancelled_before() {
     assert_eq!(now["structuredContent"]["attempts"], 1);
     for (code, args, expected) in [
         (2, ["--in", "1h", "--at", "2030-01-01T00:00Z"].as_slice(), "cannot be used with"),
-        (2, ["--at", "tomorrow"].as_slice(), "write a moment such as"),
+        (2, ["--at", "tomorrow"].as_slice(), "write a time such as"),
         (2, ["--in", "91d"].as_slice(), "at most 90 days ahead"),
     ] {
         let said = setup.run(&[["call", "countdown", "seconds=0"].as_slice(), args].concat());
@@ -175,7 +175,7 @@ fn the_same_key_is_the_same_task() {
 fn a_wait_that_is_over_says_how_to_come_back_and_the_task_goes_on() {
     let (setup, _server) = Setup::local();
     let said = setup.run(&["call", "countdown", "seconds=600", "--wait", "300ms"]);
-    assert!(said.code == 7 && said.err.contains("The task goes on. To come back: longhaul watch "), "{said:?}");
+    assert!(said.code == 7 && said.err.contains("The task continues. To come back: longhaul watch "), "{said:?}");
     let id = said.err.split("longhaul watch ").nth(1).unwrap().split_whitespace().next().unwrap();
     assert_eq!(setup.run(&["show", id, "--json"]).json()["status"], "working");
     let said = setup.run(&["result", id]);

@@ -14,7 +14,7 @@ struct Settings {
     /// Where to listen; port 0 chooses a free one, which is then written to standard error.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Keeps its tasks in this file, and calls some of its tools by itself each minute.
+    /// Keeps its tasks in this file, and calls some of its tools on its own every minute.
     #[arg(long)]
     scheduled: Option<PathBuf>,
 }

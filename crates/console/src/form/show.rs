@@ -37,7 +37,7 @@ impl Form<'_> {
         }
     }
 
-    /// What does not fit, with links to where.
+    /// The faults, with links to their fields.
     fn summary(&self, place: &str, wrong: &[FieldError]) -> Markup {
         let place_of = |name: &str| self.fields.as_ref()?.iter().position(|field| field.name == name);
         html! {
@@ -64,7 +64,7 @@ impl Form<'_> {
         }
     }
 
-    /// What people call a field, and its name if the schema has another title.
+    /// The title of a field, and its name if the schema has another title.
     fn title_of(&self, name: &str) -> String {
         match self.fields.iter().flatten().find(|field| field.name == name) {
             Some(field) if field.title != name => format!("{} ({})", label(field), line(name, TITLE_MAX)),
@@ -101,7 +101,7 @@ fn defaults(schema: &Value) -> String {
     serde_json::to_string_pretty(&all).unwrap_or_default()
 }
 
-/// What people call a field: the schema's title, or its name as words (`in_seconds` is `In seconds`).
+/// The title of a field: the schema's title, or its name as words (`in_seconds` is `In seconds`).
 fn label(field: &Field) -> String {
     if field.title != field.name {
         return line(&field.title, TITLE_MAX);
@@ -236,7 +236,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// What it is for, what is expected, and what is wrong.
+    /// Its purpose, the expected value, and the fault.
     fn notes(&self) -> Markup {
         html! {
             @if !self.help.is_empty() {
@@ -271,7 +271,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// What is in a field before anybody has typed: choices as JSON, all else as text.
+/// The first value of a field: choices as JSON, all else as text.
 pub(super) fn default_texts(field: &Field) -> Vec<String> {
     let default = field.default.as_ref().filter(|value| !value.is_null());
     match (&field.kind, default, Entry::of(field)) {
@@ -301,7 +301,7 @@ fn input_mode(field: &Field) -> Option<&'static str> {
     }
 }
 
-/// What it is for, in the server's words, and what is expected, in ours.
+/// Its purpose, in the server's words, and the expected value, in the console's.
 fn help(field: &Field) -> Vec<String> {
     let described = field.description.as_deref().map(|text| block(text, HINT_MAX));
     described.into_iter().chain(expected(field)).collect()
@@ -323,7 +323,7 @@ fn expected(field: &Field) -> Option<String> {
         (Entry::Json, ..) => Some("A JSON object, such as {\"a\": 1}.".to_owned()),
         (Entry::Line, Some("integer"), _) => Some(format!("A whole number{numbers}.")),
         (Entry::Line, Some("number"), _) => Some(format!("A number{numbers}.")),
-        (Entry::Line, Some("string"), Some("date-time")) => Some("A moment, such as 2026-11-23T08:00:00Z.".to_owned()),
+        (Entry::Line, Some("string"), Some("date-time")) => Some("A time, such as 2026-11-23T08:00:00Z.".to_owned()),
         (Entry::Line | Entry::Lines, Some("string"), _) => {
             let size = between(limit("minLength"), limit("maxLength"));
             (!size.is_empty()).then(|| format!("Its length:{size} characters."))

@@ -1,4 +1,4 @@
-//! What people do to tasks: cancel them, or make the same calls again.
+//! Actions on tasks: cancel them, or make the same calls again.
 
 use longhaul_client::text::{count, line};
 use longhaul_client::{Call, Called, Error, Tool};
@@ -37,7 +37,7 @@ pub(super) fn again_form(ask: &PageRequest, id: &str) -> Result<Markup, Problem>
     })
 }
 
-/// What a server recognises a call by that is sent twice.
+/// The key by which a server recognises a call that is sent twice.
 pub(super) fn key_field() -> Result<Markup, Problem> {
     let key = random().map_err(|error| Problem::from(Error::Unexpected(error.to_string())))?;
     Ok(html! { input type="hidden" name="key" value=(key); })
@@ -69,7 +69,7 @@ pub(super) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Prob
             }
             Ok(all.done(if what == "cancel" { "cancelled" } else { what }))
         }
-        _ => Err(Problem::not_found("The console does no such thing.")),
+        _ => Err(Problem::not_found("The console does not offer this action.")),
     }
 }
 
@@ -108,7 +108,7 @@ async fn call_again(ask: &PageRequest, id: &str, key: Option<&str>, tools: &[Too
     Ok(source.call(&Call { key, listed, ..Call::new(&tool, arguments) }).await?)
 }
 
-/// What came of an act on many tasks.
+/// The outcome of an action on many tasks.
 #[derive(Default)]
 struct All {
     done: usize,

@@ -38,7 +38,7 @@ pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     Ok(Page::new("Health").live("health", part))
 }
 
-/// What is known of attempts that run.
+/// The running attempts.
 #[derive(Default)]
 struct Attempts {
     running: usize,
@@ -170,14 +170,14 @@ fn named(ask: &PageRequest, name: &str, rows: &[&Row], since: impl Fn(&Task) -> 
     }
 }
 
-/// What the figures are made of, so that nobody takes them for more.
+/// The source of the figures, so that readers do not take them for more.
 fn computed(listed: &Listed, attempts: &Attempts) -> Markup {
     html! {
         p class="dim computed" {
             @let newest = if listed.newest.is_some() { "newest " } else { "" };
             "Computed from the " (newest) (count(listed.rows.len(), "task", "tasks")) " that the server lists for this \
                 caller now: those of other callers, and those that have expired, are not among them. A task's last \
-                change stands for the moment of its end. "
+                change stands for the time of its end. "
             @if attempts.looked_at < attempts.working {
                 "Whether an attempt runs was looked up for " (attempts.looked_at) " of " (attempts.working) " tasks \
                     that are \

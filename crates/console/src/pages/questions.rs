@@ -193,7 +193,7 @@ fn fingerprint(question: &Question) -> String {
 /// Answers a question, or declines to.
 pub(crate) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Problem> {
     let (Some(id), Some(asked), Some(act)) = (posted.value("task"), posted.value("asked"), posted.value("act")) else {
-        return Err(Problem::not_found("The console does no such thing."));
+        return Err(Problem::not_found("The console does not offer this action."));
     };
     let task = ask.source().task(id).await?;
     let Some(question) = task.questions.iter().find(|question| fingerprint(question) == asked) else {
@@ -208,7 +208,7 @@ pub(crate) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Prob
             Ok(content) => ("answer", "answered", accept(content)),
             Err(wrong) => return again(ask, &task, posted, asked, wrong),
         },
-        _ => return Err(Problem::not_found("The console does no such thing.")),
+        _ => return Err(Problem::not_found("The console does not offer this action.")),
     };
     match ask.source().answer(id, question, answer).await {
         Err(Error::Refused(refusal)) if what == "answer" => {

@@ -52,8 +52,8 @@ pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
 fn history(timeline: Option<&Timeline>) -> Markup {
     let Some(timeline) = timeline else {
         return html! {
-            section class="card" { h2 { "Timeline" } p class="dim" { "This server does not show what is on record of \
-                its tasks." } }
+            section class="card" { h2 { "Timeline" } p class="dim" { "This server does not show the stored \
+                data of its tasks." } }
         };
     };
     let (axis, said) = (Axis::of(timeline), summary(timeline));
@@ -116,7 +116,7 @@ fn contents(content: &Value) -> Markup {
     }
 }
 
-/// What it was called with, and its variables.
+/// Its arguments and its variables.
 async fn request(ask: &PageRequest, id: &str, record: &Value) -> Result<Markup, Problem> {
     let arguments = match (&record["arguments"], ask.value("arguments")) {
         (cut, Some("whole")) if cut["cut"] == true => parts::json(&Value::Object(ask.source().called(id).await?.1)),
@@ -169,7 +169,7 @@ fn title(task: &Task, record: &Value) -> String {
     format!("{tool}: {}", parts::words(task.status))
 }
 
-/// Status, bar, message, and the moments that matter.
+/// Status, bar, message, and the times that matter.
 fn head(ask: &PageRequest, task: &Task, record: &Value) -> Markup {
     let tool = record["tool"].as_str().map(|tool| line(tool, 100));
     html! {

@@ -29,7 +29,7 @@ pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     Ok(if ask.is_read_only() { page } else { page.still("bulk", bulk(ask)?) })
 }
 
-/// What is asked for. This is the one place where the address becomes a filter.
+/// The requested filter. This is the one place where the address becomes a filter.
 fn filter(ask: &PageRequest) -> Filter {
     Filter {
         status: ask.value("status").and_then(Status::of),

@@ -18,7 +18,7 @@ use crate::problem::Problem;
 /// The name of this page.
 const NAME: &str = "tools";
 
-/// What a server may say about a tool, and how it reads.
+/// The annotations of a tool, and their words.
 const HINTS: [(&str, &str); 3] = [
     ("readOnlyHint", "It changes nothing, the server says."),
     ("destructiveHint", "It may destroy something, the server says."),

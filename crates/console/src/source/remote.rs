@@ -76,8 +76,8 @@ impl Remote {
         Ok(used)
     }
 
-    /// What came of a request. If the server could not be reached, the next request begins again: what answers then may
-    /// be another server.
+    /// The outcome of a request. If the server could not be reached, the next request begins again: what answers then
+    /// may be another server.
     fn seen<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
         if let Err(Error::Unreachable(_) | Error::SessionGone) = &done {
             *self.lock_client() = None;

@@ -16,7 +16,7 @@ const FOLD_MIN_MS: i64 = 500;
 /// look like a long one.
 const SCALE_MAX: f64 = 0.1;
 
-/// What all folds, and what the least widths of all other pieces, have of the width.
+/// The shares of the width for all gaps, and for the least widths of all other pieces.
 const SHARE: f64 = 0.32;
 
 /// A piece of the axis.
@@ -49,7 +49,7 @@ impl Axis {
         Self { pieces: laid_out(&pieces), folded }
     }
 
-    /// Where a moment is.
+    /// Where a time is.
     pub(crate) fn x(&self, ms: i64) -> f64 {
         let piece = self.pieces.iter().find(|piece| ms <= piece.to_ms).or(self.pieces.last());
         let Some(Piece { from_ms, to_ms, x, width }) = piece else { return 0.0 };

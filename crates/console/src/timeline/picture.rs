@@ -1,4 +1,4 @@
-//! What happened to a task, as a picture of one size, however much that was.
+//! The events of a task, as a picture of one size.
 
 use longhaul_client::text::{count, line};
 use maud::{Markup, html};
@@ -14,7 +14,7 @@ const COLUMNS: usize = 250;
 /// What would be narrower, or would be drawn over its like, is left out, in units of the picture.
 const SEEN_MIN: f64 = 1.5;
 
-/// Longer than that, and moments need their day.
+/// Longer than that, and times need their day.
 const DAY_MS: i64 = 72_000_000;
 
 pub(crate) fn picture(timeline: &Timeline, axis: &Axis, said: &str) -> Markup {

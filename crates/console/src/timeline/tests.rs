@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A moment so many seconds after the creation of the task.
+/// A time so many seconds after the creation of the task.
 pub(crate) fn at(seconds: i64) -> String {
     crate::clock::written(1_763_870_400_000 + seconds * 1_000).replace(' ', "T").replace("TUTC", "Z")
 }
@@ -153,7 +153,7 @@ fn what_is_no_record_is_no_timeline() {
 fn forty_attempts_and_a_thousand_steps_are_one_sentence() {
     let line = Timeline::of(&long(40, 25), now_ms(0)).unwrap();
     let expected = "40 attempts, 1000 steps in 39 h: 5 min of work, 1 s lost or without a server, 13 h 57 min asleep, \
-                    59 min until it was tried again, 23 h 56 min in older waits, 2 s in the queue. Of the last 16 \
+                    59 min until it was tried again, 23 h 56 min in older waits, 2 s in the queue. In the last 16 \
                     attempts, 1 died.";
     assert_eq!(summary(&line), expected);
     assert_eq!(problems(&line), ["Attempt 38 died; its last entry is 9 s after its start"]);

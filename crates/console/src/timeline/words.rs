@@ -1,4 +1,4 @@
-//! What happened to a task, in sentences.
+//! The events of a task, in sentences.
 
 use longhaul_client::text::{count, line};
 
@@ -6,7 +6,7 @@ use super::{Attempt, End, Timeline, Why};
 use crate::clock::in_words_ms;
 use crate::limits::{PROBLEMS_MAX, REASON_MAX};
 
-/// What a reader learns at one look.
+/// The summary for a reader.
 pub(crate) fn summary(timeline: &Timeline) -> String {
     let attempts =
         usize::try_from(timeline.unknown_attempts).unwrap_or(usize::MAX).saturating_add(timeline.attempts.len());
@@ -41,7 +41,7 @@ fn gone_wrong(timeline: &Timeline, attempts: usize) -> String {
     for (end, verb) in [(End::Died, "died"), (End::Failed, "failed")] {
         let number = timeline.attempts.iter().filter(|attempt| attempt.end == end).count();
         if number > 0 && known < attempts {
-            text.push_str(&format!(" Of the last {}, {number} {verb}.", count(known, "attempt", "attempts")));
+            text.push_str(&format!(" In the last {}, {number} {verb}.", count(known, "attempt", "attempts")));
         } else if number > 0 {
             text.push_str(&format!(" {} {verb}.", count(number, "attempt", "attempts")));
         }

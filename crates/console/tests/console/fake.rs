@@ -56,7 +56,7 @@ impl Fake {
         if self.is_gone {
             return Err(Error::Unreachable("connection refused".to_owned()));
         }
-        let refusal = Refusal { code: -32602, message: "there is no such task".to_owned(), data: None };
+        let refusal = Refusal { code: -32602, message: "the task does not exist".to_owned(), data: None };
         value.ok_or(Error::Refused(refusal))
     }
 

@@ -132,7 +132,7 @@ async fn thousands_of_entries_stay_a_small_page() {
     let second = browser.get("/console/task?id=a&group=2").await.text;
     assert!(second.contains("step 200 ") && second.contains("step 399 ") && !second.contains("step 400 "));
     let one = browser.get("/console/task?id=a&entry=step%3Astep%207%20x").await.text;
-    assert!(one.contains("The journal has no such entry."));
+    assert!(one.contains("The journal does not have this entry."));
 }
 
 #[tokio::test]

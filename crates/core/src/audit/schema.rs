@@ -66,7 +66,9 @@ impl Outcome {
             Self::Done => "it was done",
             Self::Repeated => "it was done before: the call is a retry, by its idempotency key or its token",
             Self::Unchanged => "nothing to do: the task had ended, or no longer asks that question",
-            Self::NotFound => "the caller has no such task: it does not exist, has expired, or has another owner",
+            Self::NotFound => {
+                "the caller does not have this task: it does not exist, has expired, or has another owner"
+            }
             Self::Refused => "the caller may not do that, or has reached a limit; `reason` says which",
             Self::Denied => "the caller could not be verified; nothing was done",
             Self::Unavailable => "the store did not answer; a call may or may not be recorded",

@@ -45,8 +45,8 @@ pub enum ApplyError {
         /// The reason.
         why: Refusal,
     },
-    /// There is no such task, or it is past its time to live. Nothing was written.
-    #[error("there is no such task")]
+    /// The task does not exist, or it is past its time to live. Nothing was written.
+    #[error("the task does not exist")]
     NotFound,
     /// The store failed.
     #[error(transparent)]

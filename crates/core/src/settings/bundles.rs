@@ -81,7 +81,7 @@ fn setting(bundle: &dyn Declared, declared: &[&'static dyn Declared], name: &str
     let Some(setting) = declared.iter().find(|setting| setting.name() == name) else {
         let removed = REMOVED.iter().find(|(removed, _)| *removed == name);
         return Err(match removed {
-            Some((_, holds)) => format!("is no setting any more, {holds}"),
+            Some((_, holds)) => format!("is no longer a setting, {holds}"),
             None => "is not a setting: docs/settings.md lists the names".to_owned(),
         });
     };
@@ -164,7 +164,7 @@ mod tests {
             ("LONGHAUL_SETTINGS", "lease-ms=6000 lease-ms=7000", "is there twice"),
             ("LONGHAUL_SETTINGS", "lease-ms", "is not NAME=VALUE"),
             ("LONGHAUL_SETTINGS", "lease-ms=", "is not NAME=VALUE"),
-            ("LONGHAUL_SETTINGS", "leg-ms=6000", "is no setting any more"),
+            ("LONGHAUL_SETTINGS", "leg-ms=6000", "is no longer a setting"),
             ("LONGHAUL_SETTINGS", "auth=anonymous", "belongs to the parameter AuthMode"),
             ("LONGHAUL_SETTINGS", "iam-owner=session", "belongs to the parameter Authentication"),
             ("LONGHAUL_SETTINGS", "table=other", "is set by the stack"),

@@ -11,7 +11,7 @@ use crate::settings::{Kind, Setting, Shape, Third};
 
 /// A number of something, within a range.
 pub struct Number {
-    /// What it counts: in a sentence, in a table, and the placeholder in a help page.
+    /// The thing that it counts: in a sentence, in a table, and the placeholder in a help page.
     unit: [&'static str; 3],
     least: u64,
     most: u64,
@@ -31,7 +31,7 @@ impl Number {
         Self { unit: ["seconds", "s", "S"], least, most, third_of: None }
     }
 
-    /// From `least` to `most` of what `plural` names.
+    /// From `least` to `most` of the things that `plural` names.
     #[must_use]
     pub const fn count(plural: &'static str, least: u64, most: u64) -> Self {
         Self { unit: [plural, plural, "N"], least, most, third_of: None }
@@ -90,7 +90,7 @@ impl Kind for Number {
     }
 }
 
-/// One of several words, each with what it means.
+/// One of several words, each with its meaning.
 pub struct Words<T: 'static>(pub &'static [(&'static str, T)]);
 
 impl<T: Copy + PartialEq + Sync + 'static> Kind for Words<T> {
@@ -167,7 +167,7 @@ impl Kind for Text {
     }
 }
 
-/// Texts separated by commas, with the placeholder for one in a help page.
+/// Strings separated by commas, with the placeholder for one in a help page.
 pub struct List(pub &'static str);
 
 impl Kind for List {
@@ -183,7 +183,7 @@ impl Kind for List {
     }
 
     fn expected(&self) -> String {
-        "texts in UTF-8, separated by commas".to_owned()
+        "strings in UTF-8, separated by commas".to_owned()
     }
 
     fn shape(&self) -> Shape {

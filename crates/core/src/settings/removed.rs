@@ -1,4 +1,4 @@
-//! Settings that are gone, each with what holds now.
+//! Settings that were removed, each with its replacement.
 
 use crate::settings::{Declared, EnvSource, Fault, Flags};
 
@@ -25,7 +25,7 @@ pub(crate) fn removed_faults(declared: &[&dyn Declared], flags: &Flags, env: &dy
         let variable = format!("LONGHAUL_{}", name.to_uppercase().replace('-', "_"));
         let is_set = env.get(&variable).is_some_and(|text| !text.is_empty());
         let given = [flags.contains_key(name).then(|| format!("--{name}")), is_set.then_some(variable)];
-        let problem = format!("is no setting any more, {holds}");
+        let problem = format!("is no longer a setting, {holds}");
         given.into_iter().flatten().map(move |name| Fault { name, problem: problem.clone() })
     });
     faults.collect()

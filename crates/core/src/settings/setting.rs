@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// Who reads settings.
+/// The programs that read settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The local server.
@@ -13,7 +13,7 @@ pub enum Place {
     Worker,
 }
 
-/// What holds if no value is given.
+/// The value of a setting that is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// The setting is not read there.
@@ -37,10 +37,10 @@ pub trait Kind: Sync + 'static {
     /// `value` as text, which [`Kind::parse`] reads.
     fn text(&self, value: &Self::Value) -> OsString;
 
-    /// What is allowed: the end of a sentence that begins with "it must be".
+    /// The allowed values: the end of a sentence that begins with "it must be".
     fn expected(&self) -> String;
 
-    /// What is allowed, in a few words for a table.
+    /// The allowed values, in a few words for a table.
     fn allowed(&self) -> String {
         self.expected()
     }
@@ -64,7 +64,7 @@ pub trait Kind: Sync + 'static {
 pub struct Third {
     /// The other setting. Its values are numbers.
     pub of: &'static dyn Declared,
-    /// What both count.
+    /// The thing that both count.
     pub unit: &'static str,
 }
 
@@ -92,8 +92,8 @@ pub struct Setting<K> {
 }
 
 impl<K> Setting<K> {
-    /// A setting with the flag `--name` and the environment variable `variable`. `about` is what a help page, the
-    /// documentation and the template's parameter say about it.
+    /// A setting with the flag `--name` and the environment variable `variable`. `about` describes it in a help
+    /// page, the documentation and the template's parameter.
     #[must_use]
     pub const fn new(name: &'static str, variable: &'static str, kind: K, about: &'static str) -> Self {
         let (local, api, worker) = (Preset::Absent, Preset::Absent, Preset::Absent);
@@ -166,13 +166,13 @@ pub trait Declared: Sync {
     fn name(&self) -> &'static str;
     /// Its environment variable.
     fn variable(&self) -> &'static str;
-    /// What it is for.
+    /// Its purpose.
     fn about(&self) -> &'static str;
     /// The parameter of `template.yaml` that sets it.
     fn parameter(&self) -> Option<&'static str>;
-    /// What holds at `place` if no value is given.
+    /// Its value at `place` if none is given.
     fn preset(&self, place: Place) -> Preset;
-    /// What is allowed, in a few words.
+    /// The allowed values, in a few words.
     fn allowed(&self) -> String;
     /// How a flag takes the value.
     fn shape(&self) -> Shape;
@@ -180,7 +180,7 @@ pub trait Declared: Sync {
     fn shows(&self) -> bool;
     /// The setting whose value, a number, limits the values of this one.
     fn third_of(&self) -> Option<Third>;
-    /// `None` if `text` is allowed by itself, otherwise a sentence that says what is.
+    /// `None` if `text` is allowed on its own, otherwise a sentence with the allowed values.
     fn refusal(&self, text: &OsStr) -> Option<String>;
 }
 

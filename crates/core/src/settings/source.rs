@@ -19,13 +19,13 @@ impl EnvSource for BTreeMap<&str, &str> {
 /// The flags that were given: names without hyphens, and values.
 pub type Flags = BTreeMap<&'static str, OsString>;
 
-/// What is wrong with one setting.
+/// A fault of one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
     /// The setting, named as it was set: a flag or an environment variable.
     pub name: String,
-    /// What is wrong, and what would be right.
+    /// The fault, and the allowed values.
     pub problem: String,
 }
 
@@ -42,7 +42,7 @@ pub struct SettingsError {
 }
 
 impl SettingsError {
-    /// What is wrong, in the order in which the settings are declared.
+    /// The faults, in the order in which the settings are declared.
     #[must_use]
     pub fn faults(&self) -> &[Fault] {
         &self.faults

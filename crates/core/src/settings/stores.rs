@@ -91,7 +91,7 @@ impl Kind for Queue {
     }
 }
 
-/// What DynamoDB accepts as the name of a table.
+/// Whether DynamoDB accepts the name of a table.
 fn is_table(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     (3..=255).contains(&name.len()) && name.bytes().all(allowed)

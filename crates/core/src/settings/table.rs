@@ -1,4 +1,4 @@
-//! Every setting of Longhaul. To add one, declare it here, and read it where it is needed; the tests then ask for its
+//! Every setting of Longhaul. To add one, declare it here, and read it where it is needed. The tests then require its
 //! line in `docs/settings.md` and, if a function reads it, in `template.yaml`.
 
 #![expect(rustdoc::bare_urls, reason = "what a setting is for is also read outside of these pages")]
@@ -25,16 +25,16 @@ pub enum Callers {
     Gateway,
     /// By an access token, which this server verifies itself.
     Oauth,
-    /// Not at all: all callers are one owner, and anyone who knows a task's id can see the task. What callers choose
-    /// themselves is valid within their session only.
+    /// Not at all: all callers are one owner, and anyone who knows a task's id can see the task. Names that callers
+    /// choose are valid within their session only.
     Anonymous,
 }
 
 /// Which part of a signed caller's identity is the owner of its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IamOwner {
-    /// The user or the role. All sessions of a role are one owner: the name of a session is chosen by the one who
-    /// assumes the role, so it proves nothing; and a client finds its tasks again after its credentials were renewed.
+    /// The user or the role. All sessions of a role are one owner. A caller that assumes the role chooses the name of
+    /// its session, so the name proves nothing. And a client finds its tasks again after its credentials were renewed.
     Principal,
     /// The session of a role. For roles where the trust policy, or IAM Identity Center, decides the session's name.
     Session,
@@ -51,7 +51,7 @@ pub enum Responses {
     Buffered,
 }
 
-/// What a process of a server does that shares its store with others.
+/// The work of a process that shares its store with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It answers requests and runs tools.
@@ -106,7 +106,7 @@ declare! {
     ALL of "LONGHAUL_";
 
     LISTEN: Address = Address, local Value("127.0.0.1:8080") =>
-        "Address to listen on: one of loopback, unless `auth` says how others are let in.";
+        "Address to listen on. Without `auth` it has to be loopback.";
     DB: Path = Path("FILE"), local Value("longhaul.db") =>
         "File for tasks and their queue; created if missing. `:memory:` keeps nothing after the process ends.";
     STORE: Store = Store, local Unset("`sqlite:` and the file of `db`") =>
@@ -118,14 +118,14 @@ declare! {
          letters are.";
     ROLE: Words<Role> = Words(&[("all", Role::All), ("http", Role::Http), ("worker", Role::Worker)]),
         local Value("all") =>
-        "What this process does: with `http` it answers requests and runs no tasks, with `worker` it runs tasks and \
-         answers `/healthz` and `/readyz` only. Both need a `store` that processes share.";
+        "The work of this process: with `http` it answers requests and runs no tasks. With `worker` it runs tasks, \
+         and answers only `/healthz` and `/readyz`. Both need a `store` that processes share.";
     SETTINGS: Text = Text("NAME=VALUE…"), lambda Unset("none"), parameter "Settings" =>
         "All settings of this table whose parameter is `Settings`: NAME=VALUE, separated by spaces, such as \
          `lease-ms=30000 poll-limit=slow`. Values have no spaces.";
     AUTHENTICATION: Text = Text("JSON"), api Unset("none"), parameter "Authentication" =>
         "All settings of this table whose parameter is `Authentication`: JSON, such as `{\"scope-call\": \"tools\"}`; \
-         several texts are a list.";
+         several strings are a list.";
     TABLE: Text = Text("NAME"), lambda Required => "DynamoDB table for tasks.";
     QUEUE_URL: Url = Url, lambda Required => "SQS queue for work.";
     DEAD_LETTER_QUEUE_URL: Url = Url, worker Required => "SQS queue for messages that were delivered too often.";
@@ -136,15 +136,15 @@ declare! {
     AUTH: Words<Callers> = Words(&[("loopback", Callers::Loopback), ("bearer", Callers::Bearer), ("iam", Callers::Iam),
         ("gateway", Callers::Gateway), ("oauth", Callers::Oauth), ("anonymous", Callers::Anonymous)]),
         local Value("loopback"), api Value("iam"), parameter "AuthMode" =>
-        "Who may call.";
+        "The callers that may call, and how they are verified.";
     OAUTH_ISSUER: List = List("URL"), with_variable "LONGHAUL_OAUTH_ISSUERS", local Unset("none"), api Unset("none"),
         parameter "OAuthIssuers" =>
-        "Authorization servers whose access tokens `auth` `oauth` accepts, as their tokens name them in `iss`: \
-         https, or http on this machine.";
+        "Authorization servers whose access tokens `auth` `oauth` accepts, as their tokens name them in `iss`: https, \
+         or http on this machine.";
     OAUTH_AUDIENCE: List = List("URI"), with_variable "LONGHAUL_OAUTH_AUDIENCES", local Unset("none"),
         api Unset("`/mcp` at the domain that was called"), parameter "OAuthAudiences" =>
-        "The URL of the MCP endpoint as its callers know it, which access tokens have to name in `aud`; also further \
-         names that an issuer has for it.";
+        "The URL of the MCP endpoint as its callers know it, which access tokens have to name in `aud`. Further names \
+         are those that an issuer has for it.";
     OAUTH_CLIENT_ID: List = List("ID"), with_variable "LONGHAUL_OAUTH_CLIENT_IDS", local Unset("none"),
         api Unset("none"), parameter "Authentication" =>
         "Clients whose access tokens are accepted without `aud`: Amazon Cognito writes the client into `client_id`, \
@@ -164,11 +164,10 @@ declare! {
         ("account", IamOwner::Account)]), api Value("principal"), parameter "Authentication" =>
         "Which signed callers share their tasks.";
     IAM_ON_BEHALF_ROLE: Text = Text("ID"), api Unset("none"), parameter "Authentication" =>
-        "The unique id (AROA…) of the one role that says in `iam-on-behalf-header` for which user it calls, such as \
-         that of an AgentCore gateway. Each of its users has tasks of their own.";
+        "The unique id (AROA…) of the one role that names its user in `iam-on-behalf-header`, such as that of an \
+         AgentCore gateway. Each of its users has their own tasks.";
     IAM_ON_BEHALF_HEADER: Text = Text("NAME"), api Unset("none"), parameter "Authentication" =>
-        "The header in which that role says for which user it calls. Requests of all others that have it are \
-         refused.";
+        "The header in which that role names its user. Other callers that send it are refused.";
     RESPONSES: Words<Responses> = Words(&[("streamed", Responses::Streamed), ("buffered", Responses::Buffered)]),
         api Value("streamed") =>
         "Whether answers are streamed or sent as a whole. The template sets it, by `Endpoint`.";
@@ -181,26 +180,26 @@ declare! {
     SCOPE_CALL: ScopeList = ScopeList, local Unset("none"), api Unset("none"), parameter "Authentication" =>
         "Scopes that a token needs to call tools and to answer their questions, separated by commas.";
     SCOPE_READ: ScopeList = ScopeList, local Unset("none"), api Unset("none"), parameter "Authentication" =>
-        "Scopes that a token needs to poll tasks and jobs, fetch results, list tasks and subscribe to them, \
-         separated by commas.";
+        "Scopes that a token needs to poll tasks and jobs, fetch results, list tasks and subscribe to them, separated \
+         by commas.";
     SCOPE_CANCEL: ScopeList = ScopeList, local Unset("none"), api Unset("none"), parameter "Authentication" =>
         "Scopes that a token needs to cancel tasks, jobs and calls, separated by commas.";
     SCOPES_ADVERTISED: ScopeList = ScopeList, local Unset("those of `scope-call`, `scope-read` and `scope-cancel`"),
         api Unset("those of `scope-call`, `scope-read` and `scope-cancel`"), parameter "Authentication" =>
-        "Scopes that clients are told to ask for when they log in, separated by commas, in place of those that \
-         calling, reading and cancelling need: where the authorization server has other names for them than its \
-         tokens, such as https://mcp.example.com/mcp/tools for tools; or where clients should ask for those of tools \
-         at once. At most 32.";
+        "Scopes that clients should request when they sign in, separated by commas. They replace those of calling, \
+         reading and cancelling. Use it if the authorization server has other names for them than its tokens, such as \
+         https://mcp.example.com/mcp/tools for tools. Or use it if clients should request the scopes of tools at \
+         once. At most 32.";
     REQUEST_S_MAX: Number = Number::seconds(10, 900), api Value("60"), parameter "ApiTimeoutSeconds" =>
         "Longest request in seconds.";
     LISTEN_MS_MAX: Number = Number::ms(1_000, 3_600_000), local Value("300000"), api Value("50000"),
         parameter "Settings" =>
-        "Longest stream, longest wait for a result, and longest wait for the answer to a question in an open call, \
-         in milliseconds.";
+        "Longest stream, longest wait for a result, and longest wait for the answer to a question in an open call, in \
+         milliseconds.";
     INLINE_WAIT_S: Number = Number::seconds(0, 3_600), local Value("20"), api Value("20"),
         parameter "Settings" =>
-        "How long a client that does not support tasks waits for a tool that may become a task, in seconds, before \
-         it gets a job id instead; 0 gives the id at once. `get_job_status` waits as long.";
+        "How long a call of a client without tasks waits for its result, in seconds. Then the client gets a job id; \
+         with 0 at once. `get_job_status` waits as long.";
     CONNECTIONS_MAX: Number = Number::count("connections", 1, 100_000),
         local Unset("4096, or as many as there are file descriptors for") =>
         "How many connections may be open. The limit of file descriptors is raised for them if the system allows it; \
@@ -223,12 +222,10 @@ declare! {
     ATTEMPT_MS: Number = Number::ms(10, limits::TTL_MS_CEILING), local Unset("no limit but the tool's own"),
         lambda Unset("unknown") =>
         "Longest attempt in milliseconds; a task continues in another attempt at its next step boundary. On AWS it is \
-         the \
-         worker's timeout, `WorkerTimeoutSeconds`.";
+         the worker's timeout, `WorkerTimeoutSeconds`.";
     DRAIN_MS: Number = Number::ms(0, 3_600_000), local Unset("2000 with `sqlite`, 20000 with `dynamodb`") =>
-        "How long running attempts have to reach a step boundary after the process was asked to stop (SIGTERM or \
-         Ctrl-C), in milliseconds. Then they are given back where they are, and another process, or the next one, \
-         continues them.";
+        "How long running attempts have to reach a step boundary after SIGTERM or Ctrl-C, in milliseconds. Then they \
+         are given back where they are, and another process, or the next one, continues them.";
     // After a kill the next attempt starts one lease later, and that has to be within a minute. The default on Lambda
     // brings it within 15 seconds: SQS hides a message for whole seconds, rounded up, so it comes back after 14 s, when
     // the lease is over for sure; the rest is for a worker to start.
@@ -240,12 +237,12 @@ declare! {
         lambda Value("4500"), parameter "Settings" =>
         "How often a worker renews its lease and learns of a cancel request, in milliseconds.";
     PROGRESS_MS: Number = Number::ms(100, 60_000), local Value("500"), lambda Value("2000"), parameter "Settings" =>
-        "How often a worker writes a task's progress at most, in milliseconds. The first report after a quiet \
+        "The shortest time between two writes of a task's progress, in milliseconds. The first report after a quiet \
          interval of this length is written at once.";
     CLEANUP_MS: Number = Number::ms(1_000, 600_000), local Value("60000"), lambda Value("60000"),
         parameter "Settings" =>
-        "How long one try to clean up after a task may take, in milliseconds. A worker that dies in it is followed \
-         by another one this much later.";
+        "How long one try of a cleanup may take, in milliseconds. If its worker dies, the next try begins this much \
+         later.";
     RESEND_MS: Number = Number::ms(1_000, 600_000), local Value("30000"), lambda Value("30000"), parameter "Settings" =>
         "How long a message may go unanswered before a poll sends it again, in milliseconds.";
     OPEN_TASKS_MAX: Number = Number::count("tasks", 1, 1_000_000), local Value("10000"), lambda Value("10000"),
@@ -257,18 +254,18 @@ declare! {
          tasks expire.";
     NEW_TASKS_PER_MINUTE_MAX: Number = Number::count("tasks", 1, 1_000_000), local Unset("no limit"),
         lambda Value("10000"), parameter "Settings" =>
-        "How many tasks one owner may create in a minute. Calls above that are refused, and told when to come again.";
+        "How many tasks one owner may create in a minute. Calls above that are refused, with the time to retry.";
     POLL_LIMIT: Words<PollLimit> = Words(&[("off", PollLimit::Off), ("slow", PollLimit::Slow),
         ("refuse", PollLimit::Refuse)]), local Value("off"), api Value("off"), parameter "Settings" =>
-        "What happens to polls that come much faster than a task's poll interval: with `slow` they are answered \
-         later, with `refuse` not at all.";
+        "The treatment of polls that are much faster than a task's poll interval: with `slow` they are answered \
+         later, with `refuse` they get an error.";
     OWNER_STREAMS_MAX: Number = Number::count("streams", 1, 100_000), local Value("1000"), api Unset("no limit"),
         parameter "Settings" =>
         "How many streams, waits for a result and plain calls one owner may have open at a time.";
     TOOL_ENV: Pairs = Pairs::new("NAME=VALUE", NAMES_OF_TOOLS, is_name), local Unset("none"), lambda Unset("none"),
         parameter "Settings" =>
-        "What tools read from their `ToolEnv`: names and values, as in `BUCKET=reports,REGION=eu-west-1`. Values \
-         have no commas, and are no secrets: whoever may look at the functions sees them.";
+        "Names and values that tools read from their `ToolEnv`, as in `BUCKET=reports,REGION=eu-west-1`. Values have \
+         no commas. They are not secret: every user who may read the configuration of the functions sees them.";
     SECRET: Pairs = Pairs::new("NAME=SOURCE", NAMES_OF_TOOLS, is_name), with_variable "LONGHAUL_SECRETS",
         local Unset("none") =>
         "Secrets that tools read from their `ToolEnv`: each from a file, as in `DB_PASSWORD=file:PATH`, or from an \
@@ -278,22 +275,20 @@ declare! {
          separated by commas.";
     SECRET_ARNS: List = List("ARN"), worker Unset("none"), parameter "SecretArns" =>
         "Secrets of Secrets Manager, and parameters of SSM, that workers may read: their ARNs, separated by commas. \
-         First those that tools read, in the order of `secret-names`; then those that webhooks are signed with.";
-    WEBHOOKS: Text = Text("FILE_OR_JSON"), local Unset("nobody"), worker Unset("nobody"), parameter "Webhooks" =>
-        "Who is told by webhook that tasks have ended or wait for their clients (`docs/push.md`): JSON, or a file \
-         that has it.";
+         First those of tools, in the order of `secret-names`; then those that sign webhooks.";
+    WEBHOOKS: Text = Text("FILE_OR_JSON"), local Unset("none"), worker Unset("none"), parameter "Webhooks" =>
+        "The endpoints of webhooks (`docs/push.md`): JSON, or a file that has it.";
     WEBHOOKS_TO_THIS_MACHINE: Switch = Switch, local Value("false"), worker Value("false") =>
-        "Whether `webhooks` may name endpoints on this machine, also without `https`: for development.";
+        "Whether `webhooks` may name endpoints on this machine, even without `https`: for development.";
     EVENT_BUS: Text = Text("NAME"), worker Unset("none") =>
-        "The event bus of EventBridge that is told that tasks have ended or wait for their clients (`docs/push.md`). \
-         A worker function that has it runs no tools: it is invoked with what the table's stream has, and announces \
-         that.";
+        "The event bus of EventBridge for notifications (`docs/push.md`). A worker function that has it runs no \
+         tools: it publishes the changes in the table's stream.";
     NOT_PUBLISHED_QUEUE_URL: Url = Url, worker Unset("none") =>
-        "The URL of the queue for what a function with `event-bus` could not publish. The function publishes nothing \
-         that happened before the queue was made.";
+        "The URL of the queue for changes that a function with `event-bus` could not publish. The function publishes \
+         no change from before the queue was made.";
     METRICS: Text = Text("NAMESPACE"), lambda Value("Longhaul") => "CloudWatch namespace of the metrics.";
     LOG: Text = Text("FILTER"), local Value("info,rmcp=warn"), lambda Value("info,rmcp=warn"), parameter "Settings" =>
-        "What to log, as filter directives of the Rust crate tracing.";
+        "The filter of the log, as directives of the Rust crate tracing.";
     LOG_PAYLOADS: Switch = Switch, local Value("false"), lambda Value("false"), parameter "Settings" =>
         "Whether arguments and results may be in the log, where its filter asks for the debug output of libraries.";
     LOG_FORMAT: Words<LogFormat> = Words(&[("auto", LogFormat::Auto), ("text", LogFormat::Text),
@@ -301,11 +296,10 @@ declare! {
         "How to log: text for people, JSON for machines; `auto` is text on a terminal.";
     AUDIT: Words<Audit> = Words(&[("on", Audit::On), ("off", Audit::Off)]), local Value("on"), lambda Value("on"),
         parameter "Settings" =>
-        "Whether to log who created, answered and cancelled which task, and who was refused. The filter of the log \
+        "Whether to log the callers that create, answer and cancel tasks, and refused callers. The filter of the log \
          does not change that.";
     CONSOLE: Words<Console> = Words(&[("on", Console::On), ("read-only", Console::ReadOnly), ("off", Console::Off)]),
         local Unset("`on` with `auth` `loopback`, otherwise `off`") =>
-        "Whether `/console` shows the tasks in a browser (`docs/console.md`): with `read-only` nothing can be \
-         called, answered or cancelled there. Only with `auth` `loopback`; for all others there is `longhaul \
-         console`.";
+        "Whether `/console` shows the tasks in a browser (`docs/console.md`): with `read-only` nothing can be called, \
+         answered or cancelled there. Only with `auth` `loopback`; for all others there is `longhaul console`.";
 }

@@ -14,7 +14,7 @@ pub fn read_text(file: &Path, bytes_max: u64) -> Result<String> {
     text_in(std::fs::File::open(file)?, bytes_max)
 }
 
-/// Reads the text in what was opened. A byte order mark is skipped.
+/// Reads the text of an opened file. A byte order mark is skipped.
 pub fn text_in(from: impl Read, bytes_max: u64) -> Result<String> {
     let mut bytes = Vec::new();
     from.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;

@@ -101,7 +101,7 @@ impl Values {
         self.given.insert(setting.name(), given);
     }
 
-    /// Checks that all given values are allowed, each by itself and together, and that no required value is missing.
+    /// Checks that all given values are allowed, each on its own and together, and that no required value is missing.
     pub fn check(&self) -> Result<(), SettingsError> {
         refused(self.faults().collect())
     }
@@ -141,7 +141,7 @@ impl Values {
         Some(number(&text)? / 3)
     }
 
-    /// `None` if `text` is allowed for `setting`, by itself and next to the others; otherwise a sentence.
+    /// `None` if `text` is allowed for `setting`, on its own and next to the others; otherwise a sentence.
     fn refusal(&self, setting: &dyn Declared, text: &OsStr) -> Option<String> {
         if let Some(sentence) = setting.refusal(text) {
             return Some(sentence);

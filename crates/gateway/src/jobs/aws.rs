@@ -86,7 +86,7 @@ impl Aws {
         self.config.get_or_init(|| aws_config::defaults(BehaviorVersion::latest()).http_client(https()).load()).await
     }
 
-    /// Calls an operation. What AWS refuses for the moment is tried again, and so is what has no answer, if it may be.
+    /// Calls an operation. What AWS refuses for now is tried again, and so is what has no answer, if it may be.
     pub(crate) async fn call(
         &self,
         service: &Service,
@@ -203,7 +203,7 @@ impl Aws {
         let none = |why: &str| SigningError::NoCredentials(why.to_owned());
         let provider = self.config().await.credentials_provider().ok_or_else(|| none("none are configured"))?;
         let provided = tokio::time::timeout(limits::REQUEST, provider.provide_credentials()).await;
-        let provided = provided.map_err(|_late| none("whoever has them does not answer"))?;
+        let provided = provided.map_err(|_late| none("their source does not answer"))?;
         provided.map_err(|error| none(&with_causes(&error)))
     }
 

@@ -33,7 +33,7 @@ enum End {
     Ended(Result<CallToolResult, ErrorData>),
     /// The system does not know it, for the first time.
     NotFound,
-    /// Nobody polls it from now on, so it is not to go on.
+    /// Nobody polls it from now on, so it is not to continue.
     Left(ErrorData),
 }
 

@@ -16,7 +16,8 @@ use serde_json::Value;
 use crate::jobs::limits;
 
 /// Work that another system does: how it is started, polled, answered and stopped. The driver does the rest:
-/// [`DurableJob`](crate::jobs::DurableJob) makes the body of a durable tool of it, and [`Driver`](crate::jobs::Driver) runs one call.
+/// [`DurableJob`](crate::jobs::DurableJob) makes the body of a durable tool of it, and [`Driver`](crate::jobs::Driver)
+/// runs one call.
 ///
 /// Every method makes few quick requests and does not wait for the job. The task waits, at no cost.
 #[async_trait]
@@ -52,7 +53,7 @@ pub trait ExternalJob: Send + Sync {
     /// Sends the answers to questions of a poll. They may be sent twice.
     ///
     /// # Errors
-    /// [`JobError`]. [`JobError::NotFound`]: the questions are not open any more, and the job may ask them anew. Every
+    /// [`JobError`]. [`JobError::NotFound`]: the questions are not open any more, and the job may ask them again. Every
     /// other error but [`JobError::Refused`] leads to another try.
     async fn answer(&self, _job: &JobRef, _answers: &InputResponses) -> Result<(), JobError> {
         Err(JobError::Refused("this kind of job takes no answers".to_owned()))
@@ -218,7 +219,7 @@ pub struct JobProgress {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobError {
     /// Not now: it has certainly not been done, and may be done later. Too many requests, no connection, credentials or
-    /// a clock that the system does not take at the moment.
+    /// a clock that the system does not take now.
     #[error("{0}")]
     NotNow(String),
     /// Nobody knows whether it was done: no answer, or an error of the system itself.

@@ -12,7 +12,7 @@ pub(crate) const POLL_LONGEST: Duration = Duration::from_secs(15 * 60);
 pub(crate) const START_AGAIN: Duration = Duration::from_secs(5);
 pub(crate) const START_AGAIN_LONGEST: Duration = Duration::from_secs(5 * 60);
 
-/// How often a start is tried that a system refuses for the moment, and that must be recorded before each try: for more
+/// How often a start is tried that a system refuses for now, and that must be recorded before each try: for more
 /// than seven hours.
 pub(crate) const STARTS_MAX: u32 = 100;
 

@@ -136,7 +136,7 @@ impl StepFunctions {
 
     fn explained(&self, error: AwsError) -> JobError {
         let what = match error.code.as_str() {
-            "StateMachineDoesNotExist" => "there is no such state machine: create it, or correct `stateMachine`",
+            "StateMachineDoesNotExist" => "the state machine does not exist: create it, or correct `stateMachine`",
             "StateMachineDeleting" => "it is being deleted: name another one in `stateMachine`",
             "ExecutionLimitExceeded" => return error.into_not_now().of_start(),
             _ => return error.of_start(),
@@ -202,7 +202,7 @@ impl ExternalJob for StepFunctions {
             return Ok(Some(JobRef::new(arn)));
         }
         Err(JobError::Refused(format!(
-            "the execution {arn} was started by somebody else under this name: its input is not that of this call. \
+            "the execution {arn} was started by another program under this name: its input is not that of this call. \
              Call again, which makes a new name"
         )))
     }
@@ -254,7 +254,7 @@ fn failed(job: &JobRef, status: &str, execution: &Value) -> rmcp::model::CallToo
     let (error, cause) = (text("error"), text("cause"));
     let how = match status {
         "TIMED_OUT" => "the execution timed out",
-        "ABORTED" => "the execution was stopped by somebody",
+        "ABORTED" => "the execution was stopped from outside",
         _ => "the execution failed",
     };
     let words: Vec<&str> = [Some(how), error, cause].into_iter().flatten().collect();

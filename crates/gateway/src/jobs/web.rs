@@ -1,4 +1,4 @@
-//! Requests over HTTP that are quick, limited, and never sent twice by themselves.
+//! Requests over HTTP that are quick, limited, and never sent twice on their own.
 
 use std::sync::OnceLock;
 

@@ -29,10 +29,10 @@ pub use door::Door;
 /// The longest request.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What Lambda takes as an answer that is not streamed, in bytes.
+/// The largest answer that Lambda takes without a stream, in bytes.
 const ANSWER_BYTES_MAX: usize = 6_291_556;
 
-/// What separates the head of a streamed answer from its body.
+/// The separator of the head of a streamed answer from its body.
 const HEAD_ENDS: [u8; 8] = [0; 8];
 
 type Body = UnsyncBoxBody<Bytes, NoAnswer>;

@@ -29,7 +29,7 @@ impl<'a> Stack<'a> {
         self.resolve(&resource["Properties"])
     }
 
-    /// What the template's rules say against these parameters.
+    /// The faults that the template's rules find in these parameters.
     pub fn refusals(&self) -> Vec<String> {
         let rules = self.template["Rules"].as_object().unwrap().values();
         let applying = rules.filter(|rule| self.is_true(&rule["RuleCondition"]));

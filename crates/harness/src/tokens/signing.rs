@@ -53,7 +53,7 @@ impl Private {
         Self::Ed(Ed25519KeyPair::generate().unwrap())
     }
 
-    /// What everybody knows of the key.
+    /// The public part of the key.
     pub fn public(&self) -> Vec<u8> {
         match self {
             Self::Rsa(key) => key.public_key().as_ref().to_vec(),

@@ -1,4 +1,4 @@
-//! How tokens may be signed: with a private key, so that nobody who can verify a token can make one (RFC 7518,
+//! How tokens may be signed: with a private key, so that a verifier of tokens cannot make one (RFC 7518,
 //! section 3; RFC 8037; RFC 9864).
 
 use aws_lc_rs::signature::{
@@ -49,7 +49,7 @@ const fn ec(
     Algorithm { name, other_name: None, keys: Keys::Ec { curve, bytes, verification } }
 }
 
-/// All of them. There is no `none` here and no HMAC, whose key would be the one that everybody knows.
+/// All of them. There is no `none` here and no HMAC, whose key would be the public one.
 pub(crate) static ALLOWED: [Algorithm; 10] = [
     rsa("RS256", &RSA_PKCS1_2048_8192_SHA256),
     rsa("RS384", &RSA_PKCS1_2048_8192_SHA384),

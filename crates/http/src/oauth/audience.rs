@@ -1,4 +1,4 @@
-//! Whom a token was issued for (RFC 8707, RFC 9728).
+//! The audience of a token (RFC 8707, RFC 9728).
 
 use crate::MCP_PATH;
 use http::Uri;
@@ -74,7 +74,7 @@ fn canonical(uri: &Uri) -> String {
     format!("{}{}{query}", web_url::origin(uri), uri.path().trim_end_matches('/'))
 }
 
-/// What a token's audience may be.
+/// The audiences that a token may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Audiences {
     /// The URLs of the endpoint; none if the function's domain is used.

@@ -47,7 +47,7 @@ impl Claims {
         if self.0.contains_key("aud") { None } else { self.text("client_id") }
     }
 
-    /// Who calls, if the token says so.
+    /// The caller, if the token names one.
     pub(crate) fn subject(&self) -> Result<Option<&str>, Refusal> {
         match self.0.get("sub") {
             None => Ok(None),
@@ -70,7 +70,7 @@ impl Claims {
         Ok(now.plus_ms(milliseconds(expires_s - now_s)))
     }
 
-    /// Whom the token is for.
+    /// The audience of the token.
     pub(crate) fn audiences(&self) -> Result<Vec<&str>, Refusal> {
         self.texts("aud", AUDIENCES_MAX)?.ok_or(Refusal::NoClaim("aud"))
     }
@@ -91,7 +91,7 @@ impl Claims {
             || says("typ", &["ID", "Refresh", "Offline", "Logout"])
     }
 
-    /// What was granted: `scope` (RFC 8693), or `scp` as some issuers have it.
+    /// The granted scopes: `scope` (RFC 8693), or `scp` as some issuers have it.
     pub(crate) fn scopes(&self) -> Result<Scopes, Refusal> {
         let name = if self.0.contains_key("scope") { "scope" } else { "scp" };
         let texts = self.texts(name, SCOPES_MAX)?.unwrap_or_default();
@@ -118,7 +118,7 @@ impl Claims {
         value.filter(|value| is_name(value)).ok_or_else(|| Refusal::NoOwner(claim.to_owned()))
     }
 
-    /// Those that tools may see.
+    /// The claims that tools may see.
     pub(crate) fn visible(&self, names: &[String]) -> Result<Map<String, Value>, Refusal> {
         let visible: Map<String, Value> =
             names.iter().filter_map(|name| Some((name.clone(), self.0.get(name)?.clone()))).collect();
@@ -155,7 +155,7 @@ impl Claims {
     }
 }
 
-/// Whether a text may name somebody: not empty, not long, nothing that a log or a terminal would act on.
+/// Whether a text may name a caller: not empty, not long, nothing that a log or a terminal would act on.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= NAME_BYTES_MAX && !text.chars().any(char::is_control)
 }

@@ -1,4 +1,4 @@
-//! What the operator decides about access tokens.
+//! The operator's settings of access tokens.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ const CLIENT_IDS_MAX: usize = 64;
 /// Scopes that clients are told to ask for: all of them stand in one header.
 const SCOPES_ADVERTISED_MAX: usize = 32;
 
-/// What gets a client a refresh token. That is between it and the issuer, and no resource needs it.
+/// The scope for a refresh token. That is between it and the issuer, and no resource needs it.
 const OFFLINE_ACCESS: &str = "offline_access";
 
 /// Claims that tools may see.

@@ -37,7 +37,7 @@ pub(crate) enum DiscoveryError {
     Late,
 }
 
-/// What is read of an issuer's metadata.
+/// The members of an issuer's metadata.
 #[derive(Deserialize)]
 struct Metadata {
     issuer: String,

@@ -48,7 +48,7 @@ impl ResourceServer {
         Self { scope: config.scopes.join(" "), config, verifier }
     }
 
-    /// Who sent a request to `authority`: the host, and perhaps the port, at which it arrived. If no audience is
+    /// The sender of a request to `authority`: the host, and perhaps the port, at which it arrived. If no audience is
     /// configured, the endpoint there is the audience: `authority` must come from who routed the request, not from its
     /// sender.
     ///

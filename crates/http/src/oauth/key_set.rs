@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::oauth::algorithm::{ALLOWED, Algorithm, Keys};
 use crate::oauth::issuer::is_for_tenant;
 
-/// Keys of one issuer. Nobody publishes more.
+/// Keys of one issuer. Issuers publish fewer.
 const KEYS_MAX: usize = 100;
 
 /// Why a document is not a key set.
@@ -68,7 +68,7 @@ impl KeySet {
     }
 
     /// The keys that may have signed a token with `algorithm`: those called `id`, or the only one that fits. `None` if
-    /// there is no such key.
+    /// the key does not exist.
     pub(crate) fn candidates(&self, id: Option<&str>, algorithm: &str) -> Option<Vec<&Key>> {
         let is_named = |key: &&Key| id.is_none() || key.source.kid.as_deref() == id;
         let keys: Vec<&Key> = self.keys.iter().filter(is_named).filter(|key| key.algorithm == algorithm).collect();

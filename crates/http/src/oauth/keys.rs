@@ -61,7 +61,7 @@ pub(crate) struct Keys {
     pub(crate) version: u64,
 }
 
-/// Nobody knows any keys of the issuer.
+/// No keys of the issuer are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoKeys {
     pub(crate) retry_after_s: u64,
@@ -73,7 +73,7 @@ impl IssuerKeys {
     }
 
     /// The keys that are known. They are fetched if there are none, and fetched again if they are old; if that fails,
-    /// the old ones go on to be used.
+    /// the old ones continue to be used.
     pub(crate) async fn current(self: &Arc<Self>) -> Result<Keys, NoKeys> {
         let now = self.clock.now();
         let (asking, wait_ms) = {
@@ -112,7 +112,7 @@ impl IssuerKeys {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The question that is under way, or a new one. It goes on when the request that began it is abandoned.
+    /// The question that is under way, or a new one. It continues when the request that began it is abandoned.
     #[expect(
         clippy::disallowed_methods,
         reason = "a client that leaves must not end the fetch that others wait for; every fetch is waited for by the \

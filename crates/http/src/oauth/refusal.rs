@@ -19,11 +19,11 @@ pub(crate) enum Refusal {
     NoClaim(&'static str),
     /// This claim cannot be read.
     Claim(&'static str),
-    /// Nobody here accepts its issuer.
+    /// Its issuer is not accepted here.
     Issuer,
     /// It is for another server.
     Audience,
-    /// It is for nobody in particular, and this server knows no clients.
+    /// It names no audience, and this server has no list of clients.
     NoAudience,
     /// It is too old.
     Expired,
@@ -41,7 +41,7 @@ pub(crate) enum Refusal {
     NoOwner(String),
     /// The claims that tools may see are too large.
     LargeClaims,
-    /// The keys of its issuer are not known now, so that nobody can say whether it is good.
+    /// The keys of its issuer are not known now, so it cannot be verified.
     NoKeys {
         /// When to try again.
         retry_after_s: u64,
@@ -49,7 +49,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// What the caller is told.
+    /// The message for the caller.
     pub(crate) fn reason(&self) -> Cow<'static, str> {
         let fixed = match self {
             Self::NoClaim(claim) => return format!("the token lacks the claim `{claim}`").into(),
@@ -70,7 +70,7 @@ impl Refusal {
             }
             Self::Expired => "the token has expired",
             Self::Early => "the token is not valid yet",
-            Self::AnotherKind => "the token is not an access token: an ID token or a refresh token lets nobody in",
+            Self::AnotherKind => "the token is not an access token: ID tokens and refresh tokens are not accepted",
             Self::Bound => "the token is bound to a key, which this server cannot check: ask for a plain bearer token",
             Self::Signature => "the token's signature cannot be verified",
             Self::NoSubject => "the token lacks `sub`, which says whose tasks these are",

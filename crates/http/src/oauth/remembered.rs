@@ -1,4 +1,4 @@
-//! Tokens that were verified a moment ago: a client sends the same one with each of its polls.
+//! Tokens that were verified recently: a client sends the same one with each of its polls.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ const HALF_MAX: usize = 512;
 /// How long a token is remembered: a claim of it may have lost its truth at the issuer, and is then read again.
 const REMEMBERED_MS_MAX: u64 = 5 * 60 * 1_000;
 
-/// What identifies a token, and the resource for which it was verified.
+/// The identity of a token, and the resource for which it was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fingerprint([u8; 32]);
 
@@ -26,7 +26,7 @@ impl Fingerprint {
     }
 }
 
-/// What a token proved.
+/// The caller that a token proved.
 #[derive(Clone, Debug)]
 pub(crate) struct Proven {
     pub(crate) principal: Arc<Principal>,
@@ -41,8 +41,8 @@ pub(crate) struct Proven {
 /// The verified tokens of the last minutes, within a bound.
 ///
 /// There are two halves. A token that is used moves to the younger one; when that is full, the older one is forgotten
-/// as a whole. Only good tokens are kept, so that nobody can displace them without having hundreds of their own, and
-/// whoever is displaced is only verified again.
+/// as a whole. Only good tokens are kept, so that a caller cannot displace them without having hundreds of their own,
+/// and a displaced caller is only verified again.
 #[derive(Debug, Default)]
 pub(crate) struct Remembered {
     halves: Mutex<Halves>,
@@ -55,7 +55,7 @@ struct Halves {
 }
 
 impl Remembered {
-    /// What the token proved, if that was not long ago.
+    /// The caller that the token proved, if that was not long ago.
     pub(crate) fn find(&self, token: Fingerprint, now: Timestamp) -> Option<Proven> {
         let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
         let is_young = halves.young.contains_key(&token);

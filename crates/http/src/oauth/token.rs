@@ -19,13 +19,13 @@ const KEY_ID_BYTES_MAX: usize = 512;
 /// The types of tokens that are accepted, in any case (RFC 9068, section 4); many issuers write `JWT`, or none.
 const TYPES: [&str; 4] = ["at+jwt", "application/at+jwt", "JWT", "application/JWT"];
 
-/// What a header must not have, because nothing of it is done here: extensions that have to be understood, encryption,
-/// compression, payloads that are not encoded.
+/// Members that a header must not have, because they are not supported here: extensions that have to be understood,
+/// encryption, compression, payloads that are not encoded.
 const NOT_DONE: [&str; 4] = ["crit", "enc", "zip", "b64"];
 
 /// A token that can be read, and nothing more.
 pub(crate) struct Token<'a> {
-    /// What is signed.
+    /// The signed part.
     message: &'a str,
     signature: Vec<u8>,
     pub(crate) algorithm: &'static str,

@@ -38,7 +38,7 @@ impl Verifier {
         }
     }
 
-    /// Who bears this token, which was sent to `here`.
+    /// The bearer of this token, which was sent to `here`.
     pub(crate) async fn verify(&self, token: &str, here: &Resource) -> Result<Arc<Principal>, Refusal> {
         let now = self.clock.now();
         let fingerprint = Fingerprint::of(token, here.name());
@@ -84,8 +84,8 @@ impl Verifier {
         if is_for_here { Ok(()) } else { Err(Refusal::Audience) }
     }
 
-    /// Who bears the token. The claim that names the owner names its bearer too if the token has no subject, as those
-    /// that Keycloak calls lightweight.
+    /// The bearer of the token. The claim that names the owner names its bearer too if the token has no subject, as
+    /// those that Keycloak calls lightweight.
     fn principal(&self, token: &Token<'_>, issuer: &str) -> Result<Principal, Refusal> {
         let claims = &token.claims;
         let (owner, subject) = match (&self.owner_claim, claims.subject()?) {

@@ -15,7 +15,7 @@ use crate::webhooks::{Endpoint, Endpoints, Reach, Secret};
 pub struct Fault {
     /// A JSON pointer (RFC 6901), such as `/endpoints/0/url`; empty for the whole configuration.
     pub pointer: String,
-    /// What is wrong there.
+    /// The fault.
     pub why: String,
 }
 
@@ -48,7 +48,7 @@ pub fn read(text: &str, secrets: Secrets<'_>, reach: Reach) -> Result<Endpoints,
         .map(|(read, _)| read)
 }
 
-/// The endpoints in `text` without their secrets, and where those are: for whoever decides who is told and signs
+/// The endpoints in `text` without their secrets, and where those are: for the program that chooses endpoints and signs
 /// nothing, or has to fetch the secrets first.
 pub fn read_without_secrets(text: &str, reach: Reach) -> Result<(Endpoints, BTreeSet<String>), ConfigError> {
     Reader { secrets: None, reach, faults: Vec::new(), sources: BTreeSet::new() }.read(text)
@@ -77,7 +77,7 @@ impl Reader<'_> {
         self.faults.push(Fault { pointer: pointer.to_owned(), why: why.into() });
     }
 
-    /// What was found; if that is nothing, there is a fault at this place.
+    /// The value that was found; without one, there is a fault at this place.
     fn must<T>(&mut self, found: Option<T>, at: &str, why: impl Into<String>) -> Option<T> {
         if found.is_none() {
             self.fault(at, why);

@@ -1,4 +1,4 @@
-//! Who is told by webhook.
+//! The endpoints of webhooks.
 
 use std::collections::BTreeSet;
 
@@ -14,18 +14,18 @@ pub struct Endpoint {
     pub name: String,
     /// Where it is.
     pub url: Url,
-    /// What it is told of.
+    /// The events that it gets.
     pub events: BTreeSet<NotificationKind>,
     /// Of which tools: their names, in which `*` stands for anything. Empty for all.
     pub tools: Vec<String>,
-    /// What its webhooks are signed with: one, or two while one replaces the other. None if they were not read.
+    /// The secrets that sign its webhooks: one, or two while one replaces the other. None if they were not read.
     pub secrets: Vec<Secret>,
     /// Raised by the operator, to switch an endpoint on again that has switched itself off.
     pub revision: u64,
 }
 
 impl Endpoint {
-    /// Whether it is told of this.
+    /// Whether it is notified of this.
     #[must_use]
     pub fn wants(&self, notification: &Notification) -> bool {
         let wants_tool = self.tools.is_empty() || self.tools.iter().any(|tool| matches(tool, &notification.tool));

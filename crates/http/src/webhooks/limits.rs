@@ -1,4 +1,4 @@
-//! What webhooks may cost, and how long they are tried.
+//! The limits of webhooks, and the times of their tries.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub(crate) const FULL_PAUSE: Duration = Duration::from_secs(2);
 /// The time for which the end of a webhook delivery is shown.
 pub(crate) const RETENTION_MS: u64 = 6 * 60 * 60 * 1_000;
 
-/// How many attempts in a row may die without a try on record.
+/// How many attempts in a row may die without a recorded try.
 pub(crate) const DEATHS_MAX: u32 = 20;
 
 /// The time for which it is stored that an endpoint has switched itself off: ten years.

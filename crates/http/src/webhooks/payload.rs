@@ -1,5 +1,5 @@
-//! What receivers get, as `docs/schemas/webhook-1.json` describes it, and an event bus, as `docs/schemas/event-1.json`
-//! does: fields may be added, and mean the same for ever.
+//! The body for receivers, as `docs/schemas/webhook-1.json` describes it, and an event bus, as
+//! `docs/schemas/event-1.json` does: fields may be added, and mean the same for ever.
 
 use jiff::Timestamp;
 use longhaul_core::{Notification, NotificationKind};

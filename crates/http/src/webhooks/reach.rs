@@ -8,7 +8,7 @@ use url::Url;
 /// Which addresses webhooks are sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Those of the public internet, by `https` on port 443.
+    /// Addresses of the public internet, by `https` on port 443.
     Public,
     /// Those, and this machine itself in any way: for development.
     ThisMachineToo,
@@ -18,7 +18,7 @@ impl Reach {
     /// Checks the form of `url`, and its address if it has one.
     ///
     /// # Errors
-    /// What is wrong with it, in words that follow the name of the URL.
+    /// Its fault, in words that follow the name of the URL.
     pub fn check(self, url: &Url) -> Result<(), &'static str> {
         match self {
             Self::ThisMachineToo if matches!(url.scheme(), "http" | "https") && is_this_machine(url) => Ok(()),

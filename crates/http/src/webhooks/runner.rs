@@ -28,7 +28,7 @@ pub struct WebhookDeliveryRunner {
     permits: Permits,
 }
 
-/// What one try came to: the text that its step records.
+/// The outcome of one try: the text that its step records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Try {
@@ -85,7 +85,7 @@ impl WebhookDeliveryRunner {
             match strict_json::from_str(&text)? {
                 Try::Told { status } => {
                     return Ok(completed(
-                        &format!("`{}` was told, and answered {status}", endpoint.name),
+                        &format!("`{}` was notified, and answered {status}", endpoint.name),
                         ResultKind::Success,
                     ));
                 }
@@ -101,7 +101,7 @@ impl WebhookDeliveryRunner {
         Ok(failed(&format!("`{}` was not told, after {} tries: {last}", endpoint.name, PAUSES_MS.len())))
     }
 
-    /// The text of a [`Try`]; `None` if the endpoint is told as much at the moment as it may be.
+    /// The text of a [`Try`]; `None` if the endpoint is told as much now as it may be.
     async fn try_once(&self, endpoint: &Endpoint, id: &str, body: &str) -> Result<Option<String>, NotTried> {
         let Some(_permit) = self.permits.take(&endpoint.name) else { return Ok(None) };
         let outcome = if is_off(&self.engine, endpoint).await? {
@@ -149,7 +149,7 @@ fn completed(text: &str, kind: ResultKind) -> AttemptEnd {
     AttemptEnd::Completed { result, kind }
 }
 
-/// The end of a webhook delivery that nobody wants any more.
+/// The end of a webhook delivery whose endpoint is off.
 fn untold(why: &str) -> AttemptEnd {
     completed(why, ResultKind::ToolError)
 }
@@ -160,7 +160,7 @@ fn failed(message: &str) -> AttemptEnd {
     AttemptEnd::Failed { message: message.to_owned(), detail }
 }
 
-/// The request of a webhook delivery. It has the form of a call, so that whatever shows calls shows it.
+/// The request of a webhook delivery. It has the form of a call, so that pages of calls show it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Told {
     arguments: Arguments,

@@ -97,7 +97,7 @@ pub(crate) fn pause_ms(scheduled_ms: u64, retry_after_ms: Option<u64>, ids: &dyn
     pause_ms + ids.up_to(pause_ms / JITTER_PART)
 }
 
-/// What `Retry-After` asks for: seconds, or a date.
+/// The pause in `Retry-After`: seconds, or a date.
 fn retry_after_ms(header: &str, now: Timestamp) -> Option<u64> {
     if let Ok(seconds) = header.trim().parse::<u64>() {
         return Some(seconds.saturating_mul(1_000));

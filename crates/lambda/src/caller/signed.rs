@@ -33,7 +33,7 @@ pub(super) fn signed(iam: &ApiGatewayRequestAuthorizerIamDescription, owner: Iam
     Some(Signer::of(iam)?.alone(owner))
 }
 
-/// Who signed a request, or the user for whom the trusted role did.
+/// The signer of a request, or the user for whom the trusted role did.
 pub(super) fn signed_on_behalf(
     iam: &ApiGatewayRequestAuthorizerIamDescription,
     owner: IamOwner,

@@ -13,7 +13,7 @@ const NAME_BYTES_MAX: usize = 512;
 /// Bytes of the claims that tools may see: they are stored with each task.
 const VISIBLE_BYTES_MAX: usize = 4 * 1024;
 
-/// What is read of a token that was verified before.
+/// The claims of a token that was verified before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenClaims {
     /// The claim whose value is the owner; the subject if there is none.
@@ -23,8 +23,8 @@ pub struct TokenClaims {
 }
 
 impl TokenClaims {
-    /// Who has the token; `None` if it does not say so clearly. The owner is the same as if the function had verified
-    /// the token itself.
+    /// The bearer of the token; `None` if it does not say so clearly. The owner is the same as if the function had
+    /// verified the token itself.
     pub(super) fn caller(&self, jwt: &ApiGatewayRequestAuthorizerJwtDescription) -> Option<Principal> {
         let claim = |name: &str| stated(jwt.claims.get(name).map(String::as_str));
         let (issuer, subject) = (claim("iss")?, claim("sub").filter(|subject| is_name(subject))?);
@@ -48,13 +48,13 @@ impl TokenClaims {
     }
 }
 
-/// Whether a text may name somebody: not long, nothing that a log or a terminal would act on.
+/// Whether a text may name a caller: not long, nothing that a log or a terminal would act on.
 fn is_name(text: &str) -> bool {
     text.len() <= NAME_BYTES_MAX && !text.chars().any(char::is_control)
 }
 
-/// Whether a claim has one value. The gateway writes a list as its values between brackets, so that nobody can tell a
-/// list from a text with brackets.
+/// Whether a claim has one value. The gateway writes a list as its values between brackets, so that the function cannot
+/// tell a list from a text with brackets.
 fn is_one(value: &str) -> bool {
     is_name(value) && !value.starts_with('[')
 }

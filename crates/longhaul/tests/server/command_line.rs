@@ -54,7 +54,7 @@ fn what_is_wrong_is_told_with_the_flag() {
 fn a_flag_that_is_gone_is_refused_with_what_holds_now() {
     for args in [&["--leg-margin-ms", "500"][..], &["--leg-margin-ms=500"], &["--leg-margin-ms"]] {
         let OptionsError::Settings(error) = read(args).unwrap_err() else { panic!("settings") };
-        assert!(error.to_string().contains("--leg-margin-ms is no setting any more"), "{error}");
+        assert!(error.to_string().contains("--leg-margin-ms is no longer a setting"), "{error}");
         assert!(error.to_string().contains("the last five seconds of an attempt"), "{error}");
     }
 }

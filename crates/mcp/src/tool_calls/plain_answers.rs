@@ -1,5 +1,5 @@
-//! Answers to requests of plain calls. They may reach another instance than that of the call: the instances exchange the
-//! answer and its receipt in two mailboxes.
+//! Answers to requests of plain calls. They may reach another instance than that of the call: the instances exchange
+//! the answer and its receipt in two mailboxes.
 
 use longhaul_core::ports::Left;
 use longhaul_core::{MailboxId, OwnerId, Timestamp};
@@ -18,7 +18,7 @@ const WITHDRAWN: &str = "withdrawn";
 const CONFIRM_MS: u64 = 5_000;
 
 /// Leaves the answer to a plain call's request in the mailbox that the instance of the call reads. Another instance
-/// confirms that its call has taken the answer. A call that has ended takes none, and the client hears of that.
+/// confirms that its call has taken the answer. A call that has ended takes none, and the client gets an error.
 pub(crate) async fn leave(shared: &Shared, owner: &OwnerId, request: Request, text: &str) -> Result<(), AnswerError> {
     let is_here = shared.open_requests.have(request);
     let expires_at = shared.engine.ports().clock.now().plus_ms(shared.settings.ask_ms_max);
@@ -74,7 +74,7 @@ fn receipt((call, number): Request) -> MailboxId {
 }
 
 /// Confirms that the call takes its answer; `false` if the answer was withdrawn. If the confirmation cannot be stored,
-/// the client may receive a refusal although the call goes on with its answer.
+/// the client may receive a refusal although the call continues with its answer.
 pub(crate) async fn take(shared: &Shared, owner: &OwnerId, request: Request, expires_at: Timestamp) -> bool {
     let left = shared.engine.leave(owner, &receipt(request), TAKEN, expires_at).await;
     !matches!(left, Ok(Left::Earlier(text)) if text == WITHDRAWN)

@@ -1,10 +1,9 @@
-//! The starter takes the template from the crate, and the script that calls tools by hand from here. A script makes a
-//! new server of the starter.
+//! The starter takes the template from the crate. A script makes a new server of the starter.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-use harness::{file, is_up_to_date, root};
+use harness::{file, root};
 
 const STARTER: &str = "templates/server";
 
@@ -23,12 +22,6 @@ fn the_crate_has_what_deploys_a_server() {
     let manifest = file("crates/longhaul/Cargo.toml");
     assert!(!manifest.contains("\ninclude = ") && !manifest.contains("\nexclude = "), "packages have all files");
     assert!(!root().join(STARTER).join("template.yaml").exists(), "a copy would be that of another version one day");
-}
-
-#[test]
-fn the_starter_calls_tools_as_we_do() {
-    let script = "scripts/mcp.sh";
-    is_up_to_date(&format!("{STARTER}/{script}"), &file(script));
 }
 
 /// All files below `folder`: their paths in it, and their texts.
@@ -60,7 +53,7 @@ fn a_new_server_is_the_starter_with_its_name_and_this_checkout() {
         let found = rendered.iter().find(|(name, _)| *name == path).map(|(_, text)| text.as_str());
         match path.as_str() {
             _ if is_for_other_tools => assert_eq!(found, None, "{path}"),
-            // They name the checkout besides.
+            // They also name the checkout.
             "Cargo.toml" | "Dockerfile" => {
                 assert!(found.is_some_and(|text| !text.contains("{{project_name}}")), "{path}")
             }

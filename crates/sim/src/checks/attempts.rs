@@ -30,7 +30,7 @@ impl Checks {
     }
 }
 
-/// How and when the attempt ended that the event ends while its task goes on.
+/// How and when the attempt ended that the event ends while its task continues.
 fn ended_attempt(before: &Task, event: &TaskEvent, now: Timestamp) -> Option<(AttemptOutcome, Timestamp)> {
     match (event, &before.state) {
         (TaskEvent::Suspend { suspension, .. }, _) => Some(match suspension {

@@ -57,7 +57,7 @@ impl Checks {
         }
     }
 
-    /// A client was told that there is no such task.
+    /// A client was told that the task does not exist.
     pub(crate) fn observed_not_found(&mut self, observed: Observation, key: &TaskKey) {
         let (name, skew_ms) = (self.name(key), self.skew_ms);
         if key.owner != observed.owner {
@@ -139,7 +139,7 @@ impl Checks {
         }
     }
 
-    /// How many tasks of the owner may have been unfinished at one moment while the client waited.
+    /// How many tasks of the owner may have been unfinished at one point in time while the client waited.
     fn open_between(&self, observed: Observation) -> usize {
         let earliest_now_ms = (EPOCH_MS + observed.begun_ms).saturating_sub(self.skew_ms);
         let open = |trace: &&Trace| {
@@ -261,7 +261,7 @@ impl Checks {
     }
 }
 
-/// What a filter takes, in the checker's own words.
+/// The tasks that a filter takes, in the checker's own words.
 fn is_taken(filter: &TaskFilter, task: &Task) -> bool {
     let is_of_status = filter.statuses.iter().any(|status| status.as_str() == task.status().as_str());
     is_of_status && filter.tool.as_deref().is_none_or(|tool| tool == task.tool)

@@ -62,7 +62,7 @@ impl Checks {
         }
     }
 
-    /// The tasks that are over: there is nothing left to do for them.
+    /// The tasks that have ended: there is nothing left to do for them.
     pub(crate) fn over(&self, store: &StoreModel) -> BTreeSet<TaskKey> {
         let latest = |trace: &Trace| store.peek(&trace.key).or_else(|| trace.latest()).cloned();
         let is_over = |trace: &&Trace| latest(trace).is_none_or(|task| task.has_ended() && !task.needs_cleanup());
@@ -98,7 +98,7 @@ const fn ended_by(care: Care) -> Promise {
     }
 }
 
-/// What is wrong with this end, given what the tool does.
+/// The fault of this end, given what the tool does.
 fn unexpected(call: &CallPlan, state: &State) -> Option<(Promise, String)> {
     let gives_errors = matches!(call.ending, Ending::Error(_));
     match state {

@@ -36,7 +36,7 @@ impl Checks {
         self.trace(key).and_then(|trace| trace.polls.latest.get(&attempt).copied())
     }
 
-    /// The poll of this attempt is over.
+    /// The poll of this attempt has ended.
     pub(crate) fn poll_ends(&mut self, key: &TaskKey, attempt: u32) {
         let at_ms = self.now_ms();
         let polls = self.trace(key).map(|trace| &mut trace.polls);

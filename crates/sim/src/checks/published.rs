@@ -31,7 +31,7 @@ impl Checks {
     }
 }
 
-/// What is to be published of a task, by all versions of its record.
+/// The notifications of a task, by all versions of its record.
 fn happened(trace: &Trace) -> Vec<String> {
     let is_webhook_delivery = trace.latest().is_some_and(|task| task.tool == "longhaul/notice");
     let pairs = trace.versions.windows(2).filter(|_| !is_webhook_delivery);

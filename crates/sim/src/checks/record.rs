@@ -1,4 +1,4 @@
-//! Checkers of what is on record: every change, as it happens.
+//! Checkers of what is recorded: every change, as it happens.
 
 use std::sync::Arc;
 

@@ -133,7 +133,7 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
     }
 }
 
-/// The rule that a write for the cleanup of a task that is over breaks.
+/// The rule that a write for the cleanup of a task that has ended breaks.
 fn cleanup_broken_by(before: &Task, after: &Task) -> Option<(Promise, String)> {
     let same = before.state == after.state && before.attempt == after.attempt && before.expires_at == after.expires_at;
     (!same).then(|| (Promise::EndsOnce, "changed when only its cleanup was to change".to_owned()))

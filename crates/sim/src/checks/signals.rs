@@ -1,5 +1,5 @@
-//! The checker of tools that wait for signals: where nothing disturbs it, a task goes on soon after what it waits for
-//! is on record.
+//! The checker of tools that wait for signals: where nothing disturbs it, a task continues soon after what it waits for
+//! is recorded.
 
 use longhaul_core::{EntryKind, State, Task, TaskEvent, TaskKey};
 use longhaul_testkit::models::Promise;
@@ -51,7 +51,7 @@ impl Checks {
         }
     }
 
-    /// A signal may be on record now.
+    /// A signal may be recorded now.
     pub(super) fn signal_recorded(&mut self, key: &TaskKey) {
         let at_ms = self.now_ms();
         let Some(trace) = self.trace(key) else { return };

@@ -1,4 +1,4 @@
-//! What the checkers remember of a run, and the first promise that was broken.
+//! The memory of the checkers of a run, and the first promise that was broken.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::super::story::task_name;
 /// All checkers, and what they remember.
 pub(crate) struct Checks {
     kernel: Arc<Kernel>,
-    /// Raised with every write, so that the order of writes is known even within one moment.
+    /// Raised with every write, so that the order of writes is known even within one point in time.
     pub(crate) seq: u64,
     pub(super) violation: Option<Violation>,
     pub(super) traces: Vec<Trace>,
@@ -44,7 +44,7 @@ pub(crate) struct Checks {
     pub(super) over: bool,
 }
 
-/// What is remembered of running attempts.
+/// The memory of running attempts.
 #[derive(Default)]
 pub(super) struct Attempts {
     /// Until when attempts may run, by their leases.
@@ -54,12 +54,12 @@ pub(super) struct Attempts {
     pub(super) running: Vec<(TaskKey, u32, LeaseToken)>,
 }
 
-/// What is remembered of a task.
+/// The memory of a task.
 pub(super) struct Trace {
     pub(super) key: TaskKey,
     pub(super) call: usize,
     pub(super) fingerprint: Option<([u8; 32], [u8; 32])>,
-    /// Every version of the record, and since when it held. The last one is on record now.
+    /// Every version of the record, and since when it held. The last one is recorded now.
     pub(super) versions: Vec<(u64, Arc<Task>)>,
     pub(super) attempts: Vec<Attempt>,
     pub(super) entries: Vec<RecordedEntry>,
@@ -81,7 +81,7 @@ pub(super) struct Trace {
     pub(super) progress: (u32, f64),
 }
 
-/// The signals that a tool waits for, and since when one of them is on record while the task waits.
+/// The signals that a tool waits for, and since when one of them is recorded while the task waits.
 #[derive(Default)]
 pub(super) struct Signals {
     pub(super) awaited: Vec<String>,
@@ -112,12 +112,13 @@ pub(super) struct Variable {
     pub(super) maybe: Vec<u64>,
 }
 
-/// What is remembered of the polls of a task, whose script looks for one thing at a time.
+/// The memory of the polls of a task, whose script looks for one thing at a time.
 #[derive(Default)]
 pub(super) struct Polls {
     /// When the first poll was, by position in the script.
     pub(super) first: Vec<(usize, u64)>,
-    /// The latest poll of each attempt that has found nothing: one that lost its lease may go on looking for a while.
+    /// The latest poll of each attempt that has found nothing: one that lost its lease may continue looking for a
+    /// while.
     pub(super) latest: BTreeMap<u32, Polled>,
 }
 
@@ -126,7 +127,7 @@ pub(super) struct Polls {
 pub(super) struct Polled {
     pub(super) first_ms: u64,
     pub(super) every: Every,
-    /// When it was over.
+    /// When it had ended.
     pub(super) at_ms: u64,
 }
 
@@ -163,7 +164,7 @@ impl Checks {
         self.violation.as_ref()
     }
 
-    /// What time it is, in milliseconds since the world began.
+    /// The time, in milliseconds since the world began.
     pub(super) fn now_ms(&self) -> u64 {
         self.kernel.now_ms()
     }
@@ -202,7 +203,7 @@ impl Checks {
         self.disturbed_until_ms.get(actor).copied().unwrap_or(0)
     }
 
-    /// What the story calls the task.
+    /// The name of the task in the story.
     pub(crate) fn name(&self, key: &TaskKey) -> String {
         self.traces
             .iter()
@@ -234,7 +235,7 @@ pub(super) fn was_forgotten(task: &Task) -> bool {
     task.ended_at.is_some_and(|ended_at| task.expires_at < ended_at.plus_ms(task.terms.retention_ms))
 }
 
-/// Who asked, when, and by which clock.
+/// The caller, the time, and its clock.
 #[derive(Clone, Copy)]
 pub(crate) struct Observation {
     pub(crate) client: usize,
@@ -244,7 +245,7 @@ pub(crate) struct Observation {
     pub(crate) at_ms: u64,
 }
 
-/// What clients saw before.
+/// The earlier views of clients.
 #[derive(Default)]
 pub(super) struct Observed {
     /// The end that each client saw.
@@ -255,7 +256,7 @@ pub(super) struct Observed {
     pub(super) keys: Vec<(OwnerId, u8, TaskKey)>,
 }
 
-/// What is remembered of a task as a parent.
+/// The memory of a task as a parent.
 #[derive(Default)]
 pub(super) struct Calls {
     /// The attempt whose tool waits for these children, and since when.
@@ -264,10 +265,10 @@ pub(super) struct Calls {
     pub(super) heard: Vec<TaskId>,
 }
 
-/// What is remembered of a schedule.
+/// The memory of a schedule.
 pub(super) struct Times {
     pub(super) plan: SchedulePlan,
-    /// When polls that handled everything began and were over.
+    /// When polls that handled everything began and had ended.
     pub(super) polls: Vec<(u64, u64)>,
 }
 

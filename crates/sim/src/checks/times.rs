@@ -81,7 +81,7 @@ impl Checks {
     }
 }
 
-/// What is later than this counts as missed.
+/// A run that is later than this counts as missed.
 const LATE_MS: u64 = 120_000;
 
 fn said(time: Timestamp) -> String {

@@ -34,7 +34,7 @@ impl Checks {
         }
     }
 
-    /// No attempt of a call begins before the moment that its caller asked for.
+    /// No attempt of a call begins before the time that its caller asked for.
     fn must_be_due(&mut self, call: usize, name: &str) {
         let start_ms = self.calls.get(call).and_then(|call| call.not_before_ms).unwrap_or(0);
         if self.now_ms() + self.skew_ms < start_ms {

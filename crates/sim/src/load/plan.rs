@@ -1,4 +1,4 @@
-//! What is called, how often, and by whom.
+//! The calls of a load: tools, rates and callers.
 
 use super::super::partitions::Throughput;
 
@@ -7,7 +7,7 @@ use super::super::partitions::Throughput;
 pub struct LoadPlan {
     /// Where all randomness comes from.
     pub seed: u64,
-    /// Who calls, in turn.
+    /// The callers, in turn.
     pub owners: u32,
     /// Calls a second.
     pub rate: u32,
@@ -21,7 +21,7 @@ pub struct LoadPlan {
     pub throughput: Throughput,
     /// How many unfinished tasks an owner may have.
     pub open_tasks_max: u32,
-    /// How many attempts run at a time in the beginning, and how many more each second, up to how many.
+    /// How many attempts run at a time in the beginning, and how many more every second, up to how many.
     pub attempts: Attempts,
 }
 
@@ -30,7 +30,7 @@ pub struct LoadPlan {
 pub struct Attempts {
     /// At once.
     pub first: u32,
-    /// More of them, each second.
+    /// More of them, every second.
     pub per_second: u32,
     /// At most.
     pub max: u32,

@@ -1,4 +1,4 @@
-//! What the ports of the load share.
+//! The state that the ports of the load share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -18,7 +18,7 @@ use super::ports::{held, travel};
 #[derive(Default)]
 pub(super) struct Waiting {
     numbers: u64,
-    /// When each is visible. One that was hidden for another time, or deleted, is here in vain.
+    /// When each is visible. One that was hidden for another time, or deleted, has no effect here.
     due: BinaryHeap<Reverse<(u64, u64)>>,
     messages: HashMap<u64, Held>,
     waiters: VecDeque<Waker>,

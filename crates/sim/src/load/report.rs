@@ -1,4 +1,4 @@
-//! What came of a load, and whether its promises were kept.
+//! The outcome of a load, and whether its promises were kept.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -16,7 +16,7 @@ use super::tally::Tally;
 use super::world::LoadWorld;
 
 impl LoadPlan {
-    /// What is special about it.
+    /// Its peculiarity.
     fn words(&self) -> String {
         let keys = self.keys.then_some(", with idempotency keys");
         let steps = (self.steps > 0).then_some(", ten steps each");
@@ -56,7 +56,7 @@ pub struct LoadReport {
     pub tasks: usize,
     /// How often a worker had a message, for each task.
     pub deliveries: f64,
-    /// What the calls to the store used.
+    /// The units that the calls to the store used.
     pub usage: Usage,
     /// The first promise that was not kept.
     pub broken: Option<String>,

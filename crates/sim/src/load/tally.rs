@@ -1,15 +1,15 @@
-//! What is counted while a load runs.
+//! The counts of a running load.
 
 use std::collections::HashMap;
 
 use longhaul_core::TaskKey;
 
-/// What is counted while the load runs.
+/// The counts of the running load.
 #[derive(Default)]
 pub(super) struct Tally {
     /// The call of each accepted task, and when its first try began.
     pub(super) tasks: HashMap<TaskKey, (usize, u64)>,
-    /// Those that were accepted in the second half of the time in which calls were made.
+    /// The tasks that were accepted in the second half of the time in which calls were made.
     pub(super) accepted_in_time: u64,
     pub(super) last_ms: u64,
     pub(super) unavailable: u64,

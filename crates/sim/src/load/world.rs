@@ -1,4 +1,4 @@
-//! What all actors of a load share.
+//! The state that all actors of a load share.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,7 +19,7 @@ use super::queue::{LoadQueue, Waiting};
 use super::store::{LoadStore, Records};
 use super::tally::Tally;
 
-/// What all actors share.
+/// The state that all actors share.
 pub(super) struct LoadWorld {
     pub(super) plan: LoadPlan,
     pub(super) kernel: Arc<Kernel>,
@@ -67,7 +67,7 @@ impl LoadWorld {
     }
 }
 
-/// What is agreed on for each task: a day.
+/// The time to live of each task: a day.
 pub(super) fn terms() -> Terms {
     Terms::negotiate(&Policy::default(), RequestedTerms::default())
 }

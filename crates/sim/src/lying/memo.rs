@@ -1,4 +1,4 @@
-//! What the lying store of an instance leaves for the lying queue of the same instance.
+//! The notes of the lying store of an instance for the lying queue of the same instance.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

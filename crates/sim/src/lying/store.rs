@@ -179,7 +179,7 @@ impl LyingStore {
         }
     }
 
-    /// The task that is over as it is shown to the worker that may clean it.
+    /// The task that has ended as it is shown to the worker that may clean it.
     fn seen_after_the_end(&self, task: Task, now: Timestamp) -> Task {
         if self.fault == PlantedFault::CleanupBesideTheTool {
             return ended_long_ago(task);

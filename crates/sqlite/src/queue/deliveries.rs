@@ -32,7 +32,7 @@ pub(crate) struct Taken {
     pub(crate) next_at: Option<Timestamp>,
 }
 
-/// What is known about the table without a look into it.
+/// The state of the table that is known without a read.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
     /// Nothing in it is visible before.
@@ -54,7 +54,7 @@ impl Known {
     }
 }
 
-/// What is in memory about messages: only this process delivers those of its database.
+/// The messages in memory: only this process delivers those of its database.
 pub(crate) struct Deliveries {
     turns: Turns,
     in_memory: InMemory,
@@ -295,7 +295,7 @@ pub(crate) fn lock(deliveries: &Mutex<Deliveries>) -> MutexGuard<'_, Deliveries>
 }
 
 /// Sends the message of a task that has just been written: it stays in memory if it is visible at once, and if the
-/// record says that there is one. Cleanup needs a message also when its task has ended.
+/// record says that there is one. Cleanup needs a message even when its task has ended.
 pub(crate) fn send_first(
     connection: &Connection,
     deliveries: &Mutex<Deliveries>,

@@ -10,7 +10,7 @@ use longhaul_core::{OwnerId, Timestamp};
 
 use crate::sql::moment;
 
-/// Who has how much, and who had a turn last.
+/// The messages of each owner, and the owner that had a turn last.
 pub(crate) struct Turns {
     /// How many messages of one owner may be in flight.
     owner_max: usize,
@@ -26,7 +26,7 @@ struct Held {
     hidden_until: Timestamp,
 }
 
-/// The messages of each owner that are in flight at one moment.
+/// The messages of each owner that are in flight at one point in time.
 pub(crate) struct Counts(HashMap<OwnerId, usize>);
 
 impl Turns {
@@ -36,7 +36,7 @@ impl Turns {
         Self { owner_max, in_flight: HashMap::new(), last: None, last_number }
     }
 
-    /// What is in flight at `now`. Forgets what no longer is.
+    /// The messages in flight at `now`. Forgets all others.
     pub(crate) fn counts(&mut self, now: Timestamp) -> Counts {
         self.in_flight.retain(|_seq, held| held.hidden_until > now);
         let mut counts = HashMap::new();
@@ -51,7 +51,7 @@ impl Turns {
         counts.of(owner) < self.owner_max
     }
 
-    /// Who of those that wait is next: the owner with the fewest messages in flight; among equals, the one after the
+    /// The next of the waiting owners: the owner with the fewest messages in flight; among equals, the one after the
     /// owner that was served last.
     pub(crate) fn next(&self, counts: &Counts, waiting: &BTreeSet<OwnerId>) -> Option<OwnerId> {
         let may = waiting.iter().filter(|owner| self.has_room(counts, owner));
@@ -104,7 +104,7 @@ impl Counts {
     }
 }
 
-/// What the deletion of a message makes possible.
+/// The effect of the deletion of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freed {
     /// The owner, who had its whole share in flight, may have another message; or that is not known.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use longhaul_core::ports::{Page, StoreError};
 use longhaul_core::{EntryKind, Task, TaskKey};
 
-/// What is wrong with a stored record.
+/// The fault of a stored record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// A part of it is missing.

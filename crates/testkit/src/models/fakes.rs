@@ -155,7 +155,7 @@ impl FakeQueue {
         Self { held: Mutex::new((QueueModel::new(receives_max, None), Randomness::stream(0, 0))), clock }
     }
 
-    /// Keeps one of the messages of a task that become visible at the same moment: for tests that deliver every message
+    /// Keeps one of the messages of a task that become visible at the same time: for tests that deliver every message
     /// twice, whose copies would otherwise become twice as many each time.
     pub fn merge_copies(&self) {
         self.lock().0.merge_copies();

@@ -16,7 +16,7 @@ pub enum ShowsIn {
     LimitedAttempts,
     /// Those whose tools wait for signals.
     Signals,
-    /// Those whose tools ask beside something else.
+    /// Those whose tools ask next to something else.
     Questions,
     /// Those whose tools call tools.
     Children,
@@ -26,7 +26,7 @@ pub enum ShowsIn {
     Schedule,
     /// Those in which ends and questions are published.
     Notifications,
-    /// Those in which somebody hears of records that wait for a worker.
+    /// Those in which somebody learns of records that wait for a worker.
     Stream,
     /// Those in which store and queue are one database.
     OneDatabase,
@@ -136,7 +136,7 @@ planted_faults! {
     ExpiredIsRead breaks ExpiredIsNotFound;
     /// A read returns the record as it was one write ago.
     StaleReads breaks RepliesMatchTheRecord;
-    /// A read that begins at the very moment of a write returns the record as it was before that write.
+    /// A read that begins at the very time of a write returns the record as it was before that write.
     FreshWriteNotRead breaks ReadsAreMonotonic;
     /// A read does not check the owner.
     GetOfAnyOwner breaks OwnersSeeOnlyTheirOwn;
@@ -185,7 +185,7 @@ planted_faults! {
     LeaseNotRenewed breaks LiveWorkerKeepsLease;
     /// A worker continues although its heartbeat was refused because the task has ended.
     CancelIgnored breaks CancelStopsTheTool;
-    /// A client is told that its task is cancelled, and nothing is written.
+    /// A client is notified that its task is cancelled, and nothing is written.
     CancelNotWritten breaks RepliesMatchTheRecord;
     /// A poll recovers nothing.
     RecoveryNever breaks EndsInTime;
@@ -193,13 +193,13 @@ planted_faults! {
     RecoveryWithoutBound breaks ResendsAreBounded;
     /// The record names a result in parts, and the worker dies before it writes them.
     PartsAfterRecord breaks NothingIsTruncated;
-    /// An attempt does not use the steps that are on record.
+    /// An attempt does not use the steps that are recorded.
     StepRunAgain breaks StepsAreRecordedOnce;
     /// An attempt does not use the failed tries that are recorded.
     TriesForgotten breaks StepsAreRecordedOnce;
     /// An attempt that lost the race for a step passes its own value to its tool.
     StepGivesItsOwnValue breaks StepsAreRecordedOnce;
-    /// An attempt does not use the answers that are on record.
+    /// An attempt does not use the answers that are recorded.
     AnswerAskedAgain breaks AnswersAreFinal;
     /// An answer is accepted, and not recorded.
     AnswerWithoutRecord breaks AnswersAreFinal;
@@ -213,7 +213,7 @@ planted_faults! {
     DeadlineMessageTooLate breaks EndsWithoutPolls in LongWaits;
     /// A task sleeps, and no message will wake it.
     SleepForgotten breaks ContinuesWithoutPolls;
-    /// An attempt treats every sleep on record as over.
+    /// An attempt treats every recorded sleep as ended.
     SleepCutShort breaks SleepsLastAsAsked;
     /// A growing interval between polls begins again with each attempt.
     PollIntervalRestarts breaks PollsKeepTheirInterval;
@@ -246,7 +246,7 @@ planted_faults! {
     CrashIsTheEnd breaks FailuresAreCounted;
     /// An attempt is to be retried, and no message is sent for it.
     RetryNotSent breaks ContinuesWithoutPolls;
-    /// An attempt does not use the rounds that are on record.
+    /// An attempt does not use the rounds that are recorded.
     RoundForgotten breaks EndsInTime;
 
     // The two halves of the race between a signal and the task that waits for it.
@@ -255,7 +255,7 @@ planted_faults! {
     SignalWithoutWake breaks SignalsWake in Signals;
     /// An attempt that waits for a signal suspends its task, and does not check once more whether it is there.
     SuspendedWithoutCheck breaks SignalsWake in Signals;
-    /// A task is woken on record, and no message is sent.
+    /// A task is woken in the store, and no message is sent.
     WakeWithoutMessage breaks SignalsWake in Signals;
 
     // Tools that call tools.
@@ -268,7 +268,7 @@ planted_faults! {
     ChildAwaitedInAttempt breaks CallsWaitWithoutAttempt in Children;
     /// Whoever ends a child does not record it for the parent.
     EndNotToldToParent breaks ParentsHearTheEnd in Children;
-    /// A parent is told that its child was cancelled, however it ended.
+    /// A parent is notified that its child was cancelled, however it ended.
     EndOfChildMadeUp breaks ParentsHearTheEnd in Children;
     /// Whoever cancels a parent does not cancel its children.
     CancelStopsAtParent breaks CancelReachesAll in Children;
@@ -301,7 +301,7 @@ planted_faults! {
 
     /// A record that could not be treated counts as treated.
     UntreatedRecordDropped breaks EndsWithoutPolls in Stream;
-    /// Nobody hears of a record that waits for its later start.
+    /// Nobody learns of a record that waits for its later start.
     LaterStartNotHeardOf breaks EndsWithoutPolls in Stream;
     /// A message is noted as sent again, and is not sent.
     ResentWithoutMessage breaks EndsWithoutPolls in Stream;
@@ -317,7 +317,7 @@ planted_faults! {
 
     /// An attempt gets a permit although its owner has none left.
     FullOwnerRuns breaks AttemptsAreLimited in LimitedAttempts;
-    /// The permit of an attempt is free some seconds before its time is over.
+    /// The permit of an attempt is free some seconds before its time has ended.
     PermitFreeTooEarly breaks AttemptsAreLimited in LimitedAttempts;
     /// An attempt that lost its task gives back the permit of the next attempt.
     PermitOfAnotherGivenBack breaks AttemptsAreLimited in LimitedAttempts;

@@ -17,7 +17,7 @@ macro_rules! promises {
 }
 
 promises! {
-    /// An accepted call is on record until it expires.
+    /// An accepted call is recorded until it expires.
     AcceptedStaysOnRecord,
     /// Nothing changes a task that has ended.
     EndsOnce,
@@ -49,7 +49,7 @@ promises! {
     FilteredListsAreWhole,
     /// The same idempotency key gives the same task.
     SameKeySameTask,
-    /// What has expired is not found, and not a moment earlier.
+    /// What has expired is not found, and not earlier.
     ExpiredIsNotFound,
     /// An owner runs at most as many attempts at a time as allowed, if that is limited.
     AttemptsAreLimited,
@@ -82,7 +82,7 @@ promises! {
     CleansUp,
     /// The record says of each of the latest attempts when it began, when it ended, and how.
     AttemptsAreNoted,
-    /// Where nothing disturbs it, a task that waits for a signal goes on soon after it is on record, whichever came
+    /// Where nothing disturbs it, a task that waits for a signal continues soon after it is recorded, whichever came
     /// first, and although nobody polls.
     SignalsWake,
     /// A tool that is run again calls another tool once for each name.

@@ -107,7 +107,7 @@ impl QueueModel {
         }
     }
 
-    /// Keeps one of the messages of a task that become visible at the same moment.
+    /// Keeps one of the messages of a task that become visible at the same time.
     pub fn merge_copies(&mut self) {
         let mut kept = Vec::new();
         self.messages.retain(|held| {

@@ -41,7 +41,7 @@ pub(super) async fn refused(store: &dyn TaskStore, key: &TaskKey, event: &TaskEv
     }
 }
 
-/// Promise: a claim returns the whole record, and is on record.
+/// Promise: a claim returns the whole record, and is recorded.
 pub async fn a_claim_raises_the_attempt_and_takes_the_lease(store: &dyn TaskStore) {
     let task = queued(store, &SeededIds::new(1), owner("alice")).await;
     let claimed = store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
@@ -174,7 +174,7 @@ pub async fn a_refusal_changes_nothing(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: a timer holds until its moment.
+/// Promise: a timer holds until its time.
 pub async fn a_task_that_sleeps_is_not_claimed_early(store: &dyn TaskStore) {
     let task = running(store, &SeededIds::new(1), owner("alice")).await;
     let until = NOW.plus_ms(1_000);
@@ -226,7 +226,7 @@ async fn working_beside_a_question(store: &dyn TaskStore) -> Task {
     store.apply(&task.key(), &given::claim(2, NOW), NOW).await.unwrap()
 }
 
-/// Promise: while an attempt works beside a question, the question can be answered, once, and nothing else.
+/// Promise: while an attempt works next to a question, the question can be answered, once, and nothing else.
 pub async fn what_was_asked_can_be_answered_while_an_attempt_works(store: &dyn TaskStore) {
     let task = working_beside_a_question(store).await;
     assert_eq!((&task.asked, &task.answered), (&vec![given::ask("a")], &Vec::new()));
@@ -299,7 +299,7 @@ pub async fn a_message_is_sent_again_once_per_bound(store: &dyn TaskStore) {
     assert_eq!(refused(store, &task.key(), &resend, later).await, Refusal::SentAlready { at: later });
 }
 
-/// Promise: how often a message was sent again is on record until a worker has the task.
+/// Promise: how often a message was sent again is recorded until a worker has the task.
 pub async fn resends_are_counted_until_the_task_is_claimed(store: &dyn TaskStore) {
     let key = queued(store, &SeededIds::new(1), owner("alice")).await.key();
     for resends in 1..4 {

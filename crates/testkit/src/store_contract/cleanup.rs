@@ -21,7 +21,7 @@ const fn end(number: u8, end: CleanupEnd) -> TaskEvent {
     TaskEvent::EndCleanup { token: LeaseToken::from_random([number; 16]), end }
 }
 
-/// A task on record that a worker holds, and whose tool has something that cleans up.
+/// A stored task that a worker holds, and whose tool has something that cleans up.
 async fn armed(store: &dyn TaskStore) -> Task {
     armed_with(store, &SeededIds::new(1)).await
 }
@@ -53,8 +53,8 @@ pub async fn cleanup_that_is_due_is_on_record(store: &dyn TaskStore) {
     assert_eq!(on_record(store, &task.key()).await, Some(task));
 }
 
-/// Promise: an end that did not come from the worker that holds the task leaves on record until when that worker may
-/// not know, also where the lease was renewed after the end was decided on; who begins to clean up removes it.
+/// Promise: an end that did not come from the worker that holds the task leaves a record until when that worker may
+/// not know, even where the lease was renewed after the end was decided on; who begins to clean up removes it.
 pub async fn who_may_still_run_the_tool_is_on_record(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let (task, later) = (armed_with(store, &ids).await, NOW.plus_ms(7));
@@ -70,7 +70,7 @@ pub async fn who_may_still_run_the_tool_is_on_record(store: &dyn TaskStore) {
     assert_eq!(timed_out.held_until, Some(NOW.plus_ms(LEASE_MS)));
 }
 
-/// Promise: an end leaves no such moment if no worker holds the task, or if the one that does has written it.
+/// Promise: an end leaves no time if no worker holds the task, or if the one that does has written it.
 pub async fn nobody_runs_the_tool_of_a_task_that_nobody_held(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let task = armed_with(store, &ids).await;
@@ -82,7 +82,7 @@ pub async fn nobody_runs_the_tool_of_a_task_that_nobody_held(store: &dyn TaskSto
     assert_eq!((cancelled.held_until, on_record(store, &task.key()).await), (None, Some(cancelled)));
 }
 
-/// Promise: a try to clean up keeps other workers out until its lease is over, and each try is counted.
+/// Promise: a try to clean up keeps other workers out until its lease has ended, and each try is counted.
 pub async fn one_worker_at_a_time_cleans_up(store: &dyn TaskStore) {
     let task = cancelled(store).await;
     let begun = store.apply(&task.key(), &begin(1), NOW).await.unwrap();
@@ -121,7 +121,7 @@ pub async fn cleanup_that_fails_too_often_is_given_up(store: &dyn TaskStore) {
     assert_eq!(refused(store, &task, &begin(1)).await, Refusal::NothingToClean);
 }
 
-/// Promise: nobody cleans up after a task that runs, that its tool ended, or whose tool has nothing that cleans up.
+/// Promise: nobody cleans up a task that runs, that its tool ended, or whose tool has nothing that cleans up.
 pub async fn nothing_is_cleaned_up_after_that_needs_no_cleanup(store: &dyn TaskStore) {
     let task = armed(store).await;
     assert_eq!(refused(store, &task, &begin(1)).await, Refusal::NotEnded);
@@ -133,7 +133,7 @@ pub async fn nothing_is_cleaned_up_after_that_needs_no_cleanup(store: &dyn TaskS
     assert_eq!(refused(store, &plain, &begin(1)).await, Refusal::NothingToClean);
 }
 
-/// Promise: the message for a task that is to be cleaned up after can be sent again, although the task has ended.
+/// Promise: the message for a task that is to be cleaned up can be sent again, although the task has ended.
 pub async fn a_message_for_cleanup_is_sent_again(store: &dyn TaskStore) {
     let task = cancelled(store).await;
     let later = NOW.plus_ms(1);
@@ -144,7 +144,7 @@ pub async fn a_message_for_cleanup_is_sent_again(store: &dyn TaskStore) {
     assert_eq!(refused(store, &task, &TaskEvent::Resend { not_since: later }).await, Refusal::Ended);
 }
 
-/// Promise: one of many workers that come at once begins, and its lease is the one on record.
+/// Promise: one of many workers that come at once begins, and its lease is the one recorded.
 pub async fn of_many_workers_at_once_one_begins_to_clean_up(store: &dyn TaskStore) {
     let task = cancelled(store).await;
     let begun = at_once(usize::from(CALLERS), |caller| {

@@ -6,7 +6,7 @@ use longhaul_core::{Refusal, Task, TaskEvent, Timestamp};
 use crate::SeededIds;
 use crate::given::{self, NOW, on_record, owner, queued};
 
-/// An accepted call that expires soon, and the moment at which it does.
+/// An accepted call that expires soon, and the time at which it does.
 async fn short_lived(store: &dyn TaskStore, ids: &SeededIds) -> (Task, Timestamp) {
     let task = given::task_with(ids, owner("alice"), NOW, |record| {
         record.terms.ttl_ms = 1_000;

@@ -10,7 +10,7 @@ use crate::given::{self, NOW, on_record, owner};
 /// When the tasks here are to start: in ten days, which is later than a task would be kept that starts at once.
 const START: Timestamp = NOW.plus_ms(10 * 86_400_000);
 
-/// Promise: nothing begins a task before the moment that its caller asked for, and a worker that comes then has it.
+/// Promise: nothing begins a task before the time that its caller asked for, and a worker that comes then has it.
 pub async fn a_task_that_starts_later_is_not_begun_before(store: &dyn TaskStore) {
     let task = given::later(&SeededIds::new(1), owner("alice"), START);
     store.create(given::new(task.clone()), NOW).await.unwrap();

@@ -203,7 +203,7 @@ pub async fn the_limit_of_stored_bytes_holds(store: &dyn TaskStore) {
     assert_eq!(store_text(store, &ids, owner("alice")).await, None);
 }
 
-/// Promise: results count too, also after the end, and no end is refused because of them.
+/// Promise: results count too, even after the end, and no end is refused because of them.
 pub async fn stored_results_count_and_ends_are_never_refused(store: &dyn TaskStore) {
     let (ids, alice) = (SeededIds::new(1), owner("alice"));
     let first = store_text(store, &ids, alice).await.unwrap();
@@ -247,7 +247,7 @@ pub async fn the_parts_of_large_texts_count(store: &dyn TaskStore) {
     store.create(new(&[&part], 5), NOW).await.unwrap();
 }
 
-/// Promise: a retry is answered also where nothing more may be stored, and stores nothing.
+/// Promise: a retry is answered even where nothing more may be stored, and stores nothing.
 pub async fn a_retry_stores_nothing(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let new = |stored_max| {

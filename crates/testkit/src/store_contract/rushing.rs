@@ -18,7 +18,7 @@ fn number(caller: usize) -> u8 {
     u8::try_from(caller).unwrap()
 }
 
-/// Promise: one claim wins, and its lease is the one on record.
+/// Promise: one claim wins, and its lease is the one recorded.
 pub async fn of_many_claims_at_once_one_wins(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     for _ in 0..ROUNDS {

@@ -75,7 +75,7 @@ pub async fn an_end_makes_no_room_for_new_tasks(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: a retry is answered also where no new task may be created, and takes no room.
+/// Promise: a retry is answered even where no new task may be created, and takes no room.
 pub async fn a_retry_is_not_a_new_task(store: &dyn TaskStore) {
     let (ids, alice) = (SeededIds::new(1), owner("alice"));
     let with_key = || NewTask { new_max: Some(NEW_MAX), ..given::new_with_key(given::task(&ids, alice, NOW), 1, 1) };
@@ -163,7 +163,7 @@ pub async fn a_limit_of_new_tasks_that_is_changed_holds_at_once(store: &dyn Task
     }
 }
 
-/// Promise: concurrent calls do not exceed the limit, also where a window ends.
+/// Promise: concurrent calls do not exceed the limit, even where a window ends.
 pub async fn the_limit_of_new_tasks_holds_for_many_creations_at_once(store: &dyn TaskStore) {
     let ids = &SeededIds::new(1);
     for minute in 0..3 {

@@ -13,7 +13,7 @@ use super::order::{BatchOrder, OrderError};
 /// The media type of the embedded resource.
 pub const CSV_MEDIA_TYPE: &str = "text/csv";
 
-/// What a batch is generated from. Recorded once, before the first code; anyone who knows it knows the codes.
+/// The seed of a batch. Recorded once, before the first code; anyone who knows it knows the codes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchSeed([u8; 32]);
 

@@ -20,7 +20,7 @@ use batch::{BatchAnswer, BatchSeed, CSV_MEDIA_TYPE};
 use order::BatchOrder;
 use price::{Confirmation, CostPreview, Tariff};
 
-/// What a batch is generated from, as the task records it before the first code.
+/// The seed of a batch, as the task records it before the first code.
 #[derive(Serialize, Deserialize)]
 struct Batch {
     batch_id: String,
@@ -29,7 +29,7 @@ struct Batch {
 
 #[tool_router(router = access_code_tools, vis = "pub(crate)")]
 impl App {
-    /// What a batch would cost.
+    /// The price of a batch.
     #[tool(
         name = "preview_access_code_cost",
         description = "Returns what a batch of access codes would cost, and whether generating it needs confirmation. \

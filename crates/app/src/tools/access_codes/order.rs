@@ -1,4 +1,4 @@
-//! What a caller orders: how many codes of which form.
+//! An order of a caller: how many codes of which form.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub struct BatchOrder {
     /// How many codes, 1 to 100,000.
     #[schemars(range(min = 1, max = 100_000))]
     pub count: u32,
-    /// What every code begins with: up to 16 letters, digits, `-` and `_`.
+    /// The beginning of every code: up to 16 letters, digits, `-` and `_`.
     #[serde(default)]
     #[schemars(length(max = 16), regex(pattern = "^[A-Za-z0-9_-]*$"))]
     pub prefix: String,

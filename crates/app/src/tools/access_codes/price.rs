@@ -1,11 +1,11 @@
-//! What a batch costs.
+//! The price of a batch.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::order::BatchOrder;
 
-/// What codes cost: some are included in every batch, and each further one has a price.
+/// The tariff of codes: some are included in every batch, and each further one has a price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tariff {
     /// Codes per batch that cost nothing.
@@ -20,7 +20,7 @@ impl Default for Tariff {
     }
 }
 
-/// What one batch would cost: the result of `preview_access_code_cost`.
+/// The price of one batch: the result of `preview_access_code_cost`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CostPreview {
     /// Codes in the batch.
@@ -45,7 +45,7 @@ pub struct Confirmation {
 }
 
 impl CostPreview {
-    /// What `order` costs under `tariff`.
+    /// The price of `order` under `tariff`.
     #[must_use]
     pub fn of(order: &BatchOrder, tariff: Tariff) -> Self {
         let overage = order.count.saturating_sub(tariff.included);
@@ -65,7 +65,7 @@ impl CostPreview {
         format!("{}.{:02} {}", self.price_cents / 100, self.price_cents % 100, self.currency)
     }
 
-    /// What to ask before generating a batch that exceeds the allowance.
+    /// The question before generating a batch that exceeds the allowance.
     #[must_use]
     pub fn question(&self) -> String {
         format!(

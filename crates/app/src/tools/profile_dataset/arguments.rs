@@ -20,7 +20,7 @@ const TOP_VALUES_MAX: u8 = 50;
 const NULL_VALUES_MAX: usize = 32;
 const NULL_VALUE_BYTES_MAX: usize = 100;
 
-/// What to profile, and how to read it. Exactly one of `text`, `path` and `url` names the source.
+/// The data set to profile, and its format. Exactly one of `text`, `path` and `url` names the source.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProfileArgs {

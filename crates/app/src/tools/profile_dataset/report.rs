@@ -43,7 +43,7 @@ pub enum ReportedFormat {
     JsonLines,
 }
 
-/// What a column holds.
+/// The kind of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ColumnType {
@@ -72,7 +72,7 @@ pub enum ColumnType {
 pub struct ColumnProfile {
     /// The name in the header, or the key.
     pub name: String,
-    /// What the column holds.
+    /// The kind of the column's values.
     #[serde(rename = "type")]
     pub column_type: ColumnType,
     /// Values that are not null.
@@ -120,7 +120,7 @@ pub enum Scalar {
     Text(String),
 }
 
-/// Reads a number also if `serde_json` keeps all digits, which another crate of the program may have decided.
+/// Reads a number even if `serde_json` keeps all digits, which another crate of the program may have decided.
 fn any_spelling<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let number = serde_json::Number::deserialize(deserializer)?;
     number.as_f64().ok_or_else(|| serde::de::Error::custom("the number is too large"))

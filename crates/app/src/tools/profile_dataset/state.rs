@@ -1,4 +1,4 @@
-//! What is known of a source after some of its chunks.
+//! The statistics of a source after some of its chunks.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};

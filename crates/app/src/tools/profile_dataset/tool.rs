@@ -17,7 +17,7 @@ use crate::App;
 const CHUNKS_MAX: u32 = 4_000;
 
 /// The version of what the steps record, which is part of their names: a profile that another version began finds none
-/// of its steps, and begins anew.
+/// of its steps, and begins again.
 const STATE_VERSION: u8 = 2;
 
 #[tool_router(router = profile_tool, vis = "pub(crate)")]

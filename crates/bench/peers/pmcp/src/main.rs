@@ -44,7 +44,7 @@ struct Blob {
 
 type Text = Pin<Box<dyn Future<Output = String> + Send>>;
 
-/// A tool whose work, which ends with a text, goes on after its call was answered with a task.
+/// A tool whose work, which ends with a text, continues after its call was answered with a task.
 fn tool(name: &str, store: Arc<dyn TaskStore>, work: fn(Value) -> Result<Text, serde_json::Error>) -> impl ToolHandler {
     let run = move |arguments: Value, extra: RequestHandlerExtra| {
         let work = work(arguments).map_err(|error| pmcp::Error::validation(error.to_string()));

@@ -11,7 +11,7 @@ use crate::{ground, wire};
 /// A task whose one step takes longer than `BEATS` heartbeats of a worker with the settings of `QUICK`.
 const STEPPED: (&str, &str) = ("countdown", r#"{"seconds":5.5,"steps":1}"#);
 
-/// Settings of a worker that sends a heartbeat each second.
+/// Settings of a worker that sends a heartbeat every second.
 const QUICK: [(&str, &str); 2] = [("LONGHAUL_HEARTBEAT_MS", "1000"), ("LONGHAUL_LEASE_MS", "3000")];
 
 const BEATS: f64 = 5.0;

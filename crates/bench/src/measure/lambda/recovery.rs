@@ -18,7 +18,7 @@ const SECONDS_MAX: f64 = 15.0;
 pub(super) const KILLED_AFTER: [(&str, Duration); 2] =
     [("next attempt after a kill", Duration::ZERO), ("next attempt after a kill 6 s later", Duration::from_secs(6))];
 
-/// How many workers are killed, all at the same moment.
+/// How many workers are killed, all at the same time.
 const WORKERS: usize = 3;
 
 /// A task that runs for longer than everything here.

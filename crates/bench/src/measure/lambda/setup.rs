@@ -25,7 +25,7 @@ pub(super) struct Programs {
     pub(super) bare: PathBuf,
 }
 
-/// What a part measures: the programs, with their own table and queues.
+/// The subject of a part: the programs, with their own table and queues.
 pub(super) struct Setup<'a> {
     pub(super) plan: &'a Plan,
     pub(super) programs: Programs,

@@ -175,7 +175,7 @@ impl List {
             latest = written;
             found = aws.parameter(&format!("{name}:{}", written - 1)).await.map_err(unread)?;
         }
-        Err(Stop::new(Exit::Failed, format!("{self} changes all the time: try again, and look at it afterwards")))
+        Err(Stop::new(Exit::Failed, format!("{self} changes all the time: try again, and check the list afterwards")))
     }
 
     fn unread(&self, error: &ParameterError) -> Stop {

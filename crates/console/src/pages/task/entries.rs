@@ -131,7 +131,7 @@ fn value(kind: &str, shown: &Value) -> Markup {
     }
 }
 
-/// What a tool recorded as a failure, such as `{"Failed": "no route"}`.
+/// A failure that a tool recorded, such as `{"Failed": "no route"}`.
 fn failure(value: &Value) -> Option<(&str, &Value)> {
     let object = value.as_object().filter(|object| object.len() == 1)?;
     let (name, why) = object.iter().next()?;
@@ -163,7 +163,7 @@ pub(super) fn one(record: &Value, named: &str) -> Markup {
                     (value("timer", entry))
                 },
                 Some(entry) => (parts::json(&child::readable(&entry["value"]))),
-                None => p { "The journal has no such entry." },
+                None => p { "The journal does not have this entry." },
             }
         }
     }

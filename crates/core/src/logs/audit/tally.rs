@@ -1,6 +1,6 @@
 //! Counting identical lines of callers who get nowhere, so that a flood of denied requests is not a flood of lines.
 //!
-//! In each minute, the first of them is written at once, and then the second, the fourth, the eighth and so on, each
+//! In every minute, the first of them is written at once, and then the second, the fourth, the eighth and so on, each
 //! with the number of requests since the line before. What is left at the end of the minute is written when the next
 //! request comes, or when the process ends: the counts of all lines add up to the number of requests. A process that is
 //! killed before that loses less than half of its last minute's.
@@ -105,7 +105,7 @@ impl Tally {
         due
     }
 
-    /// What is left of a minute that is over.
+    /// The rest of a minute that has ended.
     pub(super) fn over(&mut self, now: Timestamp) -> Vec<Counted> {
         if self.ends_at.is_none_or(|ends_at| now < ends_at) {
             return Vec::new();

@@ -21,7 +21,7 @@ const NOBODY_KNOWS: [&str; 7] = [
     "ServerException",
 ];
 
-/// Codes for credentials that AWS does not take at the moment: they have expired or were replaced, or are too new to be
+/// Codes for credentials that AWS does not take now: they have expired or were replaced, or are too new to be
 /// known everywhere.
 const CREDENTIALS: [&str; 7] = [
     "ExpiredToken",
@@ -148,7 +148,7 @@ impl AwsError {
     }
 
     /// For everything after the start. A refusal now, such as a missing permission, may be lifted later, and the job
-    /// goes on meanwhile.
+    /// continues meanwhile.
     pub(crate) fn later(self) -> JobError {
         JobError::Unanswered(self.to_string())
     }

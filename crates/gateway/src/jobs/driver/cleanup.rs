@@ -32,7 +32,7 @@ impl Driver<'_> {
             Ok(()) => Ok(()),
             Err(JobError::NotFound(_)) if is_settled => Ok(()),
             Err(JobError::Refused(why)) => {
-                tracing::error!(%job, why, "an external job that nobody waits for any more cannot be stopped");
+                tracing::error!(%job, why, "an external job of an ended task cannot be stopped");
                 Ok(())
             }
             Err(error) => Err(CleanUpError::NotStopped(error)),
@@ -58,7 +58,7 @@ impl Driver<'_> {
             Ok(None) | Err(JobError::NotFound(_)) if is_settled => Ok(None),
             Ok(None) | Err(JobError::NotFound(_)) => Err(CleanUpError::NotFoundYet),
             Err(JobError::Refused(why)) => {
-                tracing::error!(why, "an external job that nobody waits for any more cannot be looked for");
+                tracing::error!(why, "an external job of an ended task cannot be searched for");
                 Ok(None)
             }
             Err(error) => Err(CleanUpError::NotStopped(error)),

@@ -47,7 +47,7 @@ impl Driver<'_> {
         Err(failed(&format!("the job was not started in {} tries: {why}", limits::STARTS_MAX)))
     }
 
-    /// Starts the job, until the system answers, or has refused for the moment what was marked as sent: then why.
+    /// Starts the job, until the system answers, or has refused for now what was marked as sent: then why.
     async fn start(&self, start: &Start<'_>) -> Result<Result<Started, String>, ErrorData> {
         let Start { task, key, input, .. } = *start;
         // An earlier attempt may have sent what need not be marked.

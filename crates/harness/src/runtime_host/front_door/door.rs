@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 /// The stage of the REST API, which paths begin with.
 const STAGE: &str = "/prod";
 
-/// What the paths of the HTTP API begin with here. On AWS it has a host of its own.
+/// The prefix of the HTTP API's paths here. On AWS it has a host of its own.
 const HTTP_API: &str = "/http-api";
 
 /// The name that function URLs and both kinds of API give to `WWW-Authenticate` in answers of a function.
@@ -21,7 +21,7 @@ const REMAPPED: HeaderName = HeaderName::from_static("x-amzn-remapped-www-authen
 /// Where the integration of the HTTP API in `template.yaml` takes `WWW-Authenticate` from.
 const MAPPED_FROM: HeaderName = HeaderName::from_static("x-longhaul-www-authenticate");
 
-/// What a request comes through.
+/// The endpoint of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
     /// A function URL.
@@ -36,7 +36,7 @@ impl Door {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::FunctionUrl, Self::HttpApi, Self::RestApi];
 
-    /// What its paths begin with here.
+    /// The prefix of its paths here.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::FunctionUrl => "",
@@ -94,7 +94,7 @@ impl Door {
         })
     }
 
-    /// What becomes of the headers of an answer.
+    /// The headers of an answer, as the endpoint changes them.
     pub fn remap(self, status: StatusCode, headers: &mut HeaderMap) {
         if let Some(challenge) = headers.remove(WWW_AUTHENTICATE) {
             headers.insert(REMAPPED, challenge);

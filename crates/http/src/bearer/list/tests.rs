@@ -31,7 +31,7 @@ fn each_token_has_its_caller() {
 
 #[test]
 fn the_example_in_the_docs_is_a_file_of_tokens() {
-    let page = include_str!("../../../../../docs/operations.md");
+    let page = include_str!("../../../../../docs/local-server.md");
     let (_, example) = page.split_once("```\n# name ").unwrap();
     let tokens = parse(&format!("# {}", example.split_once("```").unwrap().0)).unwrap();
     assert_eq!(tokens.entries().len(), 4);

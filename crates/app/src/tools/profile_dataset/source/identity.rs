@@ -1,4 +1,4 @@
-//! What a source is, by which every chunk checks that it has not changed.
+//! The identity of a source, by which every chunk checks that it has not changed.
 
 use serde::{Deserialize, Serialize};
 
