@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
-use longhaul::local::{self, CommandLine, Options, ServeError};
+use longhaul::serve::{CommandLine, Options, ServeError, init_logs};
 use longhaul::settings::{ProcessEnv, table};
 use longhaul_gateway::{Config, Gateway, Lock, StartError, settings};
 
@@ -44,7 +44,7 @@ pub(crate) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
         Ok(options) => options,
         Err(error) => return Ok(error.report()),
     };
-    if let Err(error) = local::init_logs(&options) {
+    if let Err(error) = init_logs(&options) {
         return Ok(ServeError::from(error).report());
     }
     let lock = options.values().find(&settings::LOCK)?.map(|file| read_lock(&file)).transpose();
@@ -87,7 +87,7 @@ fn serve(config: Config, lock: Option<Lock>, options: Options) -> anyhow::Result
         Err(error) => return Ok(refuse(&error.to_string())),
     };
     let served = runtime.block_on(async {
-        let served = local::serve(gateway.server().clone(), options, |_| ()).await;
+        let served = longhaul::serve(gateway.server().clone(), options).await;
         gateway.stop().await;
         served
     });

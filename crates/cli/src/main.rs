@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
-use longhaul::local::CommandLine;
+use longhaul::serve::CommandLine;
 use longhaul_app::{Settings, settings};
 
 use args::Cli;
@@ -70,5 +70,7 @@ fn demo() -> ExitCode {
         .version(env!("CARGO_PKG_VERSION"))
         .about("Serves demonstration tools from one process with an embedded database.")
         .settings(&settings::ALL)
-        .main_with(|options| Ok(longhaul_app::server(Settings::of(options.values(), options.tool_env()?)?)?))
+        .main_with(|options| -> Result<_, Box<dyn std::error::Error + Send + Sync>> {
+            Ok(longhaul_app::server(Settings::of(options.values(), options.tool_env()?)?)?)
+        })
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 
 use longhaul::Server;
-use longhaul::local::{self, Options, Running, ServeError};
+use longhaul::serve::{self, Options, Running, ServeError};
 use longhaul::settings::table::{self, Callers};
 use longhaul_core::with_causes;
 
@@ -30,7 +30,7 @@ pub(crate) fn run(input: &[u8]) {
         .with(&table::TOKEN_FILE, file.path());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        match local::start(&Server::new(|| Tools), &options).await {
+        match serve::start(&Server::new(|| Tools), &options).await {
             Ok(running) => {
                 let text = std::str::from_utf8(input).expect("a file that is used is text");
                 judge(&running, text).await;

@@ -7,7 +7,7 @@
 
 use std::net::SocketAddr;
 
-use longhaul::local::{self, Options};
+use longhaul::serve::{self, Options};
 use longhaul::settings::table;
 use longhaul_gateway::{Config, Gateway};
 use serde_json::json;
@@ -120,7 +120,7 @@ async fn use_gateway(address: SocketAddr) {
     };
     let options =
         Options::default().with(&table::LISTEN, SocketAddr::from(([127, 0, 0, 1], 0))).with(&table::DB, ":memory:");
-    let running = local::start(gateway.server(), &options).await.unwrap();
+    let running = serve::start(gateway.server(), &options).await.unwrap();
     for (method, name) in [("tools/list", None), ("tools/call", Some("x")), ("tools/list", None)] {
         let status = ask(running.address(), method, name).await;
         assert!(STATUSES.contains(&status), "{method} is answered with {status}");

@@ -84,7 +84,7 @@ impl Gateway {
         Ok(Self { server, shared, groups })
     }
 
-    /// The durable server, which `longhaul::local` runs.
+    /// The durable server, which `longhaul::serve` runs.
     #[must_use]
     pub const fn server(&self) -> &Server {
         &self.server

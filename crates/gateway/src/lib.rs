@@ -5,14 +5,14 @@
 //! What was interrupted is made again only if it may be repeated. `docs/gateway.md` says how to use it.
 //!
 //! ```no_run
-//! use longhaul::local::{self, Options};
+//! use longhaul::serve::Options;
 //! use longhaul::settings::ProcessEnv;
 //! use longhaul_gateway::{Config, Gateway};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = Config::from_json(&std::fs::read_to_string("mcp.json")?, &ProcessEnv)?;
 //! let gateway = Gateway::start(config).await?;
-//! local::serve(gateway.server().clone(), Options::default(), |address| println!("http://{address}/mcp")).await?;
+//! longhaul::serve(gateway.server().clone(), Options::default()).await?;
 //! gateway.stop().await;
 //! # Ok(())
 //! # }

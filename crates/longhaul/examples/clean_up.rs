@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
-use longhaul::{EndedTask, Server, TaskContext, TaskPolicy, local};
+use longhaul::{EndedTask, Server, TaskContext, TaskPolicy, serve};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -69,7 +69,7 @@ fn server(machines: &Machines) -> Server {
 
 fn main() -> ExitCode {
     let machines = Machines::default();
-    local::main(|_env| server(&machines))
+    serve::main(|_env| server(&machines))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use futures::future::try_join_all;
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::{self, ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
-use longhaul::{Server, TaskContext, TaskPolicy, local};
+use longhaul::{Server, TaskContext, TaskPolicy, serve};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Scan {
@@ -43,7 +43,7 @@ async fn words(url: &str) -> Result<u64, ErrorData> {
 }
 
 fn main() -> ExitCode {
-    local::main(|_env| Server::new(|| Scanner).task("count_words", TaskPolicy::optional()))
+    serve::main(|_env| Server::new(|| Scanner).task("count_words", TaskPolicy::optional()))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::{self, ServerHandler, schemars, tool, tool_handler, tool_router};
-use longhaul::{Server, TaskContext, TaskPolicy, local};
+use longhaul::{Server, TaskContext, TaskPolicy, serve};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Greeting {
@@ -33,7 +33,7 @@ impl Hello {
 impl ServerHandler for Hello {}
 
 fn main() -> ExitCode {
-    local::main(|_env| Server::new(|| Hello).task("greet", TaskPolicy::optional()))
+    serve::main(|_env| Server::new(|| Hello).task("greet", TaskPolicy::optional()))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::{self, ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
-use longhaul::{Server, TaskContext, TaskPolicy, local};
+use longhaul::{Server, TaskContext, TaskPolicy, serve};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -54,7 +54,7 @@ async fn is_paid(number: u32, week: u32) -> Result<bool, ErrorData> {
 fn main() -> ExitCode {
     // Without this, a task may take half an hour.
     let policy = TaskPolicy::required().run_at_most(30 * DAY).ttl_at_most(40 * DAY);
-    local::main(|_env| Server::new(|| Reminders).task("collect", policy))
+    serve::main(|_env| Server::new(|| Reminders).task("collect", policy))
 }
 
 #[cfg(test)]

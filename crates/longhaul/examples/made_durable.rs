@@ -4,7 +4,7 @@
 
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::{self, ServerHandler, schemars, tool, tool_handler, tool_router};
-use longhaul::{Server, TaskPolicy, local}; // +
+use longhaul::{Server, TaskPolicy, serve}; // +
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Numbers {
@@ -34,7 +34,7 @@ impl ServerHandler for Calculator {}
 // Before, `main` called `Calculator.serve(…)`, or gave `StreamableHttpService` a function that makes one.
 fn main() -> std::process::ExitCode {
     // +
-    local::main(|_env| Server::new(|| Calculator).task("product", TaskPolicy::optional())) // +
+    serve::main(|_env| Server::new(|| Calculator).task("product", TaskPolicy::optional())) // +
 } // +
 
 #[cfg(test)]

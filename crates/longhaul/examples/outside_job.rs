@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
-use longhaul::{Server, TaskContext, TaskPolicy, local};
+use longhaul::{Server, TaskContext, TaskPolicy, serve};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     // Shared by all handlers: there is one for each request, and one for each attempt.
     let service = Arc::<Service>::default();
     let policy = TaskPolicy::required().run_at_most(5 * 24 * HOUR);
-    local::main(|_env| Server::new(move || Reports { service: Arc::clone(&service) }).task("report", policy))
+    serve::main(|_env| Server::new(move || Reports { service: Arc::clone(&service) }).task("report", policy))
 }
 
 #[cfg(test)]

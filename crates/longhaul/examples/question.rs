@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::{self, ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
-use longhaul::{Answer, Server, TaskContext, TaskPolicy, local};
+use longhaul::{Answer, Server, TaskContext, TaskPolicy, serve};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Cleanup {
@@ -56,7 +56,7 @@ async fn delete(_folder: &str) -> Result<u32, ErrorData> {
 }
 
 fn main() -> ExitCode {
-    local::main(|_env| Server::new(|| Cleaner).task("clean", TaskPolicy::optional()))
+    serve::main(|_env| Server::new(|| Cleaner).task("clean", TaskPolicy::optional()))
 }
 
 #[cfg(test)]

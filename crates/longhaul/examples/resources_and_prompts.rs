@@ -14,7 +14,7 @@ use longhaul::rmcp::service::RequestContext;
 use longhaul::rmcp::{
     self, ErrorData, RoleServer, ServerHandler, prompt, prompt_handler, prompt_router, tool, tool_handler, tool_router,
 };
-use longhaul::{Server, TaskContext, TaskPolicy, local};
+use longhaul::{Server, TaskContext, TaskPolicy, serve};
 
 const MANUAL: &str = "manual://cleanup";
 
@@ -77,7 +77,7 @@ impl ServerHandler for House {
 
 fn main() -> ExitCode {
     let policy = TaskPolicy::optional().run_at_most(Duration::from_secs(7_200));
-    local::main(|_env| Server::new(House::new).task("clean", policy))
+    serve::main(|_env| Server::new(House::new).task("clean", policy))
 }
 
 #[cfg(test)]

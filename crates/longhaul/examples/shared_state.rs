@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::{self, ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
-use longhaul::{Server, TaskContext, TaskPolicy, local};
+use longhaul::{Server, TaskContext, TaskPolicy, serve};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Lookup {
@@ -54,7 +54,7 @@ impl ServerHandler for Cities {}
 fn main() -> ExitCode {
     let cache = Arc::<Cache>::default();
     let server = Server::new(move || Cities { cache: Arc::clone(&cache) });
-    local::main(|_env| server.task("inhabitants", TaskPolicy::optional()))
+    serve::main(|_env| server.task("inhabitants", TaskPolicy::optional()))
 }
 
 #[cfg(test)]

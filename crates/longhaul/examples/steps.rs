@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::{self, ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
-use longhaul::{Server, TaskContext, TaskPolicy, local};
+use longhaul::{Server, TaskContext, TaskPolicy, serve};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Migration {
@@ -48,7 +48,7 @@ async fn copy(table: &str) -> Result<u64, ErrorData> {
 }
 
 fn main() -> ExitCode {
-    local::main(|_env| Server::new(|| Migrations).task("migrate", TaskPolicy::required()))
+    serve::main(|_env| Server::new(|| Migrations).task("migrate", TaskPolicy::required()))
 }
 
 #[cfg(test)]

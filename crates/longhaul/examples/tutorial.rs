@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::{self, ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
-use longhaul::{Server, TaskContext, TaskPolicy, ToolEnv, local};
+use longhaul::{Server, TaskContext, TaskPolicy, ToolEnv, serve};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -74,7 +74,7 @@ fn server(_env: ToolEnv) -> Server {
 }
 
 fn main() -> ExitCode {
-    local::main(server)
+    serve::main(server)
 }
 
 #[cfg(test)]

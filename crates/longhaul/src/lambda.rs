@@ -37,6 +37,7 @@
 //! ```
 
 use std::fmt;
+use std::future::ready;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -49,9 +50,10 @@ use longhaul_lambda::{
     ApiConfig, Common, LogSettings, WorkerConfig, World, init_logs, start_api, start_publisher, start_worker,
     tool_secrets,
 };
+use tokio::runtime::Handle;
 
 use crate::settings::ProcessEnv;
-use crate::{OsIds, Server, SystemClock, ToolEnv, ToolError};
+use crate::{IntoServer, OsIds, Server, SystemClock, ToolEnv, ToolError};
 
 /// Threads of a worker: one for tools, and one that keeps the heartbeats going while a tool computes.
 const WORKER_THREADS: usize = 2;
@@ -76,6 +78,12 @@ pub enum FunctionError {
     /// Something is wrong with a tool that a policy names.
     #[error(transparent)]
     Tool(#[from] ToolError),
+    /// The application could not make its server.
+    #[error("the server could not be made")]
+    Program(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A function was started where a runtime runs already.
+    #[error("a function starts its own runtime, and this program has one already: leave out `#[tokio::main]`")]
+    NestedRuntime,
 }
 
 impl fmt::Debug for FunctionError {
@@ -86,10 +94,10 @@ impl fmt::Debug for FunctionError {
 
 /// The whole `main` of an API function. It reads the environment, makes the server with the settings of its tools, and
 /// answers requests until the sandbox ends. Errors are printed, with their causes.
-pub fn api(server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
+pub fn api<S: IntoServer<Kind>, Kind>(server: impl FnOnce(ToolEnv) -> S) -> ExitCode {
     let run = || {
         let function = ApiFunction::from_env(&[])?;
-        function.run(&server(function.tool_env()?))
+        function.run_made(made(server(function.tool_env()?)))
     };
     exit_code(run())
 }
@@ -97,12 +105,17 @@ pub fn api(server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
 /// The whole `main` of a worker function. It reads the environment and the secrets of its tools, makes the server with
 /// them, and runs its tools until the sandbox ends. The same function handles dead letters, and publishes the ends of
 /// tasks, if its settings say so. Errors are printed, with their causes.
-pub fn worker(server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
+pub fn worker<S: IntoServer<Kind>, Kind>(server: impl FnOnce(ToolEnv) -> S) -> ExitCode {
     let run = || {
         let function = WorkerFunction::from_env(&[])?;
-        function.run(&server(function.tool_env()?))
+        function.run_made(made(server(function.tool_env()?)))
     };
     exit_code(run())
+}
+
+/// The server that the application makes, in the runtime of the function.
+async fn made<S: IntoServer<Kind>, Kind>(server: S) -> Result<Server, FunctionError> {
+    server.into_server().await.map_err(FunctionError::Program)
 }
 
 /// The function that answers requests, for an application that has its own settings.
@@ -153,12 +166,16 @@ impl ApiFunction {
 
     /// Answers requests with `server` until the sandbox ends.
     pub fn run(&self, server: &Server) -> Result<(), FunctionError> {
+        self.run_made(ready(Ok(server.clone())))
+    }
+
+    fn run_made(&self, server: impl Future<Output = Result<Server, FunctionError>>) -> Result<(), FunctionError> {
         let config = &self.config;
         start_logs(&config.common);
         // A sandbox answers one request at a time: a second thread would only cost time at the start.
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(FunctionError::Runtime)?;
+        let runtime = runtime(&mut tokio::runtime::Builder::new_current_thread())?;
         runtime.block_on(async {
+            let server = &server.await?;
             let build = |engine, settings| server.build(engine, settings);
             // On the heap: the compiler gives up on one future that holds all of these.
             let starting = Box::pin(start_api(config, world(), server.tasks(), build));
@@ -202,8 +219,7 @@ impl WorkerFunction {
         }
         start_logs(&self.config.common);
         // Of its own: the threads that run tools do not exist yet.
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(FunctionError::Runtime)?;
+        let runtime = runtime(&mut tokio::runtime::Builder::new_current_thread())?;
         let secrets = runtime.block_on(tool_secrets(&self.config, &world()))?;
         Ok(plain.into_iter().chain(secrets).collect())
     }
@@ -211,20 +227,32 @@ impl WorkerFunction {
     /// Runs the tools of `server` until the sandbox ends. If the setting `event-bus` makes this function a publisher,
     /// it publishes the ends of their tasks instead.
     pub fn run(&self, server: &Server) -> Result<(), FunctionError> {
+        self.run_made(ready(Ok(server.clone())))
+    }
+
+    fn run_made(&self, server: impl Future<Output = Result<Server, FunctionError>>) -> Result<(), FunctionError> {
         let config = &self.config;
         start_logs(&config.common);
-        let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        let runtime = runtime.worker_threads(WORKER_THREADS).enable_all().build().map_err(FunctionError::Runtime)?;
+        let runtime = runtime(tokio::runtime::Builder::new_multi_thread().worker_threads(WORKER_THREADS))?;
         runtime.block_on(async {
             if let Some(bus) = &config.event_bus {
                 return start_publisher(config, bus, world()).await?.run().await.map_err(FunctionError::RuntimeApi);
             }
+            let server = &server.await?;
             let build = |engine, settings| server.build(engine, settings);
             let starting = Box::pin(start_worker(config, world(), server.tasks(), build));
             let worker = started(starting, server).await?;
             worker.run().await.map_err(FunctionError::RuntimeApi)
         })
     }
+}
+
+/// The runtime of a function, unless its program has one already.
+fn runtime(builder: &mut tokio::runtime::Builder) -> Result<tokio::runtime::Runtime, FunctionError> {
+    if Handle::try_current().is_ok() {
+        return Err(FunctionError::NestedRuntime);
+    }
+    builder.enable_all().build().map_err(FunctionError::Runtime)
 }
 
 /// What is being set up. The tools of the server are checked while that waits for the table to answer.

@@ -8,7 +8,7 @@
 //!
 //! use longhaul::rmcp::handler::server::wrapper::Parameters;
 //! use longhaul::rmcp::{self, ServerHandler, schemars, tool, tool_handler, tool_router};
-//! use longhaul::{Server, TaskContext, TaskPolicy, local};
+//! use longhaul::{Server, TaskContext, TaskPolicy, serve};
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Report {
@@ -34,7 +34,7 @@
 //! impl ServerHandler for Reports {}
 //!
 //! fn main() -> ExitCode {
-//!     local::main(|_env| Server::new(|| Reports).task("report", TaskPolicy::optional()))
+//!     serve::main(|_env| Server::new(|| Reports).task("report", TaskPolicy::optional()))
 //! }
 //! ```
 //!
@@ -56,7 +56,7 @@
 //! 2. [`TaskContext`] is a tool's view of its call: steps, sleeps, questions, progress, variables, and
 //!    [who calls](VerifiedCaller).
 //! 3. `testing` runs tools in tests, and lets them crash at every moment.
-//! 4. `local` serves from one process, `lambda` from two Lambda functions.
+//! 4. `serve` serves from one process, `lambda` from two Lambda functions.
 //! 5. [`settings`] has what an operator can set, and takes settings of your own.
 //! 6. [`ports`] has the traits of the store and the queue, for a backend of your own, and `contract`
 //!    their tests.
@@ -65,7 +65,7 @@
 //!
 //! | feature | | |
 //! | --- | --- | --- |
-//! | `local` | on | the server as one process, with SQLite inside |
+//! | `serve` | on | the server as one process, with SQLite inside |
 //! | `aws` | off | the server as several processes, on a DynamoDB table and an SQS queue |
 //! | `lambda` | off | the server as two Lambda functions, with DynamoDB and SQS |
 //! | `arbitrary-precision` | off | numbers keep all their digits; changes `serde_json` in the whole program |
@@ -75,10 +75,12 @@
 // Pages on docs.rs say which feature an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(any(feature = "lambda", feature = "serve"))]
+mod into_server;
 #[cfg(feature = "lambda")]
 pub mod lambda;
-#[cfg(feature = "local")]
-pub mod local;
+#[cfg(feature = "serve")]
+pub mod serve;
 mod server;
 pub mod settings;
 mod system;
@@ -86,18 +88,29 @@ mod system;
 pub mod testing;
 mod tool_env;
 
+#[cfg(any(feature = "lambda", feature = "serve"))]
+pub use into_server::{AtOnce, Awaited, Fallible, IntoServer};
 pub use longhaul_mcp::{
     Amount, Answer, End, EndedTask, EndedTaskError, Every, InputResponse, Overlap, ProgressReport, Retry, Schedule,
     ScheduleError, ScheduleFault, SchemaError, Step, StepContext, StepError, StepValue, StepWork, TaskContext,
     TaskPolicy, ToolError, UnknownTool, UseTryStep, VariableError, VariableLimit, VerifiedCaller,
 };
 pub use rmcp;
+#[cfg(feature = "serve")]
+pub use serve::serve;
 pub use server::Server;
 pub use system::{OsIds, SystemClock};
 pub use tool_env::{NotInToolEnv, ToolEnv};
 
+/// The former name of [`serve`](mod@serve).
+#[cfg(feature = "serve")]
+#[deprecated(note = "the module is `longhaul::serve` now, and so is the feature: write `serve` instead of `local`")]
+pub mod local {
+    pub use crate::serve::*;
+}
+
 /// The server's store and queue as traits, and the types in their methods: implement them for a backend of your own, on
-/// which `local::start_on` runs a server.
+/// which `serve::start_on` runs a server.
 ///
 /// A [`TaskStore`](ports::TaskStore) keeps tasks and decides nothing: its `apply` is right if it does in one atomic
 /// write what [`Task::apply`](ports::Task::apply) returns. A [`WorkQueue`](ports::WorkQueue) delivers every message at
@@ -136,12 +149,12 @@ pub mod contract {
 }
 
 /// The code on the page about writing tools, compiled.
-#[cfg(all(doctest, feature = "local"))]
+#[cfg(all(doctest, feature = "serve"))]
 #[doc = include_str!("../../../docs/writing-tools.md")]
 struct WritingTools;
 
 /// The code on the page with recipes, compiled.
-#[cfg(all(doctest, feature = "local"))]
+#[cfg(all(doctest, feature = "serve"))]
 #[doc = include_str!("../../../docs/recipes.md")]
 struct Recipes;
 

@@ -12,7 +12,7 @@ use longhaul_mcp::{
 use rmcp::ServerHandler;
 use serde_json::Value;
 
-/// A durable server that is not running yet. `longhaul::local` runs it as one process, `longhaul::lambda` as two
+/// A durable server that is not running yet. `longhaul::serve` runs it as one process, `longhaul::lambda` as two
 /// Lambda functions.
 ///
 /// ```
@@ -291,7 +291,7 @@ impl Server {
 
     /// The policies of its tools.
     #[cfg_attr(
-        not(any(feature = "lambda", feature = "local")),
+        not(any(feature = "lambda", feature = "serve")),
         expect(dead_code, reason = "only what runs a server asks")
     )]
     pub(crate) const fn tasks(&self) -> &Policies {
@@ -332,13 +332,13 @@ impl Server {
     }
 
     /// The name that it gives itself, and the tools that it lists.
-    #[cfg(feature = "local")]
+    #[cfg(feature = "serve")]
     pub(crate) async fn outline(&self) -> longhaul_mcp::Outline {
         self.handlers.outline().await
     }
 
     #[cfg_attr(
-        not(any(feature = "local", feature = "lambda", feature = "testing")),
+        not(any(feature = "serve", feature = "lambda", feature = "testing")),
         expect(dead_code, reason = "servers are built by the features that run them")
     )]
     pub(crate) fn build(&self, engine: Engine, mut settings: McpSettings) -> McpServer {
@@ -369,7 +369,7 @@ trait Handlers: Send + Sync {
         schedules: &[Schedule],
     ) -> Result<(), ToolError>;
 
-    #[cfg(feature = "local")]
+    #[cfg(feature = "serve")]
     async fn outline(&self) -> longhaul_mcp::Outline;
 }
 
@@ -395,7 +395,7 @@ where
         Ok(check_schedules(&self.0, tasks, schedules).await?)
     }
 
-    #[cfg(feature = "local")]
+    #[cfg(feature = "serve")]
     async fn outline(&self) -> longhaul_mcp::Outline {
         longhaul_mcp::outline(&self.0).await
     }

@@ -13,9 +13,9 @@
 //!     DRAFTS: Switch = Switch, local Value("false"), lambda Value("false") => "Also list drafts.";
 //! }
 //!
-//! # #[cfg(feature = "local")]
+//! # #[cfg(feature = "serve")]
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use longhaul::local::CommandLine;
+//! use longhaul::serve::CommandLine;
 //! use longhaul::settings::ProcessEnv;
 //!
 //! let command_line = CommandLine::new("reports").settings(&ALL);
@@ -23,7 +23,7 @@
 //! assert!(options.values().get(&DRAFTS)?);
 //! # Ok(())
 //! # }
-//! # #[cfg(not(feature = "local"))]
+//! # #[cfg(not(feature = "serve"))]
 //! # fn main() {}
 //! ```
 

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use longhaul::local::CommandLine;
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::serve::CommandLine;
 use longhaul::{Server, TaskPolicy};
 
 /// The name under which this file is the program.

@@ -9,15 +9,16 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
+use http::request::Parts;
 use http::{Request, Response};
-use longhaul_core::{OwnerId, TaskId};
+use longhaul_core::{OwnerId, Principal, TaskId};
 use rmcp::ErrorData;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, GetExtensions, InitializeRequestParams, JsonRpcMessage, JsonRpcRequest,
-    ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerNotification, ServerResult,
+    ClientCapabilities, ClientJsonRpcMessage, ClientRequest, GetExtensions, InitializeRequestParams, JsonRpcMessage,
+    JsonRpcRequest, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerNotification, ServerResult,
 };
 use serde_json::Value;
-use tokio_util::sync::DropGuard;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Span;
 
 use crate::Body;
@@ -26,9 +27,10 @@ use crate::protocol_version::Endpoint;
 use crate::reply::sse::{self, Frames};
 use crate::reply::{self, errors};
 use crate::request::envelope::{self, Refusal};
-use crate::request::incoming::Incoming;
+use crate::request::incoming::{Client, Incoming, Notice, OverStdio};
 use crate::request::typed;
 use crate::revision::{Generation, own_revision};
+use crate::signing::session::Scope;
 use crate::state::Shared;
 use crate::tool_calls::asking::{self, Awaited};
 use crate::tool_calls::caller::RequestSpan;
@@ -48,10 +50,7 @@ pub(crate) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response
     if let Err(Refusal { status, error }) = check_headers(call, endpoint, &request) {
         return reply::error_with(status, Some(&call.id), &error);
     }
-    let mut open = match Open::new(request, call, endpoint) {
-        Ok(open) => open,
-        Err(error) => return reply::error(&call.id, &error),
-    };
+    let mut open = Open::new(request, call, endpoint);
     // If the client leaves before, this is dropped with the connection, and the tool with it.
     let mut before = Vec::new();
     loop {
@@ -83,7 +82,7 @@ pub(crate) async fn result(
     endpoint: &Endpoint,
     request: ClientRequest,
 ) -> Result<ServerResult, ErrorData> {
-    let mut open = Open::new(request, call, endpoint)?;
+    let mut open = Open::new(request, call, endpoint);
     while let Some(outgoing) = open.next_outgoing().await {
         if let Outgoing::Last(outcome) = outgoing {
             return *outcome;
@@ -92,15 +91,47 @@ pub(crate) async fn result(
     Err(ErrorData::internal_error("the call ended without an answer", None))
 }
 
+/// Has the handler take a notification. Over HTTP the answer waits for the handler's hook, since nothing runs on Lambda
+/// after it.
+pub(crate) async fn notify(notice: &Notice<'_>, endpoint: &Endpoint) -> Response<Body> {
+    let Some(mut open) = Open::notice(notice, endpoint) else { return reply::accepted() };
+    if OverStdio::is_how_it_came(notice.http) {
+        return sse::stream(None, open);
+    }
+    let clock = Arc::clone(&endpoint.shared().engine.ports().clock);
+    let taken = async {
+        while open.next_outgoing().await.is_some() {
+            tracing::warn!(method = %notice.method, "the handler said something to a client that notifies the server \
+                                                     over HTTP: there is no stream for that, so it was not sent");
+        }
+    };
+    tokio::select! {
+        biased;
+        () = taken => {}
+        () = clock.sleep_ms(HOOK_MS_MAX) => {
+            tracing::warn!(method = %notice.method, "the handler took longer than {HOOK_MS_MAX} ms for a notification, \
+                                                     and was stopped: do what takes long in a tool");
+        }
+    }
+    reply::accepted()
+}
+
 /// The arguments that a tool wants to see in headers too, since `2026-07-28`.
 fn check_headers(call: &Incoming<'_>, endpoint: &Endpoint, request: &ClientRequest) -> Result<(), Refusal> {
     let ClientRequest::CallToolRequest(request) = request else { return Ok(()) };
-    if call.client.generation() == Generation::Handshake {
+    if call.client.generation() == Generation::Handshake || OverStdio::is_how_it_came(call.http) {
         return Ok(());
     }
     let Some(schema) = endpoint.backend().input_schema(&request.params.name) else { return Ok(()) };
     envelope::check_arguments(call.http.headers(), request.params.arguments.as_ref(), &schema)
 }
+
+/// How long the handler may take for a notification over HTTP.
+const HOOK_MS_MAX: u64 = 10_000;
+
+/// Says that the handler has taken a notification, when the last of these is dropped.
+#[derive(Clone)]
+struct Taken(#[expect(dead_code, reason = "it is there to be dropped")] Arc<DropGuard>);
 
 /// What goes to the client.
 enum Outgoing {
@@ -124,54 +155,84 @@ struct Open {
     /// The ids under which the client knows them.
     asked: BTreeMap<String, String>,
     revision: String,
-    /// Whether requests can be sent to the client: not to one that reads JSON only.
-    can_be_asked: bool,
+    /// Why no requests can be sent to the client, such as to one that reads JSON only.
+    cannot_be_asked: Option<&'static str>,
     conversation: Conversation,
     /// Answers that are awaited.
     awaited: FuturesUnordered<BoxFuture<'static, ClientJsonRpcMessage>>,
     /// Ends when the client cancels the call.
     cancelled: BoxFuture<'static, ()>,
+    /// Ends when the handler has taken a notification. A request ends with its answer.
+    taken: BoxFuture<'static, ()>,
     ending: Ending,
     over: bool,
 }
 
 impl Open {
-    fn new(mut request: ClientRequest, call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Self, ErrorData> {
-        let shared = Arc::clone(endpoint.shared());
+    fn new(mut request: ClientRequest, call: &Incoming<'_>, endpoint: &Endpoint) -> Self {
         let ending = Ending::default();
-        let mut http = Request::new(());
-        http.headers_mut().clone_from(call.http.headers());
-        let (mut parts, ()) = http.into_parts();
-        parts.uri = call.http.uri().clone();
-        parts.method = call.http.method().clone();
-        parts.extensions = call.http.extensions().clone();
-        parts.extensions.insert(ending.clone());
-        parts.extensions.insert(RequestSpan(Span::current()));
-        parts.extensions.insert(call.scope.clone());
-        parts.extensions.insert(Arc::clone(call.caller));
-        request.extensions_mut().insert(parts);
+        request.extensions_mut().insert(around(call.http, call.caller, &call.scope, &ending));
         request.extensions_mut().insert(call.meta.clone());
-        let ports = shared.engine.ports();
-        let name = ports.ids.task_id(ports.clock.now());
         let message = JsonRpcMessage::Request(JsonRpcRequest::new(call.id.clone(), request));
-        let conversation = endpoint.backend().converse(message, client(call));
+        let conversation = endpoint.backend().converse(message, client(call.client, call.capabilities()));
         let mailbox = cancelling::mailbox(call.client, &call.id);
-        Ok(Self {
-            owner: call.owner,
-            id: call.id.clone(),
-            name,
+        let shared = Arc::clone(endpoint.shared());
+        let cancelled = Box::pin(cancelling::of_request(shared, call.owner, mailbox));
+        let mut open = Self::of(conversation, endpoint, (call.owner, call.client), ending);
+        (open.id, open.cancelled) = (call.id.clone(), cancelled);
+        if !sse::is_accepted(call.http.headers()) {
+            open.cannot_be_asked = Some("the client cannot be asked: it does not accept text/event-stream");
+        }
+        open
+    }
+
+    /// A notification on its way to the handler; `None` if it is not one that `rmcp` knows.
+    fn notice(notice: &Notice<'_>, endpoint: &Endpoint) -> Option<Self> {
+        let mut notification = typed::notification(&notice.method, notice.params)?;
+        let (ending, taken) = (Ending::default(), CancellationToken::new());
+        let parts = around(notice.http, notice.caller, &notice.scope, &ending);
+        notification.extensions_mut().insert(parts);
+        // The context of the handler's hook has it until the hook returns.
+        notification.extensions_mut().insert(Taken(Arc::new(taken.clone().drop_guard())));
+        let capabilities = notice.client.session().map(|session| session.capabilities.clone());
+        let client = client(notice.client, capabilities.unwrap_or_default());
+        let conversation = endpoint.backend().converse(JsonRpcMessage::notification(notification), client);
+        let mut open = Self::of(conversation, endpoint, (notice.owner, notice.client), ending);
+        open.taken = Box::pin(taken.cancelled_owned());
+        if !OverStdio::is_how_it_came(notice.http) {
+            open.cannot_be_asked = Some(
+                "the client cannot be asked while it notifies the server over HTTP, which has no stream for that: ask \
+                 in a call",
+            );
+        }
+        Some(open)
+    }
+
+    fn of(
+        conversation: Conversation,
+        endpoint: &Endpoint,
+        (owner, client): (OwnerId, &Client),
+        ending: Ending,
+    ) -> Self {
+        let shared = Arc::clone(endpoint.shared());
+        let ports = shared.engine.ports();
+        Self {
+            owner,
+            id: RequestId::Number(0),
+            name: ports.ids.task_id(ports.clock.now()),
             requests: 0,
             asked: BTreeMap::new(),
-            revision: call.client.revision().to_owned(),
-            can_be_asked: sse::is_accepted(call.http.headers()),
+            revision: client.revision().to_owned(),
+            cannot_be_asked: None,
             conversation,
             awaited: FuturesUnordered::new(),
-            cancelled: Box::pin(cancelling::of_request(Arc::clone(&shared), call.owner, mailbox)),
+            cancelled: Box::pin(std::future::pending()),
+            taken: Box::pin(std::future::pending()),
             _leaving: ending.left.clone().drop_guard(),
             ending,
             over: false,
             shared,
-        })
+        }
     }
 
     /// What is sent next; `None` after the end.
@@ -185,6 +246,7 @@ impl Open {
                     }
                 }
                 Some(answer) = self.awaited.next() => self.answered(answer),
+                () = &mut self.taken => return None,
                 () = &mut self.cancelled, if !self.is_cancelled() => {
                     self.ending.by_client.cancel();
                     self.ending.left.cancel();
@@ -238,9 +300,8 @@ impl Open {
 
     /// The request as the client gets it, with its own id; from now on its answer is awaited.
     fn ask(&mut self, request: &ServerJsonRpcMessage, id: RequestId) -> Result<String, ErrorData> {
-        if !self.can_be_asked {
-            let message = "the client cannot be asked: it does not accept text/event-stream";
-            return Err(ErrorData::invalid_request(message, None));
+        if let Some(why) = self.cannot_be_asked {
+            return Err(ErrorData::invalid_request(why, None));
         }
         let awaited = Awaited::new(Arc::clone(&self.shared), self.owner, self.name, self.requests);
         let signed = awaited.id()?;
@@ -295,13 +356,28 @@ impl Frames for Open {
     }
 }
 
+/// The HTTP request of a message, with what the layers above the handler read of it.
+fn around(http: &Request<Bytes>, caller: &Arc<Principal>, scope: &Scope, ending: &Ending) -> Parts {
+    let mut request = Request::new(());
+    request.headers_mut().clone_from(http.headers());
+    let (mut parts, ()) = request.into_parts();
+    parts.uri = http.uri().clone();
+    parts.method = http.method().clone();
+    parts.extensions = http.extensions().clone();
+    parts.extensions.insert(ending.clone());
+    parts.extensions.insert(RequestSpan(Span::current()));
+    parts.extensions.insert(scope.clone());
+    parts.extensions.insert(Arc::clone(caller));
+    parts
+}
+
 /// The client as the handler would have met it in a handshake.
-fn client(call: &Incoming<'_>) -> InitializeRequestParams {
-    let served_as = own_revision(call.client.revision()).map(|own| own.served_as);
-    let revision = served_as.unwrap_or_else(|| call.client.revision());
-    let known = ProtocolVersion::KNOWN_VERSIONS.iter().find(|known| known.as_str() == revision);
+fn client(known: &Client, capabilities: ClientCapabilities) -> InitializeRequestParams {
+    let served_as = own_revision(known.revision()).map(|own| own.served_as);
+    let revision = served_as.unwrap_or_else(|| known.revision());
+    let version = ProtocolVersion::KNOWN_VERSIONS.iter().find(|version| version.as_str() == revision);
     let mut client = InitializeRequestParams::default();
-    client.protocol_version = known.cloned().unwrap_or(ProtocolVersion::V_2025_03_26);
-    client.capabilities = call.capabilities();
+    client.protocol_version = version.cloned().unwrap_or(ProtocolVersion::V_2025_03_26);
+    client.capabilities = capabilities;
     client
 }

@@ -197,7 +197,7 @@ impl Router {
         };
         let meta = members.meta();
         let revisions = self.endpoint.backend().revisions();
-        if let Err(Refusal { status, error }) = envelope::check(http.headers(), &method, &members, &meta, &revisions) {
+        if let Err(Refusal { status, error }) = envelope::check(http, &method, &members, &meta, &revisions) {
             return reply::error_with(status, Some(&id), &error);
         }
         let tidied = match members.tidied(&method, client.revision()) {
@@ -220,11 +220,12 @@ impl Router {
         if let Err(Refusal { status, error }) = envelope::check_notification(http.headers(), &method) {
             return reply::error_with(status, None, &error);
         }
-        let notice = Notice { method, params, owner: caller.owner, scope, client: &client };
+        let (owner, caller, client, http) = (caller.owner, &caller, &client, &http);
+        let notice = Notice { method, params, caller, owner, scope, client, http };
         for protocol_version in PROTOCOL_VERSIONS {
             protocol_version.on_notification(&notice, &self.endpoint).await;
         }
-        reply::accepted()
+        call::notify(&notice, &self.endpoint).await
     }
 
     /// Answers a request, if its owner may have one more of its kind for now. A client that accepts JSON only gets what

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use longhaul::local::CommandLine;
+use longhaul::serve::CommandLine;
 
 fn main() -> ExitCode {
     CommandLine::new(env!("CARGO_BIN_NAME"))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use longhaul::local::{self, Options};
+use longhaul::serve::{Options, init_logs, serve};
 use longhaul::settings::{QueueAt, StoreAt, table};
 use longhaul::{Server, TaskContext, TaskPolicy};
 use rmcp::handler::server::router::tool::ToolRouter;
@@ -59,14 +59,20 @@ impl ServerHandler for Noop {}
 
 /// Serves from a file until it is asked to stop.
 pub(crate) fn run(listen: SocketAddr, db: PathBuf) -> anyhow::Result<()> {
-    Ok(local::run(server(), Options::default().with(&table::LISTEN, listen).with(&table::DB, db))?)
+    run_with(Options::default().with(&table::LISTEN, listen).with(&table::DB, db))
 }
 
 /// The same from a table and a queue, as in a container.
 pub(crate) fn run_on_aws(listen: SocketAddr, name: String, queue_url: String) -> anyhow::Result<()> {
     let options = Options::default().with(&table::LISTEN, listen);
     let options = options.with(&table::STORE, StoreAt::Dynamodb(name)).with(&table::QUEUE, QueueAt::Sqs(queue_url));
-    Ok(local::run(server(), options)?)
+    run_with(options)
+}
+
+fn run_with(options: Options) -> anyhow::Result<()> {
+    init_logs(&options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    Ok(runtime.block_on(serve(server(), options))?)
 }
 
 fn server() -> Server {

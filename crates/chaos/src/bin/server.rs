@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use longhaul::local::CommandLine;
+use longhaul::serve::CommandLine;
 
 fn main() -> ExitCode {
     CommandLine::new("chaos-server").version(env!("CARGO_PKG_VERSION")).main(longhaul_chaos::server)

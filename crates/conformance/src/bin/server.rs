@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Parser;
-use longhaul::local;
+use longhaul::serve::{Options, ServeError, init_logs, serve};
 use longhaul::settings::table;
 use longhaul_conformance::{ListChanges, server, with_schedules};
 
@@ -19,12 +19,14 @@ struct Settings {
     scheduled: Option<PathBuf>,
 }
 
-fn main() -> Result<(), local::ServeError> {
+#[tokio::main]
+async fn main() -> Result<(), ServeError> {
     let settings = Settings::parse();
     let server = server(ListChanges::Notified);
-    let options = local::Options::default().with(&table::LISTEN, settings.listen);
+    let options = Options::default().with(&table::LISTEN, settings.listen);
+    init_logs(&options)?;
     match settings.scheduled {
-        Some(db) => local::run(with_schedules(server), options.with(&table::DB, db)),
-        None => local::run(server, options.with(&table::DB, ":memory:")),
+        Some(db) => serve(with_schedules(server), options.with(&table::DB, db)).await,
+        None => serve(server, options.with(&table::DB, ":memory:")).await,
     }
 }

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use longhaul::local::{self, Options, Running, ServeError};
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::serve::{self, Options, Running, ServeError};
 use longhaul::settings::table::{self, Callers};
 use longhaul::{Server, TaskPolicy};
 use reqwest::{Response, StatusCode};
@@ -61,7 +61,7 @@ fn options(file: &Path) -> Options {
 }
 
 async fn start(options: &Options) -> Result<Running, ServeError> {
-    local::start(&Server::new(|| Tools).task("work", TaskPolicy::required()), options).await
+    serve::start(&Server::new(|| Tools).task("work", TaskPolicy::required()), options).await
 }
 
 /// Why a server does not start, with all causes.

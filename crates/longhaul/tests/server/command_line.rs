@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use longhaul::local::{CommandLine, Options, OptionsError, ServeError, start};
+use longhaul::serve::{CommandLine, Options, OptionsError, ServeError, start};
 use longhaul::settings::{Place, Preset, Setting, Text, table};
 
 static REGION: Setting<Text> =

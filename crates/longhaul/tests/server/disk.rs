@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use crate::call_of;
-use longhaul::local::{self, Options, Running};
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::serve::{self, Options, Running};
 use longhaul::settings::table;
 use longhaul::{Server, TaskPolicy};
 
@@ -48,7 +48,7 @@ async fn a_call_waits_for_the_disk_three_times() {
     let options =
         Options::default().with(&table::LISTEN, SocketAddr::from(([127, 0, 0, 1], 0))).with(&table::DB, db.as_path());
     let server = Server::new(|| Tools).task("short", TaskPolicy::optional());
-    let running = local::start(&server, &options).await.unwrap();
+    let running = serve::start(&server, &options).await.unwrap();
     call(&running).await;
     let mut fewest = usize::MAX;
     for _ in 0..CALLS {

@@ -17,7 +17,7 @@ mod testing;
 
 /// A call of this tool at a server, as a client makes it that does not know tasks: its answer comes with the task's
 /// end.
-fn call_of(tool: &str, server: &longhaul::local::Running) -> reqwest::RequestBuilder {
+fn call_of(tool: &str, server: &longhaul::serve::Running) -> reqwest::RequestBuilder {
     call_at(&format!("http://{}/mcp", server.address()), tool)
 }
 

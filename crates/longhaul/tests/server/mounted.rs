@@ -9,9 +9,9 @@ use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use longhaul::local::{self, Caller, Mounted, Options};
 use longhaul::rmcp::service::RequestContext;
 use longhaul::rmcp::{self, RoleServer, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::serve::{self, Caller, Options, Running};
 use longhaul::settings::table;
 use longhaul::{Server, TaskPolicy, VerifiedCaller};
 use serde_json::Value;
@@ -34,9 +34,9 @@ impl Tools {
 #[tool_handler]
 impl ServerHandler for Tools {}
 
-async fn mounted(file: &Path) -> Mounted {
+async fn mounted(file: &Path) -> Running {
     let server = Server::new(|| Tools).task("who", TaskPolicy::optional());
-    local::mount(&server, &Options::default().with(&table::DB, file)).await.unwrap()
+    serve::start(&server, &Options::default().with(&table::DB, file).mounted()).await.unwrap()
 }
 
 /// A host that serves `router` until its other half is dropped.
@@ -104,7 +104,8 @@ async fn a_mounted_server_has_its_database_alone_until_it_stops() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.db");
     let first = mounted(&file).await;
-    let again = local::mount(&Server::new(|| Tools), &Options::default().with(&table::DB, file.clone())).await;
+    let again =
+        serve::start(&Server::new(|| Tools), &Options::default().with(&table::DB, file.clone()).mounted()).await;
     assert_eq!(again.err().unwrap().to_string(), "the database of --db cannot be opened", "the first one has it open");
     first.stop().await;
     mounted(&file).await.stop().await;

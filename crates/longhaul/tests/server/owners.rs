@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::local::{self, Options, Running};
 use longhaul::ports::{
     Clock, IdSource, Identity, Message, NewTask, OwnerId, State, Task, TaskRecord, TaskStore, WorkQueue,
 };
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::serve::{self, Options, Running};
 use longhaul::settings::table;
 use longhaul::{OsIds, Server, SystemClock, TaskPolicy};
 use longhaul_sqlite::{Database, Settings};
@@ -75,7 +75,7 @@ async fn start(seen: &Arc<Seen>, options: &Options) -> Running {
     let seen = Arc::clone(seen);
     let server = Server::new(move || Tools(Arc::clone(&seen)));
     let server = server.task("long", TaskPolicy::optional()).task("short", TaskPolicy::optional());
-    local::start(&server, options).await.unwrap()
+    serve::start(&server, options).await.unwrap()
 }
 
 /// Calls of owners that a local server does not tell apart: written into its file while it does not run.

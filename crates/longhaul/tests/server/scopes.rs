@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 
-use longhaul::local::{self, Options, Running};
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::serve::{self, Options, Running};
 use longhaul::settings::table::{self, Callers};
 use longhaul::{Server, TaskContext, TaskPolicy};
 use reqwest::Response;
@@ -40,7 +40,7 @@ async fn start(options: Options) -> Running {
     let set = |scope: &str| [scope.to_owned()];
     let options = options.with(&table::LISTEN, listen).with(&table::DB, ":memory:");
     let options = options.with(&table::SCOPE_CALL, set("mcp:call")).with(&table::SCOPE_READ, set("mcp:read"));
-    local::start(&server, &options).await.unwrap()
+    serve::start(&server, &options).await.unwrap()
 }
 
 fn challenge(answer: &Response) -> &str {

@@ -2,8 +2,8 @@
 
 use std::net::{SocketAddr, TcpListener};
 
-use longhaul::local::{self, Options, ServeError};
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::serve::{self, Options, ServeError};
 use longhaul::settings::table;
 use longhaul::{Server, TaskPolicy, ToolError};
 
@@ -28,7 +28,7 @@ fn options(db: &str) -> Options {
 #[tokio::test]
 async fn a_misspelled_tool_is_refused_with_the_nearest_name() {
     let server = Server::new(|| Tools).task("cuntdown", TaskPolicy::optional());
-    let refused = local::start(&server, &options(":memory:")).await.map(|running| running.address()).unwrap_err();
+    let refused = serve::start(&server, &options(":memory:")).await.map(|running| running.address()).unwrap_err();
     assert_eq!(refused.to_string(), "there is no tool `cuntdown`; did you mean `countdown`?");
     let ServeError::Tool(ToolError::Unknown(unknown)) = refused else { panic!("{refused:?}") };
     assert_eq!((unknown.tool.as_str(), unknown.nearest.as_deref()), ("cuntdown", Some("countdown")));
@@ -37,14 +37,14 @@ async fn a_misspelled_tool_is_refused_with_the_nearest_name() {
 #[tokio::test]
 async fn a_server_whose_tools_are_all_there_starts() {
     let server = Server::new(|| Tools).task("countdown", TaskPolicy::required());
-    local::start(&server, &options(":memory:")).await.unwrap().stop().await;
+    serve::start(&server, &options(":memory:")).await.unwrap().stop().await;
 }
 
 #[tokio::test]
 async fn an_unusable_database_is_refused_with_its_cause() {
     let server = Server::new(|| Tools);
     let refused =
-        local::start(&server, &options("/nowhere/at/all.db")).await.map(|running| running.address()).unwrap_err();
+        serve::start(&server, &options("/nowhere/at/all.db")).await.map(|running| running.address()).unwrap_err();
     assert!(matches!(&refused, ServeError::Open(_)), "{refused:?}");
     assert!(std::error::Error::source(&refused).is_some(), "the cause is kept");
 }
@@ -56,7 +56,7 @@ async fn an_address_can_be_bound_before_the_server_starts_and_is_free_when_it_ha
     options.bind().await.unwrap();
     assert!(TcpListener::bind(free).is_err(), "it is bound");
     let server = Server::new(|| Tools);
-    let running = local::start(&server, &options).await.unwrap();
+    let running = serve::start(&server, &options).await.unwrap();
     assert_eq!(running.address(), free);
     running.stop().await;
     TcpListener::bind(free).unwrap();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use longhaul::local::{self, Options};
 use longhaul::ports::{EntryKind, Status};
 use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::serve::{self, Options};
 use longhaul::settings::table;
 use longhaul::testing::{self, Call, Run};
 use longhaul::{Retry, Server, StepContext, StepError, TaskContext, TaskPolicy};
@@ -246,7 +246,7 @@ async fn a_try_that_takes_too_long_is_dropped() {
     for server in [Server::new(|| Slow), Server::new(|| Slow).task("wait", TaskPolicy::optional())] {
         let folder = tempfile::tempdir().unwrap();
         let options = Options::default().with(&table::LISTEN, SocketAddr::from(([127, 0, 0, 1], 0)));
-        let running = local::start(&server, &options.with(&table::DB, folder.path().join("tasks.db"))).await.unwrap();
+        let running = serve::start(&server, &options.with(&table::DB, folder.path().join("tasks.db"))).await.unwrap();
         let answer = super::call_of("wait", &running).send().await.unwrap().text().await.unwrap();
         assert!(answer.contains("step `wait` took longer than 10 ms"), "{answer}");
         running.stop().await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use longhaul::Server;
-use longhaul::local::{CommandLine, OptionsError, ServeError, start};
+use longhaul::serve::{CommandLine, OptionsError, ServeError, start};
 
 struct Nothing;
 

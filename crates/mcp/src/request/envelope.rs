@@ -11,6 +11,7 @@ use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, JsonObject, ProtocolVersion, RequestMetaObject};
 use serde_json::Value;
 
+use crate::request::incoming::OverStdio;
 use crate::request::params::Members;
 use crate::revision::{Generation, REMOVED, VERSION_HEADER, own_revision};
 use crate::signing::session;
@@ -87,12 +88,13 @@ pub(crate) fn check_single(headers: &HeaderMap) -> Result<(), Refusal> {
 /// headers and body differ, `-32602` if `_meta` is not complete, `-32022` for other revisions, `-32601` for methods
 /// that the revision has not.
 pub(crate) fn check(
-    headers: &HeaderMap,
+    http: &Request<Bytes>,
     method: &str,
     members: &Members<'_>,
     meta: &RequestMetaObject,
     supported: &[ProtocolVersion],
 ) -> Result<(), Refusal> {
+    let headers = http.headers();
     let generation = Generation::of(headers);
     let declared = meta.protocol_version();
     let claims = Generation::of_version(declared.as_ref().map(ProtocolVersion::as_str));
@@ -112,7 +114,9 @@ pub(crate) fn check(
         (Generation::PerRequest, _) => {
             check_version(headers, declared.is_some())?;
             check_method(headers, method)?;
-            check_name(headers, method, members)?;
+            if !OverStdio::is_how_it_came(http) {
+                check_name(headers, method, members)?;
+            }
             check_meta(headers, meta, supported)
         }
     }

@@ -140,10 +140,25 @@ pub(crate) struct Incoming<'a> {
 pub(crate) struct Notice<'a> {
     pub(crate) method: Cow<'a, str>,
     pub(crate) params: Option<&'a RawValue>,
+    /// Who it is, as the HTTP frontend verified it.
+    pub(crate) caller: &'a Arc<Principal>,
     pub(crate) owner: OwnerId,
     /// Where names are valid that the client chose.
     pub(crate) scope: Scope,
     pub(crate) client: &'a Client,
+    /// The whole request, of which the headers are wanted.
+    pub(crate) http: &'a Request<Bytes>,
+}
+
+/// Marks a message that came over standard input. It has no headers but those of its session, and its answer may be a
+/// stream, even that of a notification.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OverStdio;
+
+impl OverStdio {
+    pub(crate) fn is_how_it_came(http: &Request<Bytes>) -> bool {
+        http.extensions().get::<Self>().is_some()
+    }
 }
 
 /// What is known about a client besides who it is.

@@ -3,16 +3,18 @@
 
 #![expect(deprecated, reason = "methods of older revisions are requests too")]
 
+use longhaul_core::strict_json;
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest, CompleteRequestParams, CustomRequest,
-    DiscoverRequest, DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams, GetSkillRequest,
+    CallToolRequest, CallToolRequestParams, ClientNotification, ClientRequest, CompleteRequest, CompleteRequestParams,
+    CustomRequest, DiscoverRequest, DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams, GetSkillRequest,
     GetSkillRequestParams, InitializeRequest, InitializeRequestParams, PaginatedRequestParams, PingRequest,
     ReadResourceDirectoryRequest, ReadResourceDirectoryRequestParams, ReadResourceRequest, ReadResourceRequestParams,
     RequestOptionalParam, SetLevelRequest, SetLevelRequestParams, SubscribeRequest, SubscribeRequestParams,
     SubscriptionsListenRequest, SubscriptionsListenRequestParams, UnsubscribeRequest, UnsubscribeRequestParams,
 };
-use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::request::params::Members;
 
@@ -44,6 +46,14 @@ pub(crate) fn request(method: &str, params: &Members<'_>) -> Result<ClientReques
         "logging/setLevel" => read!(SetLevelRequest(SetLevelRequestParams)),
         custom => CustomRequest::new(custom, Some(params.read_as::<Value>(custom)?)).into(),
     })
+}
+
+/// The notification with these parameters; `None` if they are not those of the method.
+pub(crate) fn notification(method: &str, params: Option<&RawValue>) -> Option<ClientNotification> {
+    let params = params.map_or(Ok(Value::Null), |params| strict_json::from_str(params.get())).ok()?;
+    let message =
+        if params.is_null() { json!({"method": method}) } else { json!({"method": method, "params": params}) };
+    strict_json::from_value(message).ok()
 }
 
 fn page<M: Default>(

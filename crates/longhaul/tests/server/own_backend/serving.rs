@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use longhaul::local::{self, Backend, Options};
 use longhaul::ports::Clock;
 use longhaul::ports::{Identity, OwnerId, Status, TaskStore};
 use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::serve::{self, Backend, Options};
 use longhaul::settings::table;
 use longhaul::{Server, SystemClock, TaskContext, TaskPolicy};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ async fn a_server_runs_its_tasks_on_a_store_and_a_queue_of_its_own() {
     let (listen, db) = (SocketAddr::from(([127, 0, 0, 1], 0)), "/nowhere/at/all.db");
     let options = Options::default().with(&table::LISTEN, listen).with(&table::DB, db);
     let server = Server::new(|| Tools).task("add_up", TaskPolicy::optional());
-    let running = local::start_on(&server, Backend::new(Arc::clone(&store) as Arc<dyn TaskStore>, queue), &options)
+    let running = serve::start(&server, &options.on(Backend::new(Arc::clone(&store) as Arc<dyn TaskStore>, queue)))
         .await
         .unwrap();
 

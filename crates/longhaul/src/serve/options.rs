@@ -14,9 +14,9 @@ use tokio::net::TcpListener;
 use super::connections::ConnectionSettings;
 use super::storage::{self, Storage};
 use super::webhooks::{self, WebhookSettings};
-use super::{ServeError, ToolEnvError, tool_env};
+use super::{Backend, ServeError, ToolEnvError, tool_env};
 use crate::ToolEnv;
-use crate::local::limits::DRAIN_MS_SHARED;
+use crate::serve::limits::DRAIN_MS_SHARED;
 use crate::settings::ProcessEnv;
 
 /// What a table is made for, and a file on a small machine is not.
@@ -34,7 +34,7 @@ static DEFAULTS_OF_LAMBDA: [&dyn Declared; 5] = [
 /// the process; [`CommandLine`](super::CommandLine) does so for a program with its own settings.
 ///
 /// ```
-/// use longhaul::local::Options;
+/// use longhaul::serve::Options;
 /// use longhaul::settings::table::LISTEN;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -48,6 +48,19 @@ pub struct Options {
     values: Values,
     /// What [`Options::bind`] has bound, until a server takes it.
     bound: Arc<Mutex<Option<std::net::TcpListener>>>,
+    /// Instead of the store that the values name.
+    backend: Option<Backend>,
+    connected: Connected,
+}
+
+/// Whose listener accepts the connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Connected {
+    /// That of this server, which answers about its health and serves the console too.
+    #[default]
+    Directly,
+    /// That of the program which the server is a part of.
+    ByItsHost,
 }
 
 impl Default for Options {
@@ -59,7 +72,7 @@ impl Default for Options {
 
 impl From<Values> for Options {
     fn from(values: Values) -> Self {
-        Self { values, bound: Arc::default() }
+        Self { values, bound: Arc::default(), backend: None, connected: Connected::default() }
     }
 }
 
@@ -69,6 +82,26 @@ impl Options {
     pub fn with<K: Kind>(mut self, setting: &Setting<K>, value: impl Into<K::Value>) -> Self {
         self.values.set(setting, &value.into());
         self
+    }
+
+    /// The same on your own store and queue. The settings `db`, `store` and `queue` are ignored.
+    #[must_use]
+    pub fn on(mut self, backend: Backend) -> Self {
+        self.backend = Some(backend);
+        self
+    }
+
+    /// The same without a listener and without a console: the program that [starts](super::start) the server has a
+    /// listener of its own, and passes requests on to [`Running::service`](super::Running::service).
+    #[must_use]
+    pub const fn mounted(mut self) -> Self {
+        self.connected = Connected::ByItsHost;
+        self
+    }
+
+    /// The application's own store and queue, if it has them.
+    pub(super) const fn backend(&self) -> Option<&Backend> {
+        self.backend.as_ref()
     }
 
     /// Binds the address now, for the server that starts with these options later. A program that has more to start,
@@ -83,8 +116,11 @@ impl Options {
         Ok(())
     }
 
-    /// What was bound before, or else is bound now.
-    pub(super) async fn listener(&self, config: &Config) -> Result<TcpListener, ServeError> {
+    /// What was bound before, or else is bound now; `None` if the host has the listener.
+    pub(super) async fn listener(&self, config: &Config) -> Result<Option<TcpListener>, ServeError> {
+        if self.connected == Connected::ByItsHost {
+            return Ok(None);
+        }
         let address = config.listen;
         if config.callers == LocalCallers::AnonymousCallers {
             tracing::warn!(%address, "everyone who reaches this address can call every tool: a local server does not \
@@ -95,7 +131,7 @@ impl Options {
             Some(listener) => TcpListener::from_std(listener),
             None => TcpListener::bind(address).await,
         };
-        listener.map_err(|cause| ServeError::Listen { address, cause })
+        listener.map(Some).map_err(|cause| ServeError::Listen { address, cause })
     }
 
     /// All values, with those of settings that an application declared.

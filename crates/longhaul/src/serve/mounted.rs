@@ -19,71 +19,57 @@ use tracing::Instrument;
 use super::http_server::Endpoint;
 use super::{Running, health};
 
-/// A server whose requests come from the program that it is a part of.
-///
-/// ```
-/// use axum::Router;
-/// use axum::routing::get;
-/// use longhaul::local::{self, Options};
-/// use longhaul::settings::table::DB;
-/// # use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
-/// # use longhaul::{Server, TaskPolicy};
-/// # #[derive(Clone)]
-/// # struct Reports;
-/// # #[tool_router]
-/// # impl Reports {
-/// #     #[tool]
-/// #     async fn report(&self) -> String { String::new() }
-/// # }
-/// # #[tool_handler]
-/// # impl ServerHandler for Reports {}
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let folder = tempfile::tempdir()?;
-/// # let file = folder.path().join("tasks.db");
-///
-/// let server = Server::new(|| Reports).task("report", TaskPolicy::optional());
-/// let mounted = local::mount(&server, &Options::default().with(&DB, file)).await?;
-/// let router: Router = Router::new()
-///     .route("/version", get(async || "1.0"))
-///     .nest_service("/reports/mcp", mounted.service());
-/// # drop(router);
-/// // … axum::serve(listener, router).with_graceful_shutdown(…).await?;
-/// mounted.stop().await;
-/// # Ok(())
-/// # }
-/// ```
-///
-/// The service answers at every path at which it is mounted. The allowed `Host` and `Origin` headers are those of the
-/// options. The host limits connections and the time that a body may take.
-pub struct Mounted {
-    running: Running,
-}
-
-impl Mounted {
-    pub(super) const fn new(running: Running) -> Self {
-        Self { running }
-    }
-
-    /// The MCP endpoint, with the callers that the options say: one user, unless they say otherwise.
+impl Running {
+    /// The MCP endpoint as a `tower` service, with the callers that the options say: one user, unless they say
+    /// otherwise. It answers at every path at which the program mounts it, so that `/mcp` stays free for a route of the
+    /// program's own. The allowed `Host` and `Origin` headers are those of the options. The program limits connections
+    /// and the time that a body may take.
+    ///
+    /// ```
+    /// use axum::Router;
+    /// use axum::routing::get;
+    /// use longhaul::serve::{self, Options};
+    /// use longhaul::settings::table::DB;
+    /// # use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+    /// # use longhaul::{Server, TaskPolicy};
+    /// # #[derive(Clone)]
+    /// # struct Reports;
+    /// # #[tool_router]
+    /// # impl Reports {
+    /// #     #[tool]
+    /// #     async fn report(&self) -> String { String::new() }
+    /// # }
+    /// # #[tool_handler]
+    /// # impl ServerHandler for Reports {}
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let file = folder.path().join("tasks.db");
+    ///
+    /// let server = Server::new(|| Reports).task("report", TaskPolicy::optional());
+    /// let running = serve::start(&server, &Options::default().with(&DB, file).mounted()).await?;
+    /// let router: Router = Router::new()
+    ///     .route("/version", get(async || "1.0"))
+    ///     .nest_service("/reports/mcp", running.service());
+    /// # drop(router);
+    /// // … axum::serve(listener, router).with_graceful_shutdown(…).await?;
+    /// running.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn service(&self) -> McpService {
-        McpService { endpoint: self.running.endpoint().cloned() }
+        McpService { endpoint: self.endpoint().cloned() }
     }
 
-    /// The MCP endpoint for callers that the host has verified. A layer of the host puts a [`Caller`] into the
+    /// The MCP endpoint for callers that the program has verified. A layer of its own puts a [`Caller`] into the
     /// extensions of each request; a request without one is refused with 401.
     #[must_use]
     pub fn service_for_callers(&self) -> McpService {
-        let endpoint = self.running.endpoint().cloned();
+        let endpoint = self.endpoint().cloned();
         let endpoint = endpoint
             .map(|Endpoint { frontend, mcp }| Endpoint { frontend: frontend.identified_by(Arc::new(ByHost)), mcp });
         McpService { endpoint }
-    }
-
-    /// Shuts down as [`Running::stop`] does. Call it when the host answers no more requests.
-    pub async fn stop(self) {
-        self.running.stop().await;
     }
 }
 
@@ -131,7 +117,7 @@ fn below_its_own_root(uri: &mut Uri) {
 /// The verified caller of a request to a mounted server.
 ///
 /// ```
-/// use longhaul::local::Caller;
+/// use longhaul::serve::Caller;
 ///
 /// let caller = Caller::new("https://login.example.com", "alice").scopes(["reports:read"]);
 /// let mut request = http::Request::new(());

@@ -26,6 +26,12 @@ pub enum ServeError {
     /// The runtime for async code could not be started.
     #[error("the process could not start its threads")]
     Runtime(#[source] std::io::Error),
+    /// A whole `main` was called where a runtime runs already.
+    #[error(
+        "`main` starts a runtime, and this program has one already: call `longhaul::serve(server, options).await` \
+         instead, or leave out `#[tokio::main]`"
+    )]
+    NestedRuntime,
     /// The database cannot be opened.
     #[error("the database of --db cannot be opened")]
     Open(#[source] Box<dyn Error + Send + Sync>),

@@ -16,7 +16,7 @@ use longhaul_http::{Body, HEALTH_PATH};
 use longhaul_sqlite::Database;
 use tokio::sync::Mutex;
 
-use crate::local::limits::{HEALTH_REMEMBERED_MS, PROBE_WAIT};
+use crate::serve::limits::{HEALTH_REMEMBERED_MS, PROBE_WAIT};
 use crate::{OsIds, SystemClock};
 
 /// The path of the question whether the server is ready.

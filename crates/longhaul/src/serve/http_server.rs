@@ -25,7 +25,7 @@ use super::connections::{
 };
 use super::health::{self, Health};
 use crate::SystemClock;
-use crate::local::limits::{ACCEPT_BACKOFF_MS, DRAIN_WAIT, GOODBYE_WAIT, HEAD_BYTES_MAX, RESETS_MAX, STREAMS_MAX};
+use crate::serve::limits::{ACCEPT_BACKOFF_MS, DRAIN_WAIT, GOODBYE_WAIT, HEAD_BYTES_MAX, RESETS_MAX, STREAMS_MAX};
 
 /// What a client hears for which there is no room. It is written without waiting.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n\

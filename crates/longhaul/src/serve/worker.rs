@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::SystemClock;
-use crate::local::limits::{
+use crate::serve::limits::{
     DEAD_LETTERS_EVERY_MS, DEAD_LETTERS_MAX, RECEIVE_BACKOFF_MS, SCHEDULES_PAUSE_MS_MAX, SCHEDULES_RETRY_MS,
 };
 

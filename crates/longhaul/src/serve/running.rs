@@ -29,7 +29,7 @@ use super::storage::Storage;
 use super::welcome::Welcome;
 use super::worker::{Receives, Workers, keep_schedules};
 use super::{Backend, Options, ServeError, console, http_server, webhooks};
-use crate::local::limits::{LAST_WRITES, PURGE_EVERY_MS, PURGE_MAX};
+use crate::serve::limits::{LAST_WRITES, PURGE_EVERY_MS, PURGE_MAX};
 use crate::settings::ProcessEnv;
 use crate::{OsIds, Server, SystemClock};
 
@@ -88,27 +88,25 @@ impl Opened {
     }
 }
 
-/// Whose listener accepts the connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Connected {
-    /// That of this server, which answers about its health and serves the console too.
-    Directly,
-    /// That of the program which the server is a part of.
-    ByItsHost,
-}
-
 impl Running {
-    /// Starts on the store that the options name.
-    pub(crate) async fn start(server: &Server, options: &Options, connected: Connected) -> Result<Self, ServeError> {
+    /// Starts on the application's own store and queue, or on those that the options name.
+    pub(super) async fn start(server: &Server, options: &Options) -> Result<Self, ServeError> {
         server.check().await?;
         let config = options.config()?;
+        if let Some(backend) = options.backend() {
+            webhooks::refuse(options.values())?;
+            let (running, listener) = Self::listen(server, None, options, config).await?;
+            drop(running.parts.begin(Opened::alone(backend.clone(), None)));
+            running.serve_http(listener);
+            return Ok(running);
+        }
         let storage = options.storage()?;
         match &storage {
-            Storage::File(file) => Self::start_on_file(server, file, options, config, connected).await,
+            Storage::File(file) => Self::start_on_file(server, file, options, config).await,
             #[cfg(feature = "aws")]
             Storage::Aws { table, queue_url } => {
                 let shared = Shared::new(table, queue_url, config.role).await?;
-                let (running, listener) = Self::listen(server, Some(storage), options, config, connected).await?;
+                let (running, listener) = Self::listen(server, Some(storage), options, config).await?;
                 // It may take long until there is a store: meanwhile it says that it is not ready.
                 running.serve_http(listener);
                 running.begin_when_open(shared).await;
@@ -117,23 +115,12 @@ impl Running {
         }
     }
 
-    /// Starts on the application's own store and queue.
-    pub(crate) async fn start_on(server: &Server, backend: Backend, options: &Options) -> Result<Self, ServeError> {
-        server.check().await?;
-        webhooks::refuse(options.values())?;
-        let (running, listener) = Self::listen(server, None, options, options.config()?, Connected::Directly).await?;
-        drop(running.parts.begin(Opened::alone(backend, None)));
-        running.serve_http(listener);
-        Ok(running)
-    }
-
     /// Starts on the embedded database.
     async fn start_on_file(
         server: &Server,
         file: &Path,
         options: &Options,
         config: Config,
-        connected: Connected,
     ) -> Result<Self, ServeError> {
         let endpoints = match &config.webhooks {
             Some(webhooks) => webhooks.endpoints(&ProcessEnv)?,
@@ -145,7 +132,7 @@ impl Running {
         let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
         let (store, queue) = (Arc::new(database.store_with_queue()), Arc::new(database.queue()));
         let storage = Some(Storage::File(file.to_owned()));
-        let (mut running, listener) = Self::listen(server, storage, options, config, connected).await?;
+        let (mut running, listener) = Self::listen(server, storage, options, config).await?;
         running.database = Some(database.clone());
         let (tasks, outbox) = (database.store(), database.outbox());
         let told = (!endpoints.is_empty()).then(|| endpoints.clone());
@@ -166,12 +153,8 @@ impl Running {
         storage: Option<Storage>,
         options: &Options,
         config: Config,
-        connected: Connected,
     ) -> Result<(Self, Option<TcpListener>), ServeError> {
-        let listener = match connected {
-            Connected::Directly => Some(options.listener(&config).await?),
-            Connected::ByItsHost => None,
-        };
+        let listener = options.listener(&config).await?;
         let bound = listener.as_ref().map(TcpListener::local_addr).transpose();
         let bound = bound.map_err(|cause| ServeError::Listen { address: config.listen, cause })?;
         let console = match (bound, config.console) {

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ServeError;
 use crate::SystemClock;
-use crate::local::limits::TOKEN_FILE_READ_EVERY_MS;
+use crate::serve::limits::TOKEN_FILE_READ_EVERY_MS;
 
 /// Identifies callers by the token that they send, among those of a file.
 pub(super) struct Bearer {

@@ -1,19 +1,23 @@
-//! Flags: from the table of settings to a help page, and from arguments to options.
+//! The command line of a program that does nothing but serve.
 
-use std::error::Error;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
+use clap::Command;
 use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use longhaul_core::settings::{
-    Declared, EnvSource, Flags, Place, Preset, REMOVED, SettingsError, Shape, Values, table,
-};
+use longhaul_core::settings::{Declared, EnvSource, Flags, Place, SettingsError, Values, table};
+use tokio::runtime::Handle;
 
+use super::flags::{self, declared};
 use super::{Options, ServeError, init_logs, serve};
 use crate::settings::ProcessEnv;
-use crate::{Server, ToolEnv};
+use crate::{IntoServer, ToolEnv};
+
+/// For the author of a program that a user starts with flags which only the author can add.
+const OWN_FLAGS: &str = "\n  note: the `main` of this program knows Longhaul's flags only. For flags of its own, \
+                         declare settings (`CommandLine::settings`), or flatten `longhaul::serve::Args` into a command \
+                         of yours and call `longhaul::serve(server, options).await`\n";
 
 /// Why the command line gave no options.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +70,7 @@ impl OptionsError {
 /// ```no_run
 /// use std::process::ExitCode;
 ///
-/// use longhaul::local::CommandLine;
+/// use longhaul::serve::CommandLine;
 /// use longhaul::settings::{Declared, Place, Preset, Setting, Text};
 ///
 /// static REGION: Setting<Text> =
@@ -129,12 +133,13 @@ impl CommandLine {
 
     /// A whole `main`. It reads the flags and the environment of this process, makes the server with the settings of
     /// its tools, and serves it until the process is asked to stop. Help is printed, and so are what a user needs once
-    /// the server is ready, and what goes wrong, with its causes. Call it last, as [`run_with`](super::run_with).
+    /// the server is ready, and what goes wrong, with its causes. Call it last, since it does
+    /// not wait for a tool that keeps computing after all others have stopped.
     ///
     /// ```no_run
     /// use std::process::ExitCode;
     ///
-    /// use longhaul::local::CommandLine;
+    /// use longhaul::serve::CommandLine;
     ///
     /// # #[derive(Clone)]
     /// # struct Reports;
@@ -144,8 +149,14 @@ impl CommandLine {
     ///     CommandLine::new("reports").version(env!("CARGO_PKG_VERSION")).main(server)
     /// }
     /// ```
-    pub fn main(&self, server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
-        self.run(|options| Ok(server(options.tool_env()?)))
+    pub fn main<S: IntoServer<Kind>, Kind>(&self, server: impl FnOnce(ToolEnv) -> S) -> ExitCode {
+        let options = self.parse().map_err(|error| match error {
+            OptionsError::Usage(usage) if usage.contains("unexpected argument") => {
+                OptionsError::Usage(usage + OWN_FLAGS)
+            }
+            error => error,
+        });
+        run(options, |options| Ok(server(options.tool_env()?)))
     }
 
     /// [`main`](Self::main) for a program that reads its own settings to make its server, which may fail.
@@ -153,33 +164,20 @@ impl CommandLine {
     /// ```no_run
     /// use std::process::ExitCode;
     ///
-    /// use longhaul::local::CommandLine;
+    /// use longhaul::serve::CommandLine;
     ///
     /// # #[derive(Clone)]
     /// # struct Reports { font: Vec<u8> }
     /// # impl longhaul::rmcp::ServerHandler for Reports {}
     /// fn main() -> ExitCode {
-    ///     CommandLine::new("reports").main_with(|_options| {
+    ///     CommandLine::new("reports").main_with(|_options| -> std::io::Result<_> {
     ///         let font = std::fs::read("report.ttf")?;
     ///         Ok(longhaul::Server::new(move || Reports { font: font.clone() }))
     ///     })
     /// }
     /// ```
-    pub fn main_with(&self, server: impl FnOnce(&Options) -> Result<Server, Box<dyn Error + Send + Sync>>) -> ExitCode {
-        self.run(|options| server(options).map_err(ServeError::Program))
-    }
-
-    /// The server may log while it is made.
-    fn run(&self, server: impl FnOnce(&Options) -> Result<Server, ServeError>) -> ExitCode {
-        let options = match self.parse() {
-            Ok(options) => options,
-            Err(error) => return error.report(),
-        };
-        let served = init_logs(&options)
-            .map_err(ServeError::from)
-            .and_then(|()| server(&options))
-            .and_then(|server| serve::run(server, options));
-        served.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS)
+    pub fn main_with<S: IntoServer<Kind>, Kind>(&self, server: impl FnOnce(&Options) -> S) -> ExitCode {
+        run(self.parse(), |options| Ok(server(options)))
     }
 
     /// The options in the flags and the environment of this process.
@@ -212,10 +210,7 @@ impl CommandLine {
                 _ => OptionsError::Usage(text),
             }
         })?;
-        let removed = self.removed().filter(|name| matches.contains_id(name));
-        let removed: Vec<_> = removed.map(|name| (name, OsString::new())).collect();
-        let given = self.declared().filter_map(|setting| Some((setting.name(), text(*setting, &mut matches)?)));
-        Ok(given.chain(removed).collect())
+        Ok(flags::given(&self.own, &mut matches))
     }
 
     fn command(&self) -> Command {
@@ -223,24 +218,45 @@ impl CommandLine {
             .about(self.about)
             .next_line_help(true)
             .after_help("Every flag can also be set by the environment variable that it names; the flag wins.")
-            .args(self.declared().map(|setting| arg(*setting)))
-            .args(self.removed().map(removed));
+            .args(declared(&self.own).map(flags::arg))
+            .args(flags::removed(&self.own));
         match self.version {
             Some(version) => command.version(version),
             None => command,
         }
     }
+}
 
-    /// The flags that there were, but for those that the application has.
-    fn removed(&self) -> impl Iterator<Item = &'static str> {
-        let names = REMOVED.iter().map(|(name, _)| *name);
-        names.filter(|name| self.own.iter().all(|setting| setting.name() != *name))
+/// Makes the server and serves it. The server may log while it is made.
+fn run<S: IntoServer<Kind>, Kind>(
+    options: Result<Options, OptionsError>,
+    server: impl FnOnce(&Options) -> Result<S, ServeError>,
+) -> ExitCode {
+    let options = match options {
+        Ok(options) => options,
+        Err(error) => return error.report(),
+    };
+    match try_run(options, server) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => error.report(),
     }
+}
 
-    fn declared(&self) -> impl Iterator<Item = &&'static dyn Declared> {
-        let all = table::ALL.iter().chain(&self.own);
-        all.filter(|setting| setting.preset(Place::Local) != Preset::Absent)
+fn try_run<S: IntoServer<Kind>, Kind>(
+    options: Options,
+    server: impl FnOnce(&Options) -> Result<S, ServeError>,
+) -> Result<(), ServeError> {
+    if Handle::try_current().is_ok() {
+        return Err(ServeError::NestedRuntime);
     }
+    init_logs(&options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
+    let served = runtime.block_on(async {
+        let server = server(&options)?.into_server().await.map_err(ServeError::Program)?;
+        serve(server, options).await
+    });
+    runtime.shutdown_background();
+    served
 }
 
 impl Options {
@@ -253,54 +269,19 @@ impl Options {
         CommandLine::default().parse()
     }
 
+    /// The options in the environment of this process, for a program with flags of its own.
+    ///
+    /// # Errors
+    /// [`SettingsError`], with all that is wrong.
+    pub fn from_env() -> Result<Self, SettingsError> {
+        Ok(Values::read(Place::Local, &[&table::ALL], &Flags::new(), &ProcessEnv)?.into())
+    }
+
     /// The options in `args` and the environment of this process. The first of `args` is the program's name.
     ///
     /// # Errors
     /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
     pub fn from_args(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, OptionsError> {
         CommandLine::default().read(args, &ProcessEnv)
-    }
-}
-
-fn arg(setting: &'static dyn Declared) -> Arg {
-    let arg = Arg::new(setting.name()).long(setting.name()).help(help(setting));
-    match setting.shape() {
-        Shape::Switch => arg.action(ArgAction::SetTrue),
-        Shape::One(placeholder) => arg.value_name(placeholder).value_parser(value_parser!(OsString)),
-        Shape::Several(placeholder) => {
-            arg.value_name(placeholder).value_parser(value_parser!(OsString)).action(ArgAction::Append)
-        }
-    }
-}
-
-/// A flag that there was: it is taken with its value, to be refused together with all other faults.
-fn removed(name: &'static str) -> Arg {
-    Arg::new(name).long(name).hide(true).num_args(0..=1).action(ArgAction::Append).value_parser(value_parser!(OsString))
-}
-
-/// The sentence about the setting, and on a separate line what is allowed, the default and the variable.
-fn help(setting: &dyn Declared) -> String {
-    let allowed = match setting.shape() {
-        Shape::Switch => String::new(),
-        Shape::One(_) | Shape::Several(_) => format!("[{}] ", setting.allowed()),
-    };
-    let default = match setting.preset(Place::Local) {
-        Preset::Value(text) => format!("[default: {text}] "),
-        Preset::Unset(meaning) => format!("[default: {meaning}] "),
-        Preset::Required => "[required] ".to_owned(),
-        Preset::Absent => String::new(),
-    };
-    format!("{}\n{allowed}{default}[env: {}]", setting.about(), setting.variable())
-}
-
-/// The value of the flag; `None` if it is not given.
-fn text(setting: &dyn Declared, matches: &mut ArgMatches) -> Option<OsString> {
-    match setting.shape() {
-        Shape::Switch => matches.get_flag(setting.name()).then(|| "true".into()),
-        Shape::One(_) => matches.remove_one(setting.name()),
-        Shape::Several(_) => {
-            let texts: Vec<OsString> = matches.remove_many(setting.name())?.collect();
-            Some(texts.join(std::ffi::OsStr::new(",")))
-        }
     }
 }

@@ -7,8 +7,7 @@ use longhaul_core::IdSource;
 use crate::OsIds;
 use crate::ports::{TaskStore, WorkQueue};
 
-/// Your own store and queue, for a server that [`start_on`](super::start_on) starts on them instead of the
-/// embedded database.
+/// Your own store and queue, for a server that runs [on](super::Options::on) them instead of the embedded database.
 ///
 /// Both are described by the traits in [`ports`](crate::ports): each method is atomic, and its documentation says what
 /// holds once it returns. The feature `contract` has the tests that every pair has to pass. The server deletes nothing
@@ -18,17 +17,14 @@ use crate::ports::{TaskStore, WorkQueue};
 ///
 /// ```no_run
 /// use std::sync::Arc;
-/// use longhaul::local::{self, Backend, Options};
+/// use longhaul::serve::{self, Backend, Options};
 /// use longhaul::ports::{TaskStore, WorkQueue};
 /// use longhaul::Server;
 ///
-/// type Served = Result<(), local::ServeError>;
+/// type Served = Result<(), serve::ServeError>;
 ///
-/// async fn serve(server: Server, store: Arc<dyn TaskStore>, queue: Arc<dyn WorkQueue>) -> Served {
-///     let running = local::start_on(&server, Backend::new(store, queue), &Options::default()).await?;
-///     println!("serving MCP on http://{}/mcp", running.address());
-///     # running.stop().await;
-///     # Ok(())
+/// async fn run(server: Server, store: Arc<dyn TaskStore>, queue: Arc<dyn WorkQueue>) -> Served {
+///     longhaul::serve(server, Options::default().on(Backend::new(store, queue))).await
 /// }
 /// ```
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use longhaul_core::settings::{EnvSource, SettingsError, Values, table};
 
 use crate::ToolEnv;
-use crate::local::limits::SECRET_BYTES_MAX;
+use crate::serve::limits::SECRET_BYTES_MAX;
 
 /// Why the environment of tools cannot be read. Says nothing about what is in a secret.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +91,7 @@ mod tests {
     use std::ffi::OsString;
 
     use super::*;
-    use crate::local::{CommandLine, Options};
+    use crate::serve::{CommandLine, Options};
 
     fn options(args: &[&str], env: &BTreeMap<&str, &str>) -> Options {
         CommandLine::default().read(std::iter::once("local").chain(args.iter().copied()), env).unwrap()

@@ -20,7 +20,7 @@ pub(super) use allowed::{ConnectionLimits, ConnectionSettings, TimeLimits};
 pub(super) use body::{AnswerBody, RequestBody, Watched};
 pub(super) use connection::{Connection, Exchange, Expired};
 
-use crate::local::limits::ROOM_WAIT;
+use crate::serve::limits::ROOM_WAIT;
 
 /// All open connections.
 pub(super) struct Connections {

@@ -12,9 +12,9 @@ use rmcp::handler::server::wrapper::Parameters;
 use rmcp::{ServerHandler, schemars, tool, tool_handler, tool_router};
 use serde_json::{Value, json};
 
-use super::{Connected, Running};
-use crate::local::Options;
-use crate::local::connections::TimeLimits;
+use super::Running;
+use crate::serve::Options;
+use crate::serve::connections::TimeLimits;
 use crate::{Server, TaskPolicy};
 
 /// How long a test waits for a byte, or for the end of a connection, that has to come.
@@ -87,7 +87,7 @@ async fn server(times: TimeLimits) -> Running {
     let mut config = options.config().unwrap();
     config.connections.times = times;
     let server = Server::new(|| Tools).task("wait", TaskPolicy::optional());
-    Running::start_on_file(&server, Path::new(":memory:"), &options, config, Connected::Directly).await.unwrap()
+    Running::start_on_file(&server, Path::new(":memory:"), &options, config).await.unwrap()
 }
 
 /// A connection that has sent `opening`.

@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::connection::{Exchange, Receiving};
 use super::{Connection, TimeLimits};
-use crate::local::limits::DISCARD;
+use crate::serve::limits::DISCARD;
 
 /// The body of a request. It fails with [`SlowBody`] when it has not arrived in time.
 pub(crate) struct RequestBody {

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ServeError, tool_env};
 use crate::SystemClock;
-use crate::local::limits::{OUTBOX_BACKOFF_MS, OUTBOX_WAIT_MS};
+use crate::serve::limits::{OUTBOX_BACKOFF_MS, OUTBOX_WAIT_MS};
 
 /// Where the endpoints are named, and which addresses they may have.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,45 @@
+//! The forms in which a program may give its server to a whole `main`.
+
+use std::error::Error;
+use std::future::Future;
+
+use crate::Server;
+
+/// A [`Server`], a `Result` with one, or a future of either: the forms in which a program may make its server for a
+/// whole `main`, such as [`serve::main`](crate::serve::main).
+///
+/// There is nothing to implement.
+pub trait IntoServer<Kind> {
+    /// The server, once it is made.
+    fn into_server(self) -> impl Future<Output = Result<Server, Box<dyn Error + Send + Sync>>>;
+}
+
+/// The [kind](IntoServer) of a server that is there at once.
+#[derive(Clone, Copy, Debug)]
+pub enum AtOnce {}
+
+/// The [kind](IntoServer) of a server whose making may fail.
+#[derive(Clone, Copy, Debug)]
+pub enum Fallible {}
+
+/// The [kind](IntoServer) of a server that async code makes.
+#[derive(Clone, Copy, Debug)]
+pub struct Awaited<Kind>(std::marker::PhantomData<Kind>);
+
+impl IntoServer<AtOnce> for Server {
+    async fn into_server(self) -> Result<Self, Box<dyn Error + Send + Sync>> {
+        Ok(self)
+    }
+}
+
+impl<E: Into<Box<dyn Error + Send + Sync>>> IntoServer<Fallible> for Result<Server, E> {
+    async fn into_server(self) -> Result<Server, Box<dyn Error + Send + Sync>> {
+        self.map_err(Into::into)
+    }
+}
+
+impl<Kind, F: Future<Output: IntoServer<Kind>>> IntoServer<Awaited<Kind>> for F {
+    async fn into_server(self) -> Result<Server, Box<dyn Error + Send + Sync>> {
+        self.await.into_server().await
+    }
+}

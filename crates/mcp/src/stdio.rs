@@ -1,0 +1,274 @@
+//! One client on standard input and output: each of its lines becomes a request to the endpoint, in the same process,
+//! and what the endpoint answers becomes lines. Revisions, sessions and tasks are those of HTTP.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
+use longhaul_core::{Clock, strict_json};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc::{Receiver, Sender};
+use tokio_util::sync::CancellationToken;
+
+use crate::Body;
+use crate::reply::{self, sse};
+use crate::request::incoming::{Message, OverStdio};
+use crate::revision::{Generation, VERSION_HEADER};
+use crate::signing::session;
+use crate::tool_calls::cancelling;
+
+/// So many messages of the client may be worked on at a time.
+const MESSAGES_MAX: usize = 1_000;
+
+/// How long the last answers may take after the client has closed its end.
+const LAST_ANSWERS_MS: u64 = 2_000;
+
+/// How long the endpoint is left alone after a stream that ended at once.
+const STREAM_PAUSE_MS: u64 = 1_000;
+
+/// What the client still waited for when it left. As long as this exists, the calls do not know that it has.
+#[must_use = "calls end when this is dropped"]
+pub struct Unanswered(
+    #[expect(dead_code, reason = "it is there to be dropped")] FuturesUnordered<BoxFuture<'static, ()>>,
+);
+
+/// Serves the client whose messages are `lines` until there are no more, or until nobody reads `out`. `respond` is the
+/// endpoint.
+pub async fn converse_over_stdio<F>(
+    respond: impl Fn(Request<Bytes>) -> F + Send + Sync + 'static,
+    clock: Arc<dyn Clock>,
+    mut lines: Receiver<Bytes>,
+    out: Sender<Bytes>,
+) -> Unanswered
+where
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let respond = move |request| -> BoxFuture<'static, Response<Body>> { Box::pin(respond(request)) };
+    let stdio = Arc::new(Stdio { respond: Box::new(respond), clock, out, state: Mutex::default() });
+    let mut running: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
+    let mut listening: BoxFuture<'static, ()> = Box::pin(std::future::pending());
+    loop {
+        let line = tokio::select! {
+            biased;
+            () = stdio.out.closed() => return Unanswered(running),
+            Some(()) = running.next(), if !running.is_empty() => continue,
+            () = &mut listening => {
+                listening = Box::pin(std::future::pending());
+                continue;
+            }
+            line = lines.recv(), if running.len() < MESSAGES_MAX => line,
+        };
+        let Some(line) = line else { break };
+        match stdio.read(&line) {
+            Read::Begins => Arc::clone(&stdio).exchange(line, None).await,
+            Read::Request { id, until } => running.push(Box::pin(Arc::clone(&stdio).request(line, id, until))),
+            Read::OneWay { has_begun } => {
+                if has_begun {
+                    listening = Box::pin(Arc::clone(&stdio).listen());
+                }
+                running.push(Box::pin(Arc::clone(&stdio).exchange(line, None)));
+            }
+        }
+    }
+    let mut late = stdio.clock.sleep_ms(LAST_ANSWERS_MS);
+    loop {
+        tokio::select! {
+            biased;
+            next = running.next() => if next.is_none() { break },
+            () = &mut late => break,
+        }
+    }
+    Unanswered(running)
+}
+
+struct Stdio {
+    respond: Box<dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Body>> + Send + Sync>,
+    clock: Arc<dyn Clock>,
+    out: Sender<Bytes>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The session, once the handshake has begun one.
+    session: Option<HeaderValue>,
+    /// The revision of a client without a session.
+    revision: Option<HeaderValue>,
+    /// The requests that are not answered yet, by their ids.
+    open: HashMap<String, CancellationToken>,
+}
+
+/// What a line is.
+enum Read {
+    /// A request that begins a session: what comes after it belongs to the session.
+    Begins,
+    Request {
+        id: String,
+        until: CancellationToken,
+    },
+    /// A notification, an answer, or something that is neither and is refused.
+    OneWay {
+        /// Whether the client may be told of something from now on.
+        has_begun: bool,
+    },
+}
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<Meta<'a>>,
+    #[serde(borrow, default, rename = "requestId")]
+    request_id: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Meta<'a> {
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
+    revision: Option<std::borrow::Cow<'a, str>>,
+}
+
+fn read_params(params: Option<&RawValue>) -> Option<Params<'_>> {
+    strict_json::from_str(params?.get()).ok()
+}
+
+impl Stdio {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self, line: &[u8]) -> Read {
+        match Message::read(line) {
+            Ok(Message::Request { method, .. }) if method == "initialize" => Read::Begins,
+            Ok(Message::Request { id, .. }) => {
+                let (id, until) = (reply::id_text(&id).to_string(), CancellationToken::new());
+                self.state().open.insert(id.clone(), until.clone());
+                Read::Request { id, until }
+            }
+            Ok(Message::Notification { method, params }) => {
+                let mut state = self.state();
+                // A session finds the cancellation where other instances would. Without one, to leave is to cancel.
+                if method == cancelling::METHOD && state.session.is_none() {
+                    let id = read_params(params).and_then(|params| Some(params.request_id?.get().to_owned()));
+                    let open = id.and_then(|id| state.open.remove(&id));
+                    open.into_iter().for_each(|open| open.cancel());
+                }
+                Read::OneWay { has_begun: method == "notifications/initialized" && state.session.is_some() }
+            }
+            Ok(Message::Reply { .. }) | Err(_) => Read::OneWay { has_begun: false },
+        }
+    }
+
+    async fn request(self: Arc<Self>, line: Bytes, id: String, until: CancellationToken) {
+        until.run_until_cancelled(Arc::clone(&self).exchange(line, Some(&id))).await;
+        self.state().open.remove(&id);
+    }
+
+    /// The request with this message.
+    fn http(&self, line: Bytes) -> Request<Bytes> {
+        let headers = self.headers(&line);
+        let mut request = Request::new(line);
+        *request.method_mut() = Method::POST;
+        *request.headers_mut() = headers;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        request.extensions_mut().insert(OverStdio);
+        request
+    }
+
+    /// The headers that a client would have sent over HTTP.
+    fn headers(&self, line: &[u8]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let (method, params) = match Message::read(line) {
+            Ok(Message::Request { method, params, .. } | Message::Notification { method, params }) => {
+                (Some(method), read_params(params))
+            }
+            Ok(Message::Reply { .. }) | Err(_) => (None, None),
+        };
+        let named =
+            params.and_then(|params| params.meta?.revision).and_then(|named| HeaderValue::from_str(&named).ok());
+        let mut state = self.state();
+        let is_per_request =
+            |named: &&HeaderValue| Generation::of_version(named.to_str().ok()) == Generation::PerRequest;
+        if let Some(named) = named.as_ref().filter(is_per_request) {
+            state.revision = Some(named.clone());
+        }
+        match (&state.session, &state.revision) {
+            (Some(session), None) => {
+                headers.insert(HeaderName::from_static(session::HEADER), session.clone());
+                named.map(|named| headers.insert(VERSION_HEADER, named));
+            }
+            (_, Some(revision)) => {
+                headers.insert(VERSION_HEADER, named.unwrap_or_else(|| revision.clone()));
+                let method = method.and_then(|method| HeaderValue::from_str(&method).ok());
+                method.map(|method| headers.insert("mcp-method", method));
+            }
+            (None, None) => drop(named.map(|named| headers.insert(VERSION_HEADER, named))),
+        }
+        headers
+    }
+
+    /// Passes a message on, and writes what comes back. `id` is that of a request that is answered.
+    async fn exchange(self: Arc<Self>, line: Bytes, id: Option<&str>) {
+        let (is_request, begins) = match Message::read(&line) {
+            Ok(Message::Request { method, .. }) => (true, id.is_none() && method == "initialize"),
+            Ok(Message::Notification { .. } | Message::Reply { .. }) => (false, false),
+            // It may have been meant to be a request.
+            Err(_) => (true, false),
+        };
+        let answer = (self.respond)(self.http(line)).await;
+        if begins && let Some(session) = answer.headers().get(session::HEADER) {
+            let mut state = self.state();
+            (state.session, state.revision) = (Some(session.clone()), None);
+        }
+        if is_request || sse::is_stream(&answer) {
+            self.write(answer).await;
+        } else if !answer.status().is_success() {
+            let status = answer.status().as_u16();
+            tracing::warn!(status, "a notification or an answer of the client was refused");
+        }
+    }
+
+    /// Opens the stream on which a session is told of changes, again and again.
+    async fn listen(self: Arc<Self>) {
+        loop {
+            let mut request = self.http(Bytes::new());
+            *request.method_mut() = Method::GET;
+            let answer = (self.respond)(request).await;
+            if !sse::is_stream(&answer) {
+                return;
+            }
+            self.write(answer).await;
+            self.clock.sleep_ms(STREAM_PAUSE_MS).await;
+        }
+    }
+
+    async fn write(&self, answer: Response<Body>) {
+        let is_stream = sse::is_stream(&answer);
+        let (mut body, mut whole) = (answer.into_body(), Vec::new());
+        while let Some(Ok(frame)) = body.frame().await {
+            let data = frame.into_data().unwrap_or_default();
+            if !is_stream {
+                whole.extend_from_slice(&data);
+                continue;
+            }
+            for line in data.split(|byte| *byte == b'\n') {
+                let message = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii).unwrap_or_default();
+                self.write_line(data.slice_ref(message)).await;
+            }
+        }
+        self.write_line(whole.trim_ascii().to_vec().into()).await;
+    }
+
+    async fn write_line(&self, line: Bytes) {
+        if !line.is_empty() {
+            // If nobody reads any more, the conversation ends.
+            drop(self.out.send(line).await);
+        }
+    }
+}
