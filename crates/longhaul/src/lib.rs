@@ -86,6 +86,12 @@ mod system;
 pub mod testing;
 mod tool_env;
 
+/// Tools that say themselves that their calls may become tasks: `#[tool(meta = task_support::optional())]`. They need
+/// no [`Server::task`].
+pub mod task_support {
+    pub use longhaul_mcp::task_support::{optional, required};
+}
+
 pub use longhaul_mcp::{
     Amount, Answer, End, EndedTask, EndedTaskError, Every, InputResponse, Overlap, ProgressReport, Retry, Schedule,
     ScheduleError, ScheduleFault, SchemaError, Step, StepContext, StepError, StepValue, StepWork, TaskContext,

@@ -31,6 +31,7 @@ mod server;
 mod settings;
 mod signing;
 mod state;
+pub mod task_support;
 mod tool_calls;
 mod tool_check;
 mod tools;

@@ -69,7 +69,7 @@ impl LoadWorld {
 
 /// What is agreed on for each task: a day.
 pub(super) fn terms() -> Terms {
-    Terms::negotiate(&Policy::default(), RequestedTerms::default())
+    Terms::negotiate(&longhaul_testkit::given::policy(), RequestedTerms::default())
 }
 
 /// The owner of this call.
