@@ -285,11 +285,15 @@ fn counted_bytes(payload: &Payload, slots: u32) -> i64 {
     i64::try_from(counted).unwrap_or(i64::MAX)
 }
 
-/// The attribute for bytes that expire at this time: in whole hours, and for months in steps of sixteen days, so that
-/// an item has few of them.
+/// The attribute for bytes that expire at this time: in whole hours, for weeks in whole days, and for months in steps of
+/// sixteen days, so that an item has few of them.
 fn bytes_until(expires_at: Timestamp, now: Timestamp) -> String {
     let hours = expires_at.as_ms().div_ceil(HOUR_MS);
-    let hours = if expires_at.since_ms(now) > 48 * HOUR_MS { hours.next_multiple_of(16 * 24) } else { hours };
+    let hours = match expires_at.since_ms(now).div_ceil(HOUR_MS) {
+        0..=48 => hours,
+        49..=384 => hours.next_multiple_of(24),
+        _ => hours.next_multiple_of(384),
+    };
     format!("{BYTES_UNTIL}{hours}")
 }
 
@@ -332,12 +336,13 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_counted_until_a_whole_hour_or_for_months_until_one_of_few_days() {
+    fn bytes_are_counted_until_a_whole_hour_or_for_weeks_until_a_day_or_for_months_until_one_of_few_days() {
         let (now, hour) = (Timestamp::from_ms(5 * HOUR_MS), |hour: u64| Timestamp::from_ms(hour * HOUR_MS));
         let until = |expires_at| bytes_until(expires_at, now);
         assert_eq!([until(hour(6)), until(hour(6).plus_ms(1)), until(hour(53))], ["b6", "b7", "b53"]);
-        assert_eq!(until(hour(53).plus_ms(1)), "b384");
-        assert_eq!([until(hour(384)), until(hour(385))], ["b384", "b768"]);
+        assert_eq!(until(hour(53).plus_ms(1)), "b72");
+        assert_eq!([until(hour(96)), until(hour(97)), until(hour(389))], ["b96", "b120", "b408"]);
+        assert_eq!([until(hour(390)), until(hour(768)), until(hour(769))], ["b768", "b768", "b1152"]);
     }
 
     #[test]

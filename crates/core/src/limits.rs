@@ -142,20 +142,24 @@ pub enum PollLimit {
 /// How long the tasks are counted that an owner creates, before the count starts again: a minute.
 pub const NEW_TASKS_WINDOW_MS: u64 = 60_000;
 
-/// Time to live if the caller does not ask for one: 1 hour.
-pub const TTL_MS_DEFAULT: u64 = 3_600_000;
+/// Time to live if the caller does not ask for one: 4 days, the longest run and the retention.
+pub const TTL_MS_DEFAULT: u64 = RUN_MS_DEFAULT + RETENTION_MS_DEFAULT;
 
-/// The longest time to live that a caller may ask for: 24 hours. A tool whose longest run exceeds that gets more.
-pub const TTL_MS_MAX_DEFAULT: u64 = 86_400_000;
+/// The longest time to live that a caller may ask for: 7 days. A tool whose longest run exceeds that gets more.
+pub const TTL_MS_MAX_DEFAULT: u64 = 7 * 86_400_000;
 
 /// The longest run that a policy may allow: 400 days.
 pub const TTL_MS_CEILING: u64 = 400 * 86_400_000;
 
-/// The longest run of a tool whose author does not set one: half an hour.
-pub const RUN_MS_DEFAULT: u64 = 1_800_000;
+/// The longest run of a tool whose author does not set one: a day.
+pub const RUN_MS_DEFAULT: u64 = 86_400_000;
 
-/// How long a result is retained after the end by default: half an hour.
-pub const RETENTION_MS_DEFAULT: u64 = 1_800_000;
+/// The longest attempt of a tool whose author does not set one, in milliseconds: an hour. A tool that hangs is found
+/// out long before its task's deadline.
+pub const ATTEMPT_MS_DEFAULT: u64 = 3_600_000;
+
+/// How long a result is retained after the end by default: 3 days.
+pub const RETENTION_MS_DEFAULT: u64 = 3 * 86_400_000;
 
 /// The shortest time that a result is retained after the end: a minute, enough for a poll to find that a task missed
 /// its deadline, and for the client to read that.
@@ -214,7 +218,7 @@ const _: () = {
     assert!(CHILD_POLL_MS_MAX <= MESSAGE_DELAY_MS_MAX && WAKE_DELAY_MS_MAX <= MESSAGE_DELAY_MS_MAX);
     assert!(PARENT_POLL_MS <= CHILD_POLL_MS_MAX);
     // A task with all defaults runs to its end, and is kept, within its time to live.
-    assert!(RUN_MS_DEFAULT + RETENTION_MS_DEFAULT <= TTL_MS_DEFAULT);
+    assert!(RUN_MS_DEFAULT + RETENTION_MS_DEFAULT <= TTL_MS_DEFAULT && ATTEMPT_MS_DEFAULT < RUN_MS_DEFAULT);
     assert!(TTL_MS_DEFAULT <= TTL_MS_MAX_DEFAULT && TTL_MS_MAX_DEFAULT <= TTL_MS_CEILING);
     assert!(RETENTION_MS_MIN <= RETENTION_MS_DEFAULT && START_AHEAD_MS_MAX <= TTL_MS_CEILING);
     // Polls become slower with the age of a task, never faster.

@@ -105,12 +105,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_one_hour_and_a_day_at_most() {
+    fn a_task_may_run_for_a_day_and_its_result_is_kept_for_three() {
+        const DAY_MS: u64 = 86_400_000;
         let policy = Policy::default();
-        assert_eq!(Terms::negotiate(&policy, RequestedTerms::default()).ttl_ms, 3_600_000);
+        let terms = Terms::negotiate(&policy, RequestedTerms::default());
+        assert_eq!((terms.run_ms, terms.retention_ms, terms.ttl_ms), (DAY_MS, 3 * DAY_MS, 4 * DAY_MS));
         assert_eq!(
             Terms::negotiate(&policy, RequestedTerms { ttl_ms: Some(u64::MAX), retention_ms: None }).ttl_ms,
-            86_400_000
+            7 * DAY_MS
         );
     }
 

@@ -22,7 +22,9 @@ use crate::suspension::{Driven, Reason, StepRunning, SuspendState, Wait};
 use crate::{Engine, IsRecorded, LoadError};
 
 mod calling;
+mod fitting;
 mod pending;
+mod place;
 mod polling;
 mod retry;
 mod round;
@@ -31,6 +33,7 @@ mod tries;
 
 pub(crate) use pending::News;
 use pending::PendingUpdates;
+use place::Place;
 pub use polling::Every;
 pub use retry::Retry;
 pub use tries::Tried;
@@ -49,7 +52,10 @@ pub(crate) struct Shared {
     pub(crate) children: Children,
     request: String,
     ends_at: Option<Timestamp>,
-    journal: Mutex<HashMap<(EntryKind, String), Payload>>,
+    /// When the attempt ends because its tool may not run for longer in one piece.
+    limit: OnceLock<Timestamp>,
+    journal: Mutex<Journal>,
+    place: Mutex<Place>,
     /// The names that the tool used in this attempt.
     named: Mutex<BTreeSet<(EntryKind, String)>>,
     pub(crate) suspend: SuspendState,
@@ -61,6 +67,9 @@ pub(crate) struct Shared {
     /// Fires when a tool that runs elsewhere has been dropped.
     gone: OnceLock<CancellationToken>,
 }
+
+/// The recorded values, and when they were recorded.
+type Journal = HashMap<(EntryKind, String), (Payload, Option<Timestamp>)>;
 
 pub(crate) struct Start {
     pub(crate) task: Task,
@@ -109,7 +118,8 @@ impl Children {
 
 impl Attempt {
     pub(crate) fn new(engine: Engine, start: Start) -> Self {
-        let journal = start.journal.into_iter().map(|entry| ((entry.kind, entry.name), entry.value)).collect();
+        let recorded = |entry: Entry| ((entry.kind, entry.name), (entry.value, entry.recording.map(|made| made.at)));
+        let journal = start.journal.into_iter().map(recorded).collect();
         Self(Arc::new(Shared {
             engine,
             task: start.task,
@@ -118,7 +128,9 @@ impl Attempt {
             children: Children::default(),
             request: start.request,
             ends_at: start.ends_at,
+            limit: OnceLock::new(),
             journal: Mutex::new(journal),
+            place: Mutex::default(),
             named: Mutex::default(),
             suspend: SuspendState::default(),
             timers: AtomicU32::new(0),
@@ -178,14 +190,25 @@ impl Attempt {
     #[must_use]
     pub fn ends_at(&self) -> Timestamp {
         let deadline = self.0.task.deadline();
-        self.0.ends_at.map_or(deadline, |ends_at| ends_at.min(deadline))
+        self.own_end().map_or(deadline, |ends_at| ends_at.min(deadline))
+    }
+
+    /// Ends this attempt so many milliseconds from now at the latest: a tool that takes longer in one piece has failed.
+    /// The first call counts.
+    pub fn end_within_ms(&self, ms: u64) {
+        self.0.limit.get_or_init(|| self.now().plus_ms(ms));
+    }
+
+    /// When this attempt ends, if it does before its task.
+    fn own_end(&self) -> Option<Timestamp> {
+        self.0.ends_at.into_iter().chain(self.0.limit.get().copied()).min()
     }
 
     /// How much longer the tool may run in one piece, in milliseconds: until the end of this attempt, less the margin
     /// in which that is recorded. `None` if only the task's deadline ends it.
     #[must_use]
     pub fn left_ms(&self) -> Option<u64> {
-        let ends_at = self.0.ends_at?;
+        let ends_at = self.own_end()?;
         Some(ends_at.since_ms(self.0.engine.now().plus_ms(self.margin_ms())))
     }
 
@@ -245,7 +268,7 @@ impl Attempt {
         if left_ms == 0 {
             return;
         }
-        let fits = self.0.ends_at.is_none_or(|ends_at| until.plus_ms(self.margin_ms()) < ends_at);
+        let fits = self.own_end().is_none_or(|ends_at| until.plus_ms(self.margin_ms()) < ends_at);
         if left_ms > self.0.engine.settings.inline_sleep_ms_max || !fits {
             let _sleeping = self.0.suspend.wait(Wait::Sleep(until));
             drop(running);
@@ -289,8 +312,10 @@ impl Attempt {
     }
 
     pub(crate) async fn recorded(&self, kind: EntryKind, name: &str) -> Option<String> {
-        let payload = self.lock_journal().get(&(kind, name.to_owned())).cloned()?;
-        Some(self.load_or_abort(&payload).await)
+        let (payload, at) = self.lock_journal().get(&(kind, name.to_owned())).cloned()?;
+        let text = self.load_or_abort(&payload).await;
+        self.come_to_entry(kind, name, at);
+        Some(text)
     }
 
     /// Records `text`, which took the work of a step this long, and returns what is recorded: `text`, or what another
@@ -313,18 +338,18 @@ impl Attempt {
                     let recording = Some(Recording { at: engine.now(), took_ms, attempt: task.attempt });
                     let entry = Entry { kind, name: name.to_owned(), value, recording };
                     let recorded = engine.with_retry(async || engine.store().record(&task.key(), &entry).await).await;
-                    recorded.map(|recorded| (recorded, entry.value))
+                    recorded.map(|recorded| (recorded, entry))
                 }
                 Err(error) => Err(error),
             };
         match recorded {
-            Ok((Recorded::First, value)) => {
-                self.remember(kind, name, value);
+            Ok((Recorded::First, entry)) => {
+                self.remember(entry);
                 text
             }
             Ok((Recorded::Earlier(entry), _)) => {
                 let earlier = self.load_or_abort(&entry.value).await;
-                self.remember(kind, name, entry.value);
+                self.remember(entry);
                 earlier
             }
             Err(error @ StoreError::Corrupt(_)) => {
@@ -334,8 +359,10 @@ impl Attempt {
         }
     }
 
-    fn remember(&self, kind: EntryKind, name: &str, value: Payload) {
-        self.lock_journal().insert((kind, name.to_owned()), value);
+    fn remember(&self, entry: Entry) {
+        let at = entry.recording.map(|made| made.at);
+        self.come_to_entry(entry.kind, &entry.name, at);
+        self.lock_journal().insert((entry.kind, entry.name), (entry.value, at));
         self.note_advance();
     }
 
@@ -409,7 +436,7 @@ impl Attempt {
         }
     }
 
-    pub(crate) fn lock_journal(&self) -> MutexGuard<'_, HashMap<(EntryKind, String), Payload>> {
+    pub(crate) fn lock_journal(&self) -> MutexGuard<'_, Journal> {
         self.0.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -73,7 +73,10 @@ pub(crate) fn policy(terms: &Terms, callers: Callers) -> TaskPolicy {
         // When it has been answered what it asks, it becomes a task: that it must says that it is not quick.
         (Callers::KnowTasks, None) => TaskPolicy::required(),
     };
-    let policy = policy.questions_within(wait).run_at_most(run_at_most).consecutive_failures_max(limits::DEATHS_MAX);
+    // A call of a server is one piece, which the task's deadline ends: only its server knows whether it hangs.
+    let policy = policy.questions_within(wait.min(run_at_most)).run_at_most(run_at_most);
+    let policy = policy.attempt_at_most(run_at_most.saturating_add(DAY));
+    let policy = policy.consecutive_failures_max(limits::DEATHS_MAX);
     match terms.retention {
         Some(retention) => policy.retention(retention).ttl_at_most(DAY.max(run_at_most.saturating_add(retention))),
         None => policy.ttl_at_most(DAY.max(run_at_most.saturating_mul(2))),

@@ -52,9 +52,13 @@ async fn is_paid(number: u32, week: u32) -> Result<bool, ErrorData> {
 }
 
 fn main() -> ExitCode {
-    // Without this, a task may take half an hour.
+    serve::main(|_env| server())
+}
+
+fn server() -> Server {
+    // Without this, a task may take a day.
     let policy = TaskPolicy::required().run_at_most(30 * DAY).ttl_at_most(40 * DAY);
-    serve::main(|_env| Server::new(|| Reminders).task("collect", policy))
+    Server::new(|| Reminders).task("collect", policy)
 }
 
 #[cfg(test)]
@@ -66,7 +70,7 @@ mod tests {
 
     #[tokio::test]
     async fn two_weeks_pass_in_no_time() -> Result<(), TestError> {
-        let run = testing::server(Reminders).call("collect", json!({"number": 7})).to_end().await?;
+        let run = testing::of(&server()).call("collect", json!({"number": 7})).to_end().await?;
         assert_eq!(run.text(), "paid in week 2");
         assert_eq!(run.elapsed(), 14 * DAY);
         assert_eq!(run.times("remind in week 1"), 1);
@@ -75,6 +79,6 @@ mod tests {
 
     #[tokio::test]
     async fn it_does_the_same_after_any_crash() -> Result<(), TestError> {
-        testing::crash_everywhere(Reminders, "collect", json!({"number": 1})).await
+        testing::of(&server()).call("collect", json!({"number": 1})).crash_everywhere().await
     }
 }

@@ -78,9 +78,10 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_ends_the_task() -> Result<(), TestError> {
-        let run = testing::server(Migrations).call("migrate", json!({"tables": ["orders", ""]})).to_end().await?;
-        assert_eq!(run.text(), "a table has a name");
-        assert_eq!(run.steps(), ["migrate orders", "migrate "]);
+        let call = testing::server(Migrations).call("migrate", json!({"tables": ["orders", ""]}));
+        let run = call.expect_failure().to_end().await?;
+        run.assert_error("a table has a name");
+        run.assert_steps(&["migrate orders", "migrate "]);
         Ok(())
     }
 }

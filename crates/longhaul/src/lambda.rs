@@ -178,7 +178,9 @@ impl ApiFunction {
             let server = &server.await?;
             let build = |engine, settings| server.build(engine, settings);
             // On the heap: the compiler gives up on one future that holds all of these.
-            let starting = Box::pin(start_api(config, world(), server.tasks(), build));
+            server.read_declared().await?;
+            let tasks = server.tasks();
+            let starting = Box::pin(start_api(config, world(), &tasks, build));
             let api = started(starting, server).await?;
             Box::pin(api.run(config)).await.map_err(FunctionError::RuntimeApi)
         })
@@ -240,7 +242,9 @@ impl WorkerFunction {
             }
             let server = &server.await?;
             let build = |engine, settings| server.build(engine, settings);
-            let starting = Box::pin(start_worker(config, world(), server.tasks(), build));
+            server.read_declared().await?;
+            let tasks = server.tasks();
+            let starting = Box::pin(start_worker(config, world(), &tasks, build));
             let worker = started(starting, server).await?;
             worker.run().await.map_err(FunctionError::RuntimeApi)
         })

@@ -90,6 +90,12 @@ mod tool_env;
 
 #[cfg(any(feature = "lambda", feature = "serve"))]
 pub use into_server::{AtOnce, Awaited, Fallible, IntoServer};
+/// Tools that say themselves that their calls may become tasks: `#[tool(meta = task_support::optional())]`. They need
+/// no [`Server::task`].
+pub mod task_support {
+    pub use longhaul_mcp::task_support::{optional, required};
+}
+
 pub use longhaul_mcp::{
     Amount, Answer, End, EndedTask, EndedTaskError, Every, InputResponse, Overlap, ProgressReport, Retry, Schedule,
     ScheduleError, ScheduleFault, SchemaError, Step, StepContext, StepError, StepValue, StepWork, TaskContext,

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use longhaul_engine::Engine;
 use longhaul_mcp::{
     EndedTask, McpServer, McpSettings, Policies, Schedule, TaskPolicy, ToolError, check_schedules, check_tools,
+    task_support,
 };
 use rmcp::ServerHandler;
 use serde_json::Value;
@@ -36,6 +37,8 @@ use serde_json::Value;
 #[derive(Clone)]
 pub struct Server {
     tasks: Policies,
+    /// The tools that say themselves that their calls may become tasks, once they were listed.
+    declared: Arc<OnceLock<BTreeMap<String, TaskPolicy>>>,
     /// The scopes that tools need whether or not they may become tasks.
     scopes: BTreeMap<String, BTreeSet<String>>,
     /// The calls that it makes on its own.
@@ -54,14 +57,16 @@ impl Server {
     {
         Self {
             tasks: Policies::default(),
+            declared: Arc::default(),
             scopes: BTreeMap::new(),
             schedules: Vec::new(),
             handlers: Arc::new(Made(make_handler)),
         }
     }
 
-    /// Says that calls of `tool` may become tasks, and on which terms. Tools that are not named here are answered as
-    /// plain calls. The server does not start if the handler has no tool of this name.
+    /// Says that calls of `tool` may become tasks, and on which terms. A tool that says so itself
+    /// ([`task_support`](crate::task_support)) needs this for other terms only. All other tools are answered as plain
+    /// calls. The server does not start if the handler has no tool of this name.
     #[must_use]
     pub fn task(mut self, tool: impl Into<String>, policy: TaskPolicy) -> Self {
         self.tasks.insert(tool.into(), policy);
@@ -71,8 +76,9 @@ impl Server {
     /// Lets a function decide by the tool's name which calls may become tasks, and with which policy. It is for servers
     /// whose tools are not known when they are built. Tools that are named with [`task`](Self::task) have the policy
     /// that they are named with. The function has to be quick, and to return the same for a tool on every machine and
-    /// every time. It is called for each name that a client sends, including unknown names. When the server starts, it
-    /// is called for each tool that the handler lists. The server does not start if one of these policies is not valid.
+    /// every time. What tools say themselves does not count then. It is called for each name that a client sends,
+    /// including unknown names. When the server starts, it is called for each tool that the handler lists. The server
+    /// does not start if one of these policies is not valid.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -294,8 +300,10 @@ impl Server {
         not(any(feature = "lambda", feature = "serve")),
         expect(dead_code, reason = "only what runs a server asks")
     )]
-    pub(crate) const fn tasks(&self) -> &Policies {
-        &self.tasks
+    pub(crate) fn tasks(&self) -> Policies {
+        let mut tasks = self.tasks.clone();
+        tasks.insert_declared(self.declared.get().unwrap_or(&BTreeMap::new()));
+        tasks
     }
 
     /// Checks that the handler has every tool that was named with [`task`](Self::task), [`clean_up`](Self::clean_up) or
@@ -328,7 +336,17 @@ impl Server {
     /// # }
     /// ```
     pub async fn check(&self) -> Result<(), ToolError> {
-        self.handlers.check(&self.tasks, &self.scopes, &self.schedules).await
+        self.read_declared().await?;
+        self.handlers.check(&self.tasks(), &self.scopes, &self.schedules).await
+    }
+
+    /// Reads which tools say themselves that their calls may become tasks. A server is built after this.
+    pub(crate) async fn read_declared(&self) -> Result<(), ToolError> {
+        if self.declared.get().is_none() {
+            let declared = self.handlers.declared().await?;
+            self.declared.get_or_init(|| declared);
+        }
+        Ok(())
     }
 
     /// The name that it gives itself, and the tools that it lists.
@@ -343,7 +361,7 @@ impl Server {
     )]
     pub(crate) fn build(&self, engine: Engine, mut settings: McpSettings) -> McpServer {
         settings.scopes.tools.clone_from(&self.scopes);
-        self.handlers.build(self.tasks.clone(), engine, settings).with_schedules(&self.schedules)
+        self.handlers.build(self.tasks(), engine, settings).with_schedules(&self.schedules)
     }
 }
 
@@ -361,6 +379,8 @@ impl std::fmt::Debug for Server {
 #[async_trait]
 trait Handlers: Send + Sync {
     fn build(&self, tasks: Policies, engine: Engine, settings: McpSettings) -> McpServer;
+
+    async fn declared(&self) -> Result<BTreeMap<String, TaskPolicy>, ToolError>;
 
     async fn check(
         &self,
@@ -383,6 +403,10 @@ where
 {
     fn build(&self, tasks: Policies, engine: Engine, settings: McpSettings) -> McpServer {
         McpServer::new(self.0.clone(), tasks, engine, settings)
+    }
+
+    async fn declared(&self) -> Result<BTreeMap<String, TaskPolicy>, ToolError> {
+        task_support::declared(&self.0).await
     }
 
     async fn check(

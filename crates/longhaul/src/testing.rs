@@ -83,7 +83,8 @@ pub use error::TestError;
 pub use run::{JournalEntry, Run};
 pub use running::{Question, Running, State};
 
-/// Tests of the tools of `handler`. Each of them is a task, which may take a year.
+/// Tests of the tools of `handler`. Each of them is a task, under the default policy: [`TaskPolicy::optional`](crate::TaskPolicy::optional).
+/// [`Call::policy`] gives one of them another.
 pub fn server<H: ServerHandler + Clone>(handler: H) -> TestServer {
     TestServer { server: Server::new(move || handler.clone()), any_tool: true }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::Either;
@@ -21,6 +22,7 @@ use crate::backend::Backend;
 use crate::state::Shared;
 
 mod calling;
+mod chance;
 mod input;
 mod plain;
 mod progress;
@@ -73,6 +75,8 @@ struct Inner {
     caller: Option<VerifiedCaller>,
     /// What it calls other tools with, in a task.
     tools: Option<Tools>,
+    /// How many numbers a plain call has drawn.
+    draws: AtomicU64,
 }
 
 /// The tools of a server, for those that call each other.
@@ -95,7 +99,14 @@ impl TaskContext {
         caller: Option<VerifiedCaller>,
         tools: Tools,
     ) -> Self {
-        Self(Arc::new(Inner { run: Run::Task(attempt), capabilities, given, caller, tools: Some(tools) }))
+        Self(Arc::new(Inner {
+            run: Run::Task(attempt),
+            capabilities,
+            given,
+            caller,
+            tools: Some(tools),
+            draws: AtomicU64::default(),
+        }))
     }
 
     pub(crate) fn plain(
@@ -104,7 +115,14 @@ impl TaskContext {
         given: BTreeMap<String, Value>,
         caller: Option<VerifiedCaller>,
     ) -> Self {
-        Self(Arc::new(Inner { run: Run::Plain(call), capabilities, given, caller, tools: None }))
+        Self(Arc::new(Inner {
+            run: Run::Plain(call),
+            capabilities,
+            given,
+            caller,
+            tools: None,
+            draws: AtomicU64::default(),
+        }))
     }
 
     /// The attempt of a task; `None` in a plain call.
@@ -150,17 +168,6 @@ impl TaskContext {
         }
     }
 
-    /// The time as the server has it, which in [tests](https://docs.rs/longhaul/latest/longhaul/testing/) passes without
-    /// waiting. It is another in every attempt: record it in a [step](Self::step) to keep it.
-    #[must_use]
-    pub fn now(&self) -> SystemTime {
-        let now = match &self.0.run {
-            Run::Task(attempt) => attempt.now(),
-            Run::Plain(call) => call.now(),
-        };
-        UNIX_EPOCH + Duration::from_millis(now.as_ms())
-    }
-
     /// How many times the task was started, this time included. In a plain call always 1.
     #[must_use]
     pub fn attempt(&self) -> u32 {
@@ -174,9 +181,8 @@ impl TaskContext {
     }
 
     /// How much longer this call may run in one piece: until the worker that runs it has to end, less the time in which
-    /// it records that. A step that takes longer is interrupted, and begun again in the next attempt. `None` if there
-    /// is no such end: on a local server, whose attempts end with the task's [deadline](Self::deadline), and in a plain
-    /// call.
+    /// it records that, or until [`TaskPolicy::attempt_at_most`](crate::TaskPolicy::attempt_at_most). A step that takes
+    /// longer is interrupted, and begun again in the next attempt. `None` in a plain call.
     #[must_use]
     pub fn attempt_left(&self) -> Option<Duration> {
         self.task_attempt()?.left_ms().map(Duration::from_millis)

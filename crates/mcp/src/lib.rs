@@ -32,6 +32,7 @@ mod settings;
 mod signing;
 mod state;
 mod stdio;
+pub mod task_support;
 mod tool_calls;
 mod tool_check;
 mod tools;

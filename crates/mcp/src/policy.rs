@@ -36,6 +36,7 @@ pub struct TaskPolicy {
     handle_after: Duration,
     questions_within: Duration,
     pub(crate) terms: Policy,
+    attempt: Duration,
     pub(crate) immediate: Option<&'static str>,
     pub(crate) after_fetch: AfterFetch,
     pub(crate) arguments: ArgumentCheck,
@@ -90,6 +91,7 @@ impl TaskPolicy {
             handle_after: Duration::ZERO,
             questions_within: Duration::ZERO,
             terms: Policy::default(),
+            attempt: Duration::from_millis(limits::ATTEMPT_MS_DEFAULT),
             immediate: None,
             after_fetch: AfterFetch::Keep,
             arguments: ArgumentCheck::BySchema,
@@ -145,14 +147,26 @@ impl TaskPolicy {
         self
     }
 
-    /// How long a task may take from its creation to its end, waits included; then it fails. Half an hour by default.
+    /// How long a task may take from its creation to its end, waits included; then it fails. A day by default. A sleep,
+    /// a callback or a pause between polls that would end after that fails the task when it begins.
     #[must_use]
     pub fn run_at_most(mut self, time: Duration) -> Self {
         self.terms.run_ms_max = ms(time);
         self
     }
 
-    /// How long the result is kept after the end, at least. Half an hour by default.
+    /// How long the tool may run in one piece: from the begin of an attempt, or its first line, to the next wait or
+    /// step. A tool that hangs is then stopped and tried again, as if it had crashed. An hour by default. On AWS, the
+    /// worker's timeout ends an attempt if it is shorter.
+    ///
+    /// A tool whose steps are shorter goes on in another attempt, however long they take together.
+    #[must_use]
+    pub const fn attempt_at_most(mut self, time: Duration) -> Self {
+        self.attempt = time;
+        self
+    }
+
+    /// How long the result is kept after the end, at least. Three days by default.
     #[must_use]
     pub fn retention(mut self, time: Duration) -> Self {
         self.terms.retention_ms = ms(time);
@@ -160,14 +174,14 @@ impl TaskPolicy {
     }
 
     /// Time to live from creation if the caller asks for none. Never less than the longest run and the time that the
-    /// result is kept, together. An hour by default.
+    /// result is kept, together. Four days by default, or less if [`ttl_at_most`](Self::ttl_at_most) is.
     #[must_use]
     pub fn ttl(mut self, time: Duration) -> Self {
         self.terms.ttl_ms = ms(time);
         self
     }
 
-    /// The longest time to live that a caller may ask for. A day by default.
+    /// The longest time to live that a caller may ask for. Seven days by default.
     #[must_use]
     pub fn ttl_at_most(mut self, time: Duration) -> Self {
         self.terms.ttl_ms_max = ms(time);
@@ -281,9 +295,18 @@ impl TaskPolicy {
         if terms.run_ms_max == 0 {
             return Some("`run_at_most` leaves no time to run: name a time above 0".to_owned());
         }
-        if terms.ttl_ms > terms.ttl_ms_max {
+        if terms.ttl_ms > terms.ttl_ms_max && terms.ttl_ms != limits::TTL_MS_DEFAULT {
             let (ttl, most) = (terms.ttl_ms, terms.ttl_ms_max);
             return Some(format!("`ttl` is {ttl} ms, and `ttl_at_most` allows {most} ms: raise it, or shorten `ttl`"));
+        }
+        if self.attempt_ms() == 0 {
+            return Some("`attempt_at_most` leaves no time to run: name a time above 0".to_owned());
+        }
+        let (asks_ms, run_ms) = (self.questions_within_ms(), terms.run_ms_max);
+        if asks_ms > run_ms {
+            return Some(format!(
+                "`questions_within` is {asks_ms} ms, and the task ends after {run_ms} ms: raise `run_at_most`"
+            ));
         }
         if terms.poll_ms == Some(0) {
             return Some("`poll_every` is 0: name the time between two polls, or leave it out".to_owned());
@@ -293,6 +316,11 @@ impl TaskPolicy {
             return Some(why.to_owned());
         }
         None
+    }
+
+    /// How long an attempt may take, in milliseconds.
+    pub(crate) fn attempt_ms(&self) -> u64 {
+        ms(self.attempt)
     }
 
     /// How long a caller who knows tasks waits for the result before it gets the task's id, in milliseconds.

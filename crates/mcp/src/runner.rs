@@ -112,6 +112,9 @@ impl<H: ServerHandler> ToolRunner for Runner<H> {
             return AttemptEnd::NoSuchTool;
         }
         let Some(_held) = self.shared.memory.for_attempt(attempt.request()) else { return AttemptEnd::NoMemory };
+        if let Some(policy) = self.shared.policies.get(&attempt.task().tool) {
+            attempt.end_within_ms(policy.attempt_ms());
+        }
         let call: StoredCall = match strict_json::from_str(attempt.request()) {
             Ok(call) => call,
             Err(error) => return failed(&errors::internal("the stored call cannot be read", &error)),

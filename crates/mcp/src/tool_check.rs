@@ -293,8 +293,13 @@ mod tests {
         let day = Duration::from_secs(86_400);
         let optional = TaskPolicy::optional;
         for (policy, said) in [
-            (optional().ttl(2 * day), "`ttl` is 172800000 ms, and `ttl_at_most` allows 86400000 ms"),
+            (optional().ttl(8 * day), "`ttl` is 691200000 ms, and `ttl_at_most` allows 604800000 ms"),
             (optional().ttl(day).ttl_at_most(day / 2), "raise it, or shorten `ttl`"),
+            (optional().attempt_at_most(Duration::ZERO), "`attempt_at_most` leaves no time"),
+            (
+                optional().questions_within(2 * day),
+                "`questions_within` is 172800000 ms, and the task ends after 86400000",
+            ),
             (optional().run_at_most(Duration::ZERO), "`run_at_most` leaves no time"),
             (optional().run_at_most(401 * day), "`run_at_most` is longer than 400 days"),
             (optional().retention(Duration::MAX), "`retention` is longer than 400 days"),

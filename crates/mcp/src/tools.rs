@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_core::{Clock, Timestamp};
-use rmcp::model::{InitializeRequestParams, JsonObject, NumberOrString, PaginatedRequestParams};
+use rmcp::model::{InitializeRequestParams, JsonObject, NumberOrString, PaginatedRequestParams, Tool};
 use rmcp::service::{RequestContext, serve_directly};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
@@ -170,18 +170,25 @@ impl Tools {
 /// The input schemas of the tools that the handler lists for a caller about whom it knows nothing, by the tools' names;
 /// `None` if the list cannot be read to its end.
 pub(crate) async fn list<H: ServerHandler>(handler: &H) -> Option<Listed> {
+    let tools = list_whole(handler).await?;
+    Some(tools.into_iter().map(|tool| (tool.name.into_owned(), tool.input_schema)).collect())
+}
+
+/// The tools that the handler lists for a caller about whom it knows nothing; `None` if the list cannot be read to its
+/// end.
+pub(crate) async fn list_whole<H: ServerHandler>(handler: &H) -> Option<Vec<Tool>> {
     let (wire, _pipes) = Wire::new();
     let client = InitializeRequestParams::default();
     let service = serve_directly::<RoleServer, _, _, _, _>(UnusedService, wire, Some(client));
-    let (mut schemas, mut cursor) = (BTreeMap::new(), None);
+    let (mut tools, mut cursor) = (Vec::new(), None);
     for _ in 0..PAGES_MAX {
         let context = RequestContext::new(NumberOrString::Number(0), service.peer().clone());
         let request = PaginatedRequestParams::default().with_cursor(cursor);
         let page = guard(handler.list_tools(Some(request), context)).await.ok()?;
-        schemas.extend(page.tools.into_iter().map(|tool| (tool.name.into_owned(), tool.input_schema)));
+        tools.extend(page.tools);
         cursor = page.next_cursor;
         if cursor.is_none() {
-            return Some(schemas);
+            return Some(tools);
         }
     }
     None

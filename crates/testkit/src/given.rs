@@ -23,7 +23,15 @@ pub fn owner(subject: &str) -> OwnerId {
     OwnerId::of(Identity::Verified { issuer: "https://issuer.test", subject, tenant: "" })
 }
 
-/// A call of `owner` that was just accepted, with default terms.
+/// A policy of short times, at most a day.
+#[must_use]
+pub fn policy() -> Policy {
+    let (half_an_hour, day) = (1_800_000, 86_400_000);
+    let ttl_ms = 2 * half_an_hour;
+    Policy { run_ms_max: half_an_hour, retention_ms: half_an_hour, ttl_ms, ttl_ms_max: day, ..Policy::default() }
+}
+
+/// A call of `owner` that was just accepted, which may run for half an hour and is kept for an hour.
 #[must_use]
 pub fn task(ids: &SeededIds, owner: OwnerId, now: Timestamp) -> Task {
     task_with(ids, owner, now, |_record| {})
@@ -32,7 +40,7 @@ pub fn task(ids: &SeededIds, owner: OwnerId, now: Timestamp) -> Task {
 /// A call of `owner` that was just accepted, as `adjust` leaves it.
 #[must_use]
 pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
-    let terms = Terms::negotiate(&Policy::default(), RequestedTerms::default());
+    let terms = Terms::negotiate(&policy(), RequestedTerms::default());
     let mut record = TaskRecord {
         owner,
         trace: None,

@@ -97,9 +97,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_error_ends_the_task() -> Result<(), TestError> {
-        let run = import(&["a.csv", ""]).to_end().await?;
-        assert_eq!(run.text(), "a file has a name");
-        assert_eq!(run.steps(), ["import a.csv", "import "]);
+        let run = import(&["a.csv", ""]).expect_failure().to_end().await?;
+        run.assert_error("a file has a name");
+        run.assert_steps(&["import a.csv", "import "]);
         Ok(())
     }
 }

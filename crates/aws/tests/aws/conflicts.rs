@@ -15,7 +15,7 @@ use harness::emulator;
 use longhaul_aws::clients::{Clients, https};
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{Created, Delivery, Message, NewTask, Purpose, TaskStore};
-use longhaul_core::{Clock, IdSource, Policy, RequestedTerms, ResultKind, State, TaskKey, Terms, Timestamp};
+use longhaul_core::{Clock, IdSource, RequestedTerms, ResultKind, State, TaskKey, Terms, Timestamp};
 use longhaul_engine::{
     Accepted, Attempt, AttemptEnd, Call, Disposition, Engine, Idempotency, Ports, Settings, ToolRunner, WorkerSignals,
 };
@@ -178,7 +178,7 @@ impl Deployment {
             owner: owner("alice"),
             tool: "tool".to_owned(),
             request: "{}".to_owned(),
-            terms: Terms::negotiate(&Policy::default(), RequestedTerms::default()),
+            terms: Terms::negotiate(&longhaul_testkit::given::policy(), RequestedTerms::default()),
             idempotency: key.map(|key| Idempotency { key, fingerprint: [1; 32] }),
             trace: None,
             cleanup: longhaul_core::Cleanup::None,

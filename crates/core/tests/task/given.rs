@@ -29,7 +29,9 @@ pub(crate) fn ask(key: &str) -> Ask {
 
 /// A task in `state`, which attempt 2 claimed after one failure.
 pub(crate) fn record(state: State) -> TaskRecord {
-    let terms = Terms::negotiate(&Policy::default(), RequestedTerms::default());
+    let (half_an_hour, ttl_ms) = (1_800_000, 3_600_000);
+    let policy = Policy { run_ms_max: half_an_hour, retention_ms: half_an_hour, ttl_ms, ..Policy::default() };
+    let terms = Terms::negotiate(&policy, RequestedTerms::default());
     TaskRecord {
         owner: OwnerId::of(Identity::Anonymous),
         id: FixedIds.task_id(CREATED),

@@ -50,6 +50,9 @@ impl Attempt {
         let is_recorded = |name: &str| self.lock_journal().contains_key(&(EntryKind::Timer, name.to_owned()));
         // Versions whose sleeps had no names recorded the number.
         let is_older = !is_recorded(&named) && is_recorded(&numbered);
+        if !is_recorded(&named) && !is_older {
+            self.fits_until(&format!("the sleep `{name}`"), until).await;
+        }
         self.sleep_as(if is_older { &numbered } else { &named }, until).await;
     }
 
@@ -58,5 +61,6 @@ impl Attempt {
         let recording = self.0.suspend.step_running();
         let until = self.recorded_moment(name, until).await;
         self.wait_until(until, recording).await;
+        self.come_to_moment(until);
     }
 }

@@ -40,7 +40,7 @@ impl Engine {
             }
             End::ParentEnded => self.end_for_good(attempt.task(), TaskEvent::Cancel).await,
             End::PastDeadline => self.end_for_good(attempt.task(), TaskEvent::TimeOut).await,
-            End::Overran => self.retry(attempt, self.overrun()).await,
+            End::Overran => self.retry(attempt, overrun(attempt)).await,
             End::Stopped => self.suspend(attempt, Suspension::Yield, &[]).await,
             End::Lost(why) => self.refused(&attempt.task().key(), why, self.settings.lease_ms),
         }
@@ -296,13 +296,14 @@ impl Engine {
             None => Disposition::Acknowledge,
         })
     }
+}
 
-    fn overrun(&self) -> String {
-        let limit = self.settings.attempt_ms_max.map_or_else(String::new, |ms| format!(" of {ms} ms"));
-        format!(
-            "the tool did not reach a step boundary within the time of its attempt{limit}; split it into shorter steps"
-        )
-    }
+fn overrun(attempt: &Attempt) -> String {
+    let ms = attempt.task().attempts.since.map_or(0, |since| attempt.ends_at().since_ms(since));
+    format!(
+        "the tool did not reach a step boundary within the {ms} ms of its attempt; split it into shorter steps, or \
+         allow longer attempts (`TaskPolicy::attempt_at_most`, and on AWS the worker's timeout)"
+    )
 }
 
 const fn asks(event: &TaskEvent) -> bool {

@@ -191,7 +191,7 @@ async fn cleanup_that_fails_is_tried_again_with_pauses_and_given_up_after_five_t
 /// A system that is away for some seconds at the moment of a cancel must not cost the job that runs there.
 #[tokio::test]
 async fn cleanup_that_returns_an_error_is_tried_again_for_six_hours() {
-    let hours = Policy { retention_ms: 24 * 60 * 60 * 1_000, ..Policy::default() };
+    let hours = Policy { retention_ms: 24 * 60 * 60 * 1_000, ..longhaul_testkit::given::policy() };
     let world = World::new();
     let tool = asks().cleaned_by(|_ended| async { Cleaned::Unfinished { reason: "nobody answers".to_owned() } });
     let terms = Terms::negotiate(&hours, RequestedTerms::default());

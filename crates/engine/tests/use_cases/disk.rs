@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_core::ports::WorkQueue as _;
-use longhaul_core::{Cleanup, Clock, Policy, RequestedTerms, ResultKind, Terms};
+use longhaul_core::{Cleanup, Clock, RequestedTerms, ResultKind, Terms};
 use longhaul_engine::{
     Attempt, AttemptEnd, Call, Disposition, Driven, Engine, Ports, Settings, ToolRunner, WorkerSignals,
 };
@@ -63,7 +63,7 @@ fn call() -> Call {
         owner: owner("alice"),
         tool: "steps".to_owned(),
         request: r#"{"n":1}"#.to_owned(),
-        terms: Terms::negotiate(&Policy::default(), RequestedTerms::default()),
+        terms: Terms::negotiate(&longhaul_testkit::given::policy(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
         cleanup: Cleanup::None,

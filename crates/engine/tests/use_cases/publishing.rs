@@ -5,8 +5,7 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use longhaul_core::ports::{Outbox, StoreError};
 use longhaul_core::{
-    Notification, NotificationKind, Policy, RequestedTerms, Status, Task, TaskEvent, TaskKey, Terms,
-    WEBHOOK_DELIVERY_TOOL,
+    Notification, NotificationKind, RequestedTerms, Status, Task, TaskEvent, TaskKey, Terms, WEBHOOK_DELIVERY_TOOL,
 };
 use longhaul_engine::{Settings, WebhookDeliveries, WebhookDelivery};
 use longhaul_testkit::{SeededIds, given};
@@ -40,7 +39,7 @@ struct Everything(&'static [&'static str]);
 
 impl WebhookDeliveries for Everything {
     fn of(&self, notification: &Notification) -> Vec<WebhookDelivery> {
-        let terms = Terms::negotiate(&Policy::default(), RequestedTerms::default());
+        let terms = Terms::negotiate(&longhaul_testkit::given::policy(), RequestedTerms::default());
         let webhook_delivery =
             |endpoint: &&str| WebhookDelivery { endpoint: (*endpoint).to_owned(), request: notification.id(), terms };
         self.0.iter().map(webhook_delivery).collect()

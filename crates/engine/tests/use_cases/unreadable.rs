@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use longhaul_core::ports::{Outbox, StoreError};
-use longhaul_core::{EntryKind, FailureKind, Notification, Policy, RequestedTerms, State, Task, TaskEvent, Terms};
+use longhaul_core::{EntryKind, FailureKind, Notification, RequestedTerms, State, Task, TaskEvent, Terms};
 use longhaul_engine::{Disposition, PollError, SignalError, WebhookDeliveries, WebhookDelivery};
 use longhaul_testkit::{Damage, SeededIds, given};
 
@@ -118,7 +118,7 @@ struct Large(usize);
 
 impl WebhookDeliveries for Large {
     fn of(&self, notification: &Notification) -> Vec<WebhookDelivery> {
-        let terms = Terms::negotiate(&Policy::default(), RequestedTerms::default());
+        let terms = Terms::negotiate(&longhaul_testkit::given::policy(), RequestedTerms::default());
         let bytes = if *notification == notification_of(1) { self.0 } else { 1 };
         vec![WebhookDelivery { endpoint: "a".to_owned(), request: "1".repeat(bytes), terms }]
     }

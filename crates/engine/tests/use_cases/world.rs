@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{Delivery, Message, QueueError, TaskStore, WorkQueue};
-use longhaul_core::{OwnerId, Policy, RequestedTerms, State, Task, TaskEvent, TaskKey, Terms, Timestamp};
+use longhaul_core::{OwnerId, RequestedTerms, State, Task, TaskEvent, TaskKey, Terms, Timestamp};
 use longhaul_engine::{
     Accepted, AttemptEnd, Call, Cleaned, Disposition, Engine, Idempotency, Ports, Settings, ToolRunner, WorkerSignals,
 };
@@ -283,7 +283,7 @@ pub(crate) fn call() -> Call {
         owner: ann(),
         tool: "tool".to_owned(),
         request: "{}".to_owned(),
-        terms: Terms::negotiate(&Policy::default(), RequestedTerms::default()),
+        terms: Terms::negotiate(&longhaul_testkit::given::policy(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
         cleanup: longhaul_core::Cleanup::None,

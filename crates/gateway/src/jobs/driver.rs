@@ -254,7 +254,7 @@ pub(crate) async fn recorded<T: DeserializeOwned>(task: &TaskContext, step: &str
 }
 
 fn now_ms(task: &TaskContext) -> u64 {
-    ms(task.now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    ms(task.clock_time().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 fn ms(time: Duration) -> u64 {

@@ -63,7 +63,7 @@ async fn a_task_that_nobody_took_gets_a_message_and_one_that_was_taken_gets_none
     world.accepted(unclaimed, "completes").await;
     world
         .accepted_with(claimed, |record| {
-            record.state = longhaul_core::State::Sleeping { until: given::NOW.plus_ms(limits::TTL_MS_DEFAULT) };
+            record.state = longhaul_core::State::Sleeping { until: given::NOW.plus_ms(3_600_000) };
             record.attempt = 1;
         })
         .await;

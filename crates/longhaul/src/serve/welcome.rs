@@ -28,7 +28,7 @@ pub(super) struct Welcome {
 impl Welcome {
     /// The text of this server. `storage` is `None` if the program has a store of its own.
     pub(super) async fn of(server: &Server, address: SocketAddr, storage: Option<&Storage>, config: &Config) -> Self {
-        let outline = server.outline().await;
+        let (outline, tasks) = (server.outline().await, server.tasks());
         Self {
             name: outline.name.unwrap_or_else(program),
             role: config.role,
@@ -36,7 +36,7 @@ impl Welcome {
             has_console: config.console != table::Console::Off,
             needs_token: matches!(config.callers, LocalCallers::WithToken(_)),
             tools: outline.tools.len(),
-            durable: outline.tools.iter().filter(|tool| server.tasks().get(tool).is_some()).count(),
+            durable: outline.tools.iter().filter(|tool| tasks.get(tool).is_some()).count(),
             tasks: place(storage),
         }
     }

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
-use longhaul_core::{EntryKind, Identity, OwnerId, Principal, Scopes, Status, VerifiedIdentity};
+use longhaul_core::{EntryKind, Identity, OwnerId, Principal, Scopes, VerifiedIdentity};
 use longhaul_mcp::{TaskContext, TaskPolicy};
 use rmcp::handler::server::tool::IntoCallToolResult;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, Tool};
@@ -12,14 +11,12 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Map, Value, json};
 
+use super::run::End;
 use super::running::Running;
 use super::script::{Moment, Script};
 use super::world::{Deliveries, World};
 use super::{Run, TestError};
 use crate::Server;
-
-/// How long a task may take whose tool has no policy.
-const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 /// A server whose tools are tested. See [`testing`](super).
 #[derive(Clone, Debug)]
@@ -33,9 +30,8 @@ impl TestServer {
     /// A call of one of its tools, by somebody whom nobody identifies.
     pub fn call(&self, tool: impl Into<String>, arguments: Value) -> Call {
         let tool = tool.into();
-        let policy = TaskPolicy::optional().run_at_most(A_YEAR);
         let server = self.server.clone();
-        let server = if self.any_tool { server.task(tool.clone(), policy) } else { server };
+        let server = if self.any_tool { server.task(tool.clone(), TaskPolicy::optional()) } else { server };
         let caller = Principal::from(OwnerId::of(Identity::Anonymous));
         Call {
             server,
@@ -71,15 +67,6 @@ pub struct Call {
     pub(super) end: End,
 }
 
-/// How the task has to end without a crash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// Completed, or cancelled as the test said.
-    Success,
-    /// Failed.
-    Failure,
-}
-
 /// Whether a tool has to come to its steps in the same order each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
@@ -88,6 +75,31 @@ pub(super) enum Order {
 }
 
 impl Call {
+    /// The tool's policy, instead of the one of its server, or of the default.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use longhaul::{TaskContext, TaskPolicy, testing};
+    ///
+    /// async fn remind(task: TaskContext) -> String {
+    ///     task.sleep("a week", Duration::from_secs(7 * 86_400)).await;
+    ///     "it is time".to_owned()
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), testing::TestError> {
+    /// let a_month = TaskPolicy::optional().run_at_most(Duration::from_secs(30 * 86_400));
+    /// testing::tool(remind).policy(a_month).to_end().await?.assert_text("it is time");
+    /// let run = testing::tool(remind).expect_failure().to_end().await?;
+    /// run.assert_error("would take 604800000 ms, and the task has 86400000 ms left");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn policy(mut self, policy: TaskPolicy) -> Self {
+        self.server = self.server.task(self.tool.clone(), policy);
+        self
+    }
+
     /// The process dies when the tool comes to this step, whose work has not begun.
     pub fn crash_before(self, step: impl Into<String>) -> Self {
         self.crash(Moment::BeforeStep(step.into()))
@@ -200,9 +212,15 @@ impl Call {
     }
 
     /// The task fails, and [`crash_everywhere`](Self::crash_everywhere) is to see that it fails in the same way after
-    /// every crash. Without this, a task that fails also without a crash fails the test.
+    /// every crash. Without this, a task that fails fails the test, and with this one that does not.
     pub fn expect_failure(mut self) -> Self {
         self.end = End::Failure;
+        self
+    }
+
+    /// The test looks at [`Run::status`] itself: no end of the task fails the test.
+    pub fn expect_any_end(mut self) -> Self {
+        self.end = End::Any;
         self
     }
 
@@ -210,13 +228,10 @@ impl Call {
     /// answered. What the server [cleans up](Server::clean_up) is cleaned up, or given up.
     ///
     /// # Errors
-    /// [`TestError`]. A task that fails is not an error: look at [`Run::status`].
+    /// [`TestError`]: also if the task does not end as it [was expected to](Self::expect_failure), and if the tool never
+    /// asked what the test has an answer to.
     pub async fn to_end(self) -> Result<Run, TestError> {
-        let answered: Vec<String> = self.answers.keys().cloned().collect();
-        let run = self.begin().await?.to_end().await?;
-        let is_unasked = |key: &String| run.status() != Status::Cancelled && !run.asked().contains(key);
-        let questions: Vec<String> = answered.into_iter().filter(is_unasked).collect();
-        if questions.is_empty() { Ok(run) } else { Err(TestError::NeverAsked { questions, end: run.end() }) }
+        self.begin().await?.to_end().await
     }
 
     /// Makes the call. Nothing of its task runs before [`Running::work`].
@@ -228,7 +243,7 @@ impl Call {
         checked.map_err(|error| TestError::Refused { request: "tools/call", message: error.to_string() })?;
         let script = Arc::new(Script::new(self.crashes.clone(), self.cancels.clone()));
         let world = World::new(&self.server, self.caller.clone(), script, self.deliveries);
-        Running::begin(world, &self.tool, self.arguments, self.answers).await
+        Running::begin(world, &self.tool, self.arguments, self.answers, self.end).await
     }
 
     pub(super) fn crash(mut self, moment: Moment) -> Self {

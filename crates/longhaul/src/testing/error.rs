@@ -35,6 +35,14 @@ pub enum TestError {
         /// How the task ended, and with what.
         end: String,
     },
+    /// The test answers a question that the task does not ask now.
+    #[error("the task does not ask `{question}` now; it asks {open:?}")]
+    NotAsked {
+        /// The key of the question.
+        question: String,
+        /// The keys of the questions that it asks.
+        open: Vec<String>,
+    },
     /// The task ended without coming to a moment that the test names.
     #[error("the task ended ({status}) and never came to this: {moments}; its steps are {steps:?}")]
     NeverReached {
@@ -61,17 +69,20 @@ pub enum TestError {
     },
     /// The task failed at its deadline, so that crashes after it are not tested.
     #[error(
-        "the task {message}, so crashes could not be tested to its end: allow more time by `TaskPolicy::run_at_most`"
+        "the task has no time left, so crashes could not be tested to its end: {message}; allow more time with \
+         `TaskPolicy::run_at_most`"
     )]
     TimedOut {
         /// The error that its client gets.
         message: String,
     },
-    /// The task failed without a crash.
-    #[error("the task failed without a crash: {message}; if it is to fail, say `expect_failure`")]
+    /// The task failed.
+    #[error("the task failed: {message}; if it is to fail, say `expect_failure`\n{report}")]
     Failed {
         /// The error that its client gets.
         message: String,
+        /// Its journal.
+        report: String,
     },
     /// The task did not fail, and was expected to.
     #[error("the task was expected to fail, and ended: {end}")]

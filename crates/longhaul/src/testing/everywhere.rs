@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use longhaul_core::{EntryKind, Status};
 
-use super::call::{End, Order};
+use super::call::Order;
 use super::script::{Moment, Seen};
 use super::{Call, Run, TestError};
 
@@ -39,17 +39,12 @@ impl Call {
 }
 
 async fn crash_everywhere(call: &Call) -> Result<(), TestError> {
-    let expected = call.clone().to_end().await?;
+    let expected = call.clone().begin().await?.to_any_end().await?;
     if expected.has_timed_out {
         return Err(TestError::TimedOut { message: expected.text() });
     }
-    match (call.end, expected.status()) {
-        (End::Success, Status::Failed) => return Err(TestError::Failed { message: expected.text() }),
-        (End::Failure, Status::Completed | Status::Cancelled) => {
-            return Err(TestError::DidNotFail { end: expected.end() });
-        }
-        (End::Success | End::Failure, _) => {}
-    }
+    expected.check_end(call.end)?;
+    expected.check_asked(call.answers.keys().cloned())?;
     let mut differences = within(&expected, call.order, "the run without a crash");
     let moments = expected.moments();
     let repeated = moments.iter().rev().filter(|moment| matches!(moment, Moment::AfterRecord(..))).take(1);
@@ -60,7 +55,7 @@ async fn crash_everywhere(call: &Call) -> Result<(), TestError> {
         pause().await;
         // After a crash in the work of a step that runs at most once, a tool may ask something else.
         let crashed = match call.clone().crash(moment.clone()).begin().await {
-            Ok(running) => running.to_end().await,
+            Ok(running) => running.to_any_end().await,
             Err(error) => Err(error),
         };
         let where_ = moment.to_string();

@@ -12,6 +12,17 @@ use super::TestError;
 use super::error::unexpected;
 use super::script::{Moment, Script, Seen};
 
+/// How the task has to end without a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Completed, or cancelled as the test said.
+    Success,
+    /// Failed.
+    Failure,
+    /// In any way.
+    Any,
+}
+
 /// A run that has ended, and everything that is recorded about it.
 #[derive(Clone)]
 pub struct Run {
@@ -133,6 +144,57 @@ impl Run {
     /// the message of an error, or of a panic.
     pub fn cleanups(&self) -> &[Result<(), String>] {
         &self.cleanups
+    }
+
+    /// Fails the test unless this is the [text](Self::text): with the task's end and its journal.
+    #[track_caller]
+    pub fn assert_text(&self, text: &str) {
+        assert_eq!(self.text(), text, "{}", self.report());
+    }
+
+    /// Fails the test unless this is the [structured content](Self::structured), as `assert_text` does.
+    #[track_caller]
+    pub fn assert_structured(&self, content: &Value) {
+        assert_eq!(self.structured(), Some(content), "{}", self.report());
+    }
+
+    /// Fails the test unless the task failed with an error whose message has this part, as `assert_text` does.
+    #[track_caller]
+    pub fn assert_error(&self, part: &str) {
+        let is_it = self.status == Status::Failed && self.text().contains(part);
+        assert!(is_it, "the task has no error with `{part}`\n{}", self.report());
+    }
+
+    /// Fails the test unless these are the [recorded steps](Self::steps), as `assert_text` does.
+    #[track_caller]
+    pub fn assert_steps(&self, steps: &[&str]) {
+        assert_eq!(self.steps(), steps, "{}", self.report());
+    }
+
+    /// How the task ended, with what, and its journal: for the message of a failed test.
+    #[must_use]
+    pub fn report(&self) -> String {
+        let mut lines = vec![format!("the task ended: {}", self.end()), format!("attempts: {}", self.attempts)];
+        for JournalEntry { kind, name, value, .. } in &self.journal {
+            lines.push(format!("{} `{name}`: {value}", kind.as_str()));
+        }
+        lines.join("\n")
+    }
+
+    /// Whether the task ended as the test expects.
+    pub(super) fn check_end(&self, expected: End) -> Result<(), TestError> {
+        match (expected, self.status) {
+            (End::Success, Status::Failed) => Err(TestError::Failed { message: self.text(), report: self.report() }),
+            (End::Failure, Status::Completed | Status::Cancelled) => Err(TestError::DidNotFail { end: self.end() }),
+            (End::Success | End::Failure | End::Any, _) => Ok(()),
+        }
+    }
+
+    /// Whether the tool asked all of these. One that was cancelled may not have come to them.
+    pub(super) fn check_asked(&self, answered: impl IntoIterator<Item = String>) -> Result<(), TestError> {
+        let is_unasked = |key: &String| self.status != Status::Cancelled && !self.asked.contains(key);
+        let questions: Vec<String> = answered.into_iter().filter(is_unasked).collect();
+        if questions.is_empty() { Ok(()) } else { Err(TestError::NeverAsked { questions, end: self.end() }) }
     }
 
     /// The steps of each attempt.

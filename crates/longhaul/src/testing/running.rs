@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::TestError;
 use super::error::unexpected;
-use super::run::{JournalEntry, Run, steps, texts};
+use super::run::{End, JournalEntry, Run, steps, texts};
 use super::world::World;
 
 /// Attempts of one task, and moments to which the clock jumps.
@@ -23,7 +23,7 @@ const TURNS_MAX: usize = 10_000;
 /// use longhaul::TaskContext;
 ///
 /// async fn remind(task: TaskContext) -> String {
-///     task.sleep("a day", Duration::from_secs(86_400)).await;
+///     task.sleep("an hour", Duration::from_secs(3_600)).await;
 ///     "it is time".to_owned()
 /// }
 ///
@@ -31,7 +31,7 @@ const TURNS_MAX: usize = 10_000;
 /// # async fn main() -> Result<(), testing::TestError> {
 /// let mut task = testing::tool(remind).begin().await?;
 /// assert_eq!(task.work().await?, State::Working);
-/// task.pass(Duration::from_secs(86_399));
+/// task.pass(Duration::from_secs(3_599));
 /// assert_eq!(task.work().await?, State::Working);
 /// task.pass(Duration::from_secs(1));
 /// assert_eq!(task.work().await?, State::Completed);
@@ -45,6 +45,8 @@ pub struct Running {
     key: TaskKey,
     /// The user's answers.
     answers: BTreeMap<String, Value>,
+    /// How the task has to end.
+    end: End,
     /// The questions to the user, in the order in which they were seen.
     asked: Vec<String>,
 }
@@ -92,6 +94,7 @@ impl Running {
         tool: &str,
         arguments: Value,
         answers: BTreeMap<String, Value>,
+        end: End,
     ) -> Result<Self, TestError> {
         let call = json!({"name": tool, "arguments": arguments});
         let answer = world.client.request("tools/call", tool, call).await?;
@@ -99,7 +102,7 @@ impl Running {
         let id: TaskId =
             id.parse().map_err(|error| TestError::Unexpected(format!("`{id}` is not a task's id: {error}")))?;
         let key = TaskKey::new(world.client.caller.owner, id);
-        Ok(Self { world, key, answers, asked: Vec::new() })
+        Ok(Self { world, key, answers, end, asked: Vec::new() })
     }
 
     /// Works until there is nothing more to do at this moment.
@@ -139,18 +142,35 @@ impl Running {
     /// The user fills in the form of the question `key` with this object.
     ///
     /// # Errors
-    /// [`TestError`]. A question that is not open is ignored, as a server does.
+    /// [`TestError::NotAsked`] if the task does not ask this now.
     pub async fn answer(&mut self, key: &str, form: Value) -> Result<(), TestError> {
         self.respond(key, json!({"action": "accept", "content": form})).await
     }
 
     /// The user says no to the question `key`.
+    ///
+    /// # Errors
+    /// As [`answer`](Self::answer).
     pub async fn decline(&mut self, key: &str) -> Result<(), TestError> {
         self.respond(key, json!({"action": "decline"})).await
     }
 
     /// The client responds with this to the request `key`.
+    ///
+    /// # Errors
+    /// As [`answer`](Self::answer).
     pub async fn respond(&mut self, key: &str, response: Value) -> Result<(), TestError> {
+        let open: Vec<String> = match self.state().await? {
+            State::Asks(questions) => questions.into_iter().map(|question| question.key).collect(),
+            State::Working | State::Completed | State::Failed | State::Cancelled => Vec::new(),
+        };
+        if !open.iter().any(|asked| asked == key) {
+            return Err(TestError::NotAsked { question: key.to_owned(), open });
+        }
+        self.send_response(key, response).await
+    }
+
+    async fn send_response(&self, key: &str, response: Value) -> Result<(), TestError> {
         let id = self.key.id.to_string();
         let update = json!({"taskId": id, "inputResponses": {key: response}});
         self.world.client.request("tasks/update", &id, update).await.map(drop)
@@ -188,8 +208,18 @@ impl Running {
     /// Runs the task to its end: time passes, crashed attempts are repeated, questions are answered as the call says.
     ///
     /// # Errors
-    /// [`TestError`]. A task that fails is not an error: look at [`Run::status`].
-    pub async fn to_end(mut self) -> Result<Run, TestError> {
+    /// [`TestError`]: also if the task does not end as it [was expected to](super::Call::expect_failure), and if the tool
+    /// never asked what the test has an answer to.
+    pub async fn to_end(self) -> Result<Run, TestError> {
+        let (expected, answered) = (self.end, self.answers.keys().cloned().collect::<Vec<_>>());
+        let run = self.to_any_end().await?;
+        run.check_end(expected)?;
+        run.check_asked(answered)?;
+        Ok(run)
+    }
+
+    /// The same, whatever the end is.
+    pub(super) async fn to_any_end(mut self) -> Result<Run, TestError> {
         for _ in 0..TURNS_MAX {
             match self.work().await? {
                 State::Working => self.pass_until_something_happens().await?,
@@ -204,7 +234,7 @@ impl Running {
         let mut is_answered = false;
         for question in questions {
             if let Some(response) = self.answers.get(&question.key).cloned() {
-                self.respond(&question.key, response).await?;
+                self.send_response(&question.key, response).await?;
                 is_answered = true;
             }
         }

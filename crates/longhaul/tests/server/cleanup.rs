@@ -150,7 +150,7 @@ async fn tools_that_a_function_covers_are_cleaned_up_after() {
 async fn a_task_that_misses_its_deadline_or_is_given_up_is_cleaned_up_after() {
     for (hours, expected) in [(9, FailureKind::TimedOut), (1, FailureKind::RetriesExhausted)] {
         let machines = Machines::default();
-        let run = call(&machines.server(never), hours).to_end().await.unwrap();
+        let run = call(&machines.server(never), hours).expect_failure().to_end().await.unwrap();
         assert_eq!((run.status(), machines.running()), (Status::Failed, 0));
         assert_eq!(run.cleanups(), [Ok(())]);
         let [ended] = &machines.seen()[..] else { panic!("{:?}", machines.seen()) };

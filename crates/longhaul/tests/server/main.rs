@@ -2,8 +2,11 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 
 mod bearer;
+mod chance;
 mod cleanup;
 mod command_line;
+mod deadlines;
+mod declared;
 mod disk;
 mod mounted;
 mod own_backend;

@@ -68,7 +68,7 @@ async fn a_step_is_tried_as_often_as_its_policy_says_although_each_pause_ends_th
     assert_eq!((run.text().as_str(), bank.asked(), run.attempts()), ("payment 5", 5, 5));
     assert!(run.elapsed() >= 15 * SECOND, "pauses of up to 2, 4, 8 and 16 s, of which chance takes at most a half");
     let bank = Bank::refusing(5);
-    let run = booking(&bank).to_end().await.unwrap();
+    let run = booking(&bank).expect_failure().to_end().await.unwrap();
     assert_eq!((run.status(), run.text().as_str(), bank.asked()), (Status::Failed, "refused, 5", 5));
 }
 
@@ -83,7 +83,7 @@ async fn a_compensation_is_not_taken_back_by_a_crash_after_which_the_step_would_
     for crash in moments {
         // It would take the sixth payment.
         let bank = Bank::refusing(5);
-        let run = crash(booking(&bank)).to_end().await.unwrap();
+        let run = crash(booking(&bank)).expect_failure().to_end().await.unwrap();
         assert_eq!((run.text().as_str(), bank.asked()), ("refused, 5", 5));
         assert_eq!(run.steps(), ["flight", "pay", "undo flight"]);
     }
@@ -133,7 +133,7 @@ async fn tries(error: ErrorData, decide: fn(&StepContext, ErrorData) -> ErrorDat
             task.try_step("work", work).await.map(|()| String::new())
         }
     });
-    let run = run.to_end().await.unwrap();
+    let run = run.expect_failure().to_end().await.unwrap();
     (run.times("work"), run.text())
 }
 
@@ -211,7 +211,8 @@ async fn at_most_once_and_a_retry_contradict_each_other() {
     async fn both(task: TaskContext) -> Result<(), ErrorData> {
         task.try_step("pay", async || Ok::<_, ErrorData>(())).at_most_once().retry(Retry::default()).await
     }
-    let run = testing::tool(|task| async move { both(task).await.map(|()| String::new()) }).to_end().await.unwrap();
+    let tool = |task| async move { both(task).await.map(|()| String::new()) };
+    let run = testing::tool(tool).expect_failure().to_end().await.unwrap();
     assert_eq!(run.status(), Status::Failed);
     assert_eq!(run.text(), "step `pay` has both `at_most_once` and `retry`; take one of them away");
 }

@@ -106,11 +106,49 @@ async fn an_answer_to_a_question_that_is_never_asked_fails_the_test() {
 
 #[tokio::test]
 async fn a_task_that_does_not_end_as_expected_fails_the_test() {
-    let TestError::Failed { message } = testing::tool(failing).crash_everywhere().await.unwrap_err() else { panic!() };
-    assert!(!message.is_empty());
-    let call = testing::server(Migrations::default()).call("migrate", tables());
-    let TestError::DidNotFail { end } = call.expect_failure().crash_everywhere().await.unwrap_err() else { panic!() };
-    assert!(end.contains("3000 rows"), "{end}");
+    for result in [testing::tool(failing).to_end().await.map(drop), testing::tool(failing).crash_everywhere().await] {
+        let Err(TestError::Failed { message, report }) = result else { panic!("{result:?}") };
+        assert_eq!(message, "that is not a table");
+        assert!(report.contains("step `first`: 1"), "{report}");
+    }
+    let call = || testing::server(Migrations::default()).call("migrate", tables()).expect_failure();
+    for result in [call().to_end().await.map(drop), call().crash_everywhere().await] {
+        let Err(TestError::DidNotFail { end }) = result else { panic!("{result:?}") };
+        assert!(end.contains("3000 rows"), "{end}");
+    }
+    let run = testing::tool(failing).expect_any_end().to_end().await.unwrap();
+    assert_eq!(run.status(), Status::Failed);
+    let mut task = call().begin().await.unwrap();
+    task.work().await.unwrap();
+    let TestError::DidNotFail { .. } = task.to_end().await.unwrap_err() else { panic!() };
+}
+
+#[tokio::test]
+async fn an_answer_that_the_task_does_not_ask_for_now_fails_the_test() {
+    let mut task = testing::tool(everything).answer("colour", json!({})).begin().await.unwrap();
+    let early = task.answer("color", json!({"color": "red"})).await.unwrap_err();
+    assert_eq!(early.to_string(), "the task does not ask `color` now; it asks []");
+    task.work().await.unwrap();
+    task.pass(Duration::from_secs(43_200));
+    task.work().await.unwrap();
+    let misspelled = task.decline("colour").await.unwrap_err();
+    assert_eq!(misspelled.to_string(), "the task does not ask `colour` now; it asks [\"color\"]");
+    task.answer("color", json!({"color": "red"})).await.unwrap();
+    let unasked = task.to_end().await.unwrap_err();
+    assert!(matches!(&unasked, TestError::NeverAsked { questions, .. } if questions == &["colour"]), "{unasked}");
+}
+
+/// A failed check says what the task did, so that nobody has to print it.
+#[tokio::test]
+async fn an_assertion_prints_the_end_and_the_journal() {
+    let run = testing::server(Migrations::default()).call("migrate", tables()).to_end().await.unwrap();
+    run.assert_text("3000 rows");
+    run.assert_steps(&["migrate a", "migrate b", "migrate c"]);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run.assert_error("no rows"))).unwrap_err();
+    let said = panicked.downcast_ref::<String>().unwrap();
+    for part in ["no error with `no rows`", "the task ended: completed", "3000 rows", "step `migrate c`: 1000"] {
+        assert!(said.contains(part), "{said}");
+    }
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -123,7 +161,7 @@ async fn everything(task: TaskContext) -> Result<CallToolResult, ErrorData> {
     task.set("seen", &json!({"first": first}))
         .await
         .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
-    task.sleep("sleep", Duration::from_secs(86_400)).await;
+    task.sleep("sleep", Duration::from_secs(43_200)).await;
     let color = match task.ask::<Color>("color", "Which one?").await? {
         Answer::Accepted(form) => form.color,
         _ => "none".to_owned(),
@@ -229,7 +267,7 @@ async fn time_passes_as_the_task_sees_it() {
     assert_eq!(run.text(), "1 red\ndone");
     assert_eq!(run.asked(), ["color"]);
     assert_eq!(run.variables(), json!({"seen": {"first": 1}}).as_object().unwrap());
-    assert_eq!(run.elapsed().as_secs(), 86_400);
+    assert_eq!(run.elapsed().as_secs(), 43_200);
     assert_eq!(run.attempts(), 3);
     assert_eq!(run.result().unwrap().unwrap().content.len(), 2);
     assert!(run.error().is_none() && run.structured().is_none());
@@ -237,7 +275,7 @@ async fn time_passes_as_the_task_sees_it() {
     let mut task = testing::tool(everything).begin().await.unwrap();
     assert_eq!(task.work().await.unwrap(), State::Working);
     assert_eq!(task.journal().await.unwrap().len(), 2);
-    task.pass(Duration::from_secs(86_400));
+    task.pass(Duration::from_secs(43_200));
     let State::Asks(questions) = task.work().await.unwrap() else { panic!("{task:?}") };
     assert_eq!(questions[0].key, "color");
     assert_eq!(questions[0].request["params"]["message"], "Which one?");
@@ -323,7 +361,11 @@ struct Patient;
 impl Patient {
     #[tool]
     async fn wait(&self, task: TaskContext) -> String {
-        task.sleep("sleep", Duration::from_secs(7_200)).await;
+        task.poll_until("time", Duration::from_secs(3_600), async || {
+            Ok::<_, ErrorData>((task.clock_time() >= task.now() + Duration::from_secs(7_200)).then_some(()))
+        })
+        .await
+        .unwrap();
         "it is time".to_owned()
     }
 }
@@ -333,11 +375,12 @@ impl ServerHandler for Patient {}
 
 #[tokio::test]
 async fn a_tool_that_waits_past_its_deadline_is_told_so() {
-    let short = Server::new(|| Patient).task("wait", TaskPolicy::optional());
-    let run = testing::of(&short).call("wait", json!({})).to_end().await.unwrap();
+    let policy = TaskPolicy::optional().run_at_most(Duration::from_secs(7_000));
+    let short = Server::new(|| Patient).task("wait", policy);
+    let run = testing::of(&short).call("wait", json!({})).expect_failure().to_end().await.unwrap();
     assert_eq!(run.status(), Status::Failed);
-    assert_eq!(run.text(), "did not end within the 1800000 ms that the tool may take, waits included");
-    assert_eq!(run.elapsed().as_secs(), 1_800);
+    assert_eq!(run.text(), "did not end within the 7000000 ms that the tool may take, waits included");
+    assert_eq!(run.elapsed().as_secs(), 7_000);
     let TestError::TimedOut { .. } = testing::of(&short).call("wait", json!({})).crash_everywhere().await.unwrap_err()
     else {
         panic!("a run to the deadline says nothing about crashes after it")
@@ -369,7 +412,7 @@ async fn a_cancelled_task_ends_there() {
 
 #[tokio::test]
 async fn a_failed_task_says_why() {
-    let run = testing::tool(failing).to_end().await.unwrap();
+    let run = testing::tool(failing).expect_failure().to_end().await.unwrap();
     assert_eq!((run.status(), run.text()), (Status::Failed, "that is not a table".to_owned()));
     assert_eq!(run.error().unwrap().code.0, -32_602);
 
@@ -378,7 +421,7 @@ async fn a_failed_task_says_why() {
         assert!(task.attempt() == 0, "always");
         String::new()
     };
-    let run = testing::tool(panics).to_end().await.unwrap();
+    let run = testing::tool(panics).expect_failure().to_end().await.unwrap();
     assert_eq!(run.status(), Status::Failed);
     assert!(run.text().contains("no retries are left after"), "{}", run.text());
     assert_eq!(run.times("first"), 1);

@@ -170,9 +170,11 @@ impl PlainCall {
 
     pub(crate) async fn sleep_until(&self, until: Timestamp) {
         if until > self.0.ends_at {
+            let (now, most_ms) = (self.now(), self.0.start.wait_ms_max);
+            let (takes_ms, left_ms) = (until.since_ms(now), self.0.ends_at.since_ms(now));
             let message = format!(
-                "this tool sleeps longer than the {} ms that a plain call may; call it as a task",
-                self.0.start.wait_ms_max
+                "this tool would wait for {takes_ms} ms, and has {left_ms} ms left of the {most_ms} ms that a plain \
+                 call may wait; call it as a task"
             );
             return self.refuse(ErrorData::invalid_request(message, None)).await;
         }

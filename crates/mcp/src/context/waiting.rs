@@ -118,6 +118,7 @@ impl TaskContext {
             .step(name, async || {
                 let at = attempt.now();
                 let until = at.plus_ms(wait_ms);
+                attempt.fits_until(&format!("the callback `{name}`"), until).await;
                 let token = CallbackToken::random(attempt.task().key(), attempt.ids());
                 // On record before anybody has it: the value may come before the hand-out is over.
                 attempt.admit_token(&token.hash(), name, until).await;

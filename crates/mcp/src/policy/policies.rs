@@ -58,6 +58,16 @@ impl Policies {
         self.named.insert(tool, policy);
     }
 
+    /// Takes over what tools say themselves ([`task_support`](crate::task_support)), for those about which nothing else
+    /// decides.
+    pub fn insert_declared(&mut self, declared: &BTreeMap<String, TaskPolicy>) {
+        if !self.has_function() {
+            for (tool, policy) in declared {
+                self.named.entry(tool.clone()).or_insert_with(|| policy.clone());
+            }
+        }
+    }
+
     /// Has `decide` decide about all tools that are not named. It replaces an earlier function.
     pub fn decide_by(&mut self, decide: impl Fn(&str) -> Option<TaskPolicy> + Send + Sync + 'static) {
         self.by_function = Some(Arc::new(decide));

@@ -61,6 +61,11 @@ impl Names {
         let id: TaskId = Hashed(keyed_hash(&of_owner, parts)).task_id(at);
         TaskKey::new(*owner, id)
     }
+
+    /// Bytes that look random, for the `draw` of a task: the same in every process, and known to no client.
+    pub(crate) fn drawn(&self, task: &TaskKey, draw: &str) -> [u8; 32] {
+        keyed_hash(&self.0, &[b"draw", task.owner.as_bytes(), task.id.as_bytes(), draw.as_bytes()])
+    }
 }
 
 /// The key of the task of `owner` that these parts name, as [`Names::task_key`] makes it, for parts that no client

@@ -5,13 +5,13 @@ use std::time::{Duration, SystemTime};
 
 use futures::future::{join_all, try_join_all};
 use longhaul_core::Status;
-use longhaul_mcp::{McpServer, McpSettings, TaskContext, TaskPolicy};
+use longhaul_mcp::{McpServer, McpSettings, TaskContext};
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::{CallToolResult, ContentBlock};
 use rmcp::{ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
 use serde_json::{Value, json};
 
-use crate::tools::form;
+use crate::tools::{form, short};
 use crate::world::{Sent, World, alice, no_tasks};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -123,7 +123,7 @@ impl ServerHandler for Family {}
 fn family() -> World {
     let mut world = World::new();
     let names = ["squares", "square", "calls", "refuses", "cannot", "asks", "reminds"];
-    let policies: BTreeMap<_, _> = names.map(|name| (name.to_owned(), TaskPolicy::optional())).into();
+    let policies: BTreeMap<_, _> = names.map(|name| (name.to_owned(), short())).into();
     world.mcp = McpServer::new(|| Family, policies, world.engine.clone(), McpSettings::new([7; 32]));
     world
 }

@@ -46,13 +46,13 @@ async fn a_call_that_starts_later_is_a_task_at_once_and_says_when_it_starts() {
     let expected = (json!("working"), json!(format!("starts at {start}")), json!(60_000));
     let shown = |task: &Value| (task["status"].clone(), task["statusMessage"].clone(), task["pollIntervalMs"].clone());
     assert_eq!(shown(&created), expected);
-    assert_eq!(created["ttlMs"], limits::TTL_MS_DEFAULT + HOUR_MS);
+    assert_eq!(created["ttlMs"], 2 * HOUR_MS);
     let id = created["taskId"].as_str().unwrap();
     assert_eq!(shown(&world.get(id).await), expected);
     let inspect = Sent::new("dev.longhaul/tasks/inspect", json!({"taskId": id}));
     let inspected = world.result(&inspect).await;
     assert_eq!((&inspected["notBefore"], &inspected["startedAt"]), (&json!(start), &Value::Null));
-    assert_eq!(inspected["deadlineAt"], moment(&world, HOUR_MS + limits::RUN_MS_DEFAULT));
+    assert_eq!(inspected["deadlineAt"], moment(&world, HOUR_MS + HOUR_MS / 2));
     starts_only_then(&world, "the Tasks extension").await;
     let task = world.get(id).await;
     assert_eq!((task.get("statusMessage"), &task["result"]["content"][0]["text"]), (None, &json!("3")));

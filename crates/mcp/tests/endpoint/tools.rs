@@ -18,7 +18,7 @@ use rmcp::{ErrorData, RoleServer, tool, tool_router};
 use serde_json::json;
 
 use super::tools_policies::{Add, Large, Looks, Person, Sleep, shown, value};
-pub(crate) use super::tools_policies::{Observed, form, policies, text};
+pub(crate) use super::tools_policies::{Observed, form, policies, short, text};
 
 pub(super) static TOOLS: LazyLock<ToolRouter<Tools>> = LazyLock::new(Tools::tool_router);
 

@@ -27,6 +27,17 @@ impl Default for Observed {
     }
 }
 
+/// A policy with shorter times than the default has.
+pub(crate) fn short() -> TaskPolicy {
+    shorter(TaskPolicy::optional())
+}
+
+fn shorter(policy: TaskPolicy) -> TaskPolicy {
+    let half_an_hour = Duration::from_secs(1_800);
+    let policy = policy.run_at_most(half_an_hour).retention(half_an_hour);
+    policy.ttl(2 * half_an_hour).ttl_at_most(48 * half_an_hour)
+}
+
 pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
     let names = [
         "add",
@@ -57,16 +68,16 @@ pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
         "typed",
         "who",
     ];
-    let mut policies: BTreeMap<_, _> = names.map(|name| (name.to_owned(), TaskPolicy::optional())).into();
-    policies.insert("adds_anything".to_owned(), TaskPolicy::optional().unchecked_arguments());
-    policies.insert("only_task".to_owned(), TaskPolicy::required().immediate("It is being done."));
-    policies.insert("after_input".to_owned(), TaskPolicy::optional().after_input());
-    policies.insert("after_rounds".to_owned(), TaskPolicy::optional().after_input());
-    policies.insert("gone".to_owned(), TaskPolicy::optional());
-    let fetched = TaskPolicy::optional().immediate("Greeting them now.").forget_once_fetched();
+    let mut policies: BTreeMap<_, _> = names.map(|name| (name.to_owned(), short())).into();
+    policies.insert("adds_anything".to_owned(), short().unchecked_arguments());
+    policies.insert("only_task".to_owned(), shorter(TaskPolicy::required()).immediate("It is being done."));
+    policies.insert("after_input".to_owned(), short().after_input());
+    policies.insert("after_rounds".to_owned(), short().after_input());
+    policies.insert("gone".to_owned(), short());
+    let fetched = short().immediate("Greeting them now.").forget_once_fetched();
     policies.insert("greets".to_owned(), fetched.retention(Duration::from_secs(90)));
-    let short = TaskPolicy::optional().run_at_most(Duration::from_secs(60)).poll_every(Duration::from_millis(700));
-    policies.insert("hangs".to_owned(), short);
+    let hangs = short().run_at_most(Duration::from_secs(60)).poll_every(Duration::from_millis(700));
+    policies.insert("hangs".to_owned(), hangs);
     policies
 }
 

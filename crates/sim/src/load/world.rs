@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use longhaul_core::{Clock, OwnerId, Policy, RequestedTerms, Terms};
+use longhaul_core::{Clock, OwnerId, RequestedTerms, Terms};
 use longhaul_engine::{Engine, Ports, Settings};
 use longhaul_testkit::{FakeStore, Layered};
 
@@ -69,7 +69,7 @@ impl LoadWorld {
 
 /// The time to live of each task: a day.
 pub(super) fn terms() -> Terms {
-    Terms::negotiate(&Policy::default(), RequestedTerms::default())
+    Terms::negotiate(&longhaul_testkit::given::policy(), RequestedTerms::default())
 }
 
 /// The owner of this call.

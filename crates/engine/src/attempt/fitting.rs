@@ -1,0 +1,21 @@
+//! Waits that would outlast their task: they fail when they begin, and not at the deadline.
+
+use longhaul_core::{FailureKind, Timestamp};
+
+use crate::Attempt;
+
+impl Attempt {
+    /// Fails the task if `waits`, which is what the tool is about to do until a moment, would outlast its deadline.
+    pub async fn fits_until(&self, waits: &str, until: Timestamp) {
+        let (now, deadline) = (self.now(), self.task().deadline());
+        if until < deadline {
+            return;
+        }
+        let (takes_ms, left_ms, run_ms) = (until.since_ms(now), deadline.since_ms(now), self.task().terms.run_ms);
+        let message = format!(
+            "{waits} would take {takes_ms} ms, and the task has {left_ms} ms left of the {run_ms} ms that it may take, \
+             waits included: allow more with `TaskPolicy::run_at_most`"
+        );
+        self.fail(FailureKind::TimedOut, message).await
+    }
+}

@@ -1,0 +1,54 @@
+//! How far a tool has come in its journal, and when that was: the same in every attempt, and recorded with the entries.
+
+use std::sync::PoisonError;
+
+use longhaul_core::{EntryKind, Timestamp};
+
+use crate::Attempt;
+
+/// The latest entry that the tool has come to.
+#[derive(Default)]
+pub(super) struct Place {
+    /// Its kind and name; empty before the first one.
+    entry: String,
+    /// The latest time of the entries so far.
+    at: Option<Timestamp>,
+    /// How many numbers were drawn since.
+    draws: u64,
+}
+
+impl Attempt {
+    /// The time that the tool's run has reached: that of its latest journal entry, or when the task was due if there is
+    /// none. A replay sees the same times, and nothing is written for them.
+    #[must_use]
+    pub fn recorded_now(&self) -> Timestamp {
+        let due_at = self.0.task.due_at();
+        self.place().at.map_or(due_at, |at| at.max(due_at))
+    }
+
+    /// A name that the tool gets at this call, in every attempt, and at no other call: for numbers that look random.
+    #[must_use]
+    pub fn next_draw(&self) -> String {
+        let mut place = self.place();
+        place.draws = place.draws.saturating_add(1);
+        format!("{}\0{}", place.entry, place.draws)
+    }
+
+    /// Notes that the tool has come to an entry, which was recorded at `at`. Entries of older versions have no time.
+    pub(super) fn come_to_entry(&self, kind: EntryKind, name: &str, at: Option<Timestamp>) {
+        let mut place = self.place();
+        place.entry = format!("{}#{name}", kind.as_str());
+        place.draws = 0;
+        place.at = place.at.max(at);
+    }
+
+    /// Notes that the tool has waited until `at`.
+    pub(super) fn come_to_moment(&self, at: Timestamp) {
+        let mut place = self.place();
+        place.at = place.at.max(Some(at));
+    }
+
+    fn place(&self) -> std::sync::MutexGuard<'_, Place> {
+        self.0.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
