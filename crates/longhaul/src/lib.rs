@@ -87,9 +87,9 @@ pub mod testing;
 mod tool_env;
 
 pub use longhaul_mcp::{
-    Amount, Answer, End, EndedTask, EndedTaskError, Every, InputResponse, Overlap, ProgressReport, Retry, Schedule,
-    ScheduleError, ScheduleFault, SchemaError, Step, StepContext, StepError, StepValue, StepWork, TaskContext,
-    TaskPolicy, ToolError, UnknownTool, UseTryStep, VariableError, VariableLimit, VerifiedCaller,
+    Amount, Answer, Compensation, End, EndedTask, EndedTaskError, Every, InputResponse, Overlap, ProgressReport, Retry,
+    Schedule, ScheduleError, ScheduleFault, SchemaError, Step, StepContext, StepError, StepValue, StepWork,
+    TaskContext, TaskPolicy, ToolError, UnknownTool, UseTryStep, VariableError, VariableLimit, VerifiedCaller,
 };
 pub use rmcp;
 pub use server::Server;

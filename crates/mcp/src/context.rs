@@ -21,6 +21,7 @@ use crate::backend::Backend;
 use crate::state::Shared;
 
 mod calling;
+mod compensation;
 mod input;
 mod plain;
 mod progress;
@@ -29,6 +30,7 @@ mod steps;
 mod variables;
 mod waiting;
 
+pub use compensation::Compensation;
 pub use input::{Answer, InputResponse};
 pub(crate) use plain::{PlainCall, PlainEnd, Rounds, Start as PlainStart};
 pub use progress::{Amount, ProgressReport};
