@@ -1,4 +1,4 @@
-//! Cleanup: what an author's code does when a task has ended, and its tool did not bring it to its end.
+//! Cleanup: the author's code that runs when a task has ended without success.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub enum Cleanup {
     /// The tool has none, or an older version accepted the call.
     #[default]
     None,
-    /// The tool has one. It is due once the task has ended otherwise than by its tool.
+    /// The tool has one. It is due once the task has ended otherwise than with success.
     Armed {
         /// How often it has begun.
         tries: u32,
@@ -29,6 +29,8 @@ pub enum Cleanup {
 pub enum CleanupEnd {
     /// It is done.
     Done,
+    /// Parts of it have failed for good. All others are done.
+    GivenUp,
     /// It failed, and may be tried again from then on.
     Failed {
         /// When.

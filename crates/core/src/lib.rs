@@ -88,7 +88,7 @@ pub use event::{Advance, Outcome, Suspension, TaskEvent};
 pub use filter::TaskFilter;
 pub use ids::{IdSource, InvalidTaskId, Lease, LeaseToken, MailboxId, TaskId, TaskKey};
 pub use journal::{AttemptOutcome, Attempts, Entry, EntryKind, PastAttempt, Recording};
-pub use notification::{Notification, NotificationKind};
+pub use notification::{CLEANUP_GIVEN_UP, Notification, NotificationKind};
 pub use owner::{Identity, InvalidOwner, OwnerId};
 pub use payload::{PartsName, Payload, split};
 pub use principal::{MissingScopes, Principal, Scopes, VerifiedIdentity};

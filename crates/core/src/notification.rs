@@ -1,8 +1,11 @@
-//! The notifications of a task: that it ended, or that it waits for its client.
+//! The notifications of a task: that it ended, that it waits for its client, or that its cleanup is given up.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{FailureKind, State, Status, Task, TaskId, TaskKey, Timestamp, TraceParent};
+use crate::{Cleanup, FailureKind, State, Status, Task, TaskId, TaskKey, Timestamp, TraceParent};
+
+/// What is said of a task whose cleanup is given up.
+pub const CLEANUP_GIVEN_UP: &str = "what the task left could not be cleaned up; the server's log says why";
 
 /// A notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -16,13 +19,16 @@ pub enum NotificationKind {
     Cancelled,
     /// It waits for its client's answers.
     InputRequired,
+    /// It has ended, not with success, and some of what it left could not be cleaned.
+    CleanupGivenUp,
 }
 
 impl NotificationKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Completed, Self::Failed, Self::Cancelled, Self::InputRequired];
+    pub const ALL: [Self; 5] =
+        [Self::Completed, Self::Failed, Self::Cancelled, Self::InputRequired, Self::CleanupGivenUp];
 
-    /// Its name: that of the task's status.
+    /// Its name: that of the task's status, where it is about that.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -30,6 +36,7 @@ impl NotificationKind {
             Self::Failed => Status::Failed.as_str(),
             Self::Cancelled => Status::Cancelled.as_str(),
             Self::InputRequired => Status::InputRequired.as_str(),
+            Self::CleanupGivenUp => "cleanup_given_up",
         }
     }
 
@@ -45,7 +52,7 @@ impl NotificationKind {
     }
 }
 
-/// That a task has ended or waits for its client. Has nothing of what the task was called with, of what its tool said,
+/// That a task has ended, waits for its client, or could not be cleaned up. Has nothing of what the task was called with, of what its tool said,
 /// or of what it returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notification {
@@ -72,7 +79,16 @@ impl Notification {
     /// deliveries](crate::WEBHOOK_DELIVERY_TOOL).
     #[must_use]
     pub fn between(before: &Task, after: &Task) -> Option<Self> {
-        if before.status() == after.status() { None } else { Self::of(after) }
+        if before.status() != after.status() {
+            return Self::of(after);
+        }
+        let is_given_up = before.cleanup != Cleanup::GivenUp && after.cleanup == Cleanup::GivenUp;
+        let notification = if is_given_up { Self::of(after) } else { None };
+        notification.map(|notification| Self {
+            what: NotificationKind::CleanupGivenUp,
+            message: Some(CLEANUP_GIVEN_UP.to_owned()),
+            ..notification
+        })
     }
 
     /// The notification of a task that has just reached its status.
@@ -97,9 +113,10 @@ impl Notification {
     pub fn id(&self) -> String {
         let Self { task: TaskKey { id, .. }, what, attempt, .. } = self;
         match what {
-            NotificationKind::Completed | NotificationKind::Failed | NotificationKind::Cancelled => {
-                format!("evt_{id}_{}", what.as_str())
-            }
+            NotificationKind::Completed
+            | NotificationKind::Failed
+            | NotificationKind::Cancelled
+            | NotificationKind::CleanupGivenUp => format!("evt_{id}_{}", what.as_str()),
             NotificationKind::InputRequired => format!("evt_{id}_{}_{attempt}", what.as_str()),
         }
     }

@@ -22,6 +22,7 @@ use crate::suspension::{Driven, Reason, StepRunning, SuspendState, Wait};
 use crate::{Engine, IsRecorded, LoadError};
 
 mod calling;
+mod compensation;
 mod fitting;
 mod pending;
 mod place;
@@ -31,6 +32,8 @@ mod round;
 mod sleeping;
 mod tries;
 
+pub use compensation::Compensate;
+use compensation::Compensations;
 pub(crate) use pending::News;
 use pending::PendingUpdates;
 use place::Place;
@@ -50,6 +53,7 @@ pub(crate) struct Shared {
     pub(crate) variables: futures::lock::Mutex<Variables>,
     pub(crate) pending: PendingUpdates,
     pub(crate) children: Children,
+    compensations: Compensations,
     request: String,
     ends_at: Option<Timestamp>,
     /// When the attempt ends because its tool may not run for longer in one piece.
@@ -118,6 +122,18 @@ impl Children {
 
 impl Attempt {
     pub(crate) fn new(engine: Engine, start: Start) -> Self {
+        Self::with(engine, start, Compensations::default())
+    }
+
+    /// An attempt of a task that has ended, which does none of the tool's work: it replays the tool to the end of its
+    /// record, to register its compensations. Sleeps until `until` are over.
+    pub(crate) fn replay(engine: Engine, start: Start, until: Timestamp) -> Self {
+        let steps = start.journal.iter().filter(|entry| entry.kind == EntryKind::Step);
+        let steps = steps.map(|entry| entry.name.clone()).collect();
+        Self::with(engine, start, Compensations::of_replay(until, steps))
+    }
+
+    fn with(engine: Engine, start: Start, compensations: Compensations) -> Self {
         let recorded = |entry: Entry| ((entry.kind, entry.name), (entry.value, entry.recording.map(|made| made.at)));
         let journal = start.journal.into_iter().map(recorded).collect();
         Self(Arc::new(Shared {
@@ -126,6 +142,7 @@ impl Attempt {
             variables: futures::lock::Mutex::default(),
             pending: PendingUpdates::default(),
             children: Children::default(),
+            compensations,
             request: start.request,
             ends_at: start.ends_at,
             limit: OnceLock::new(),
@@ -215,7 +232,7 @@ impl Attempt {
     /// Drives the tool's future: runs it until it returns, or drops it when it waits for something that ends the
     /// attempt.
     pub async fn drive<F: Future>(&self, tool: F) -> Driven<F::Output> {
-        self.0.suspend.drive(tool).await
+        if self.is_replay() { self.drive_replay(tool).await } else { self.0.suspend.drive(tool).await }
     }
 
     /// Notes how far the work is. It is written at once, or as soon as the interval between two such writes is over.
@@ -257,6 +274,9 @@ impl Attempt {
         if let Some(answer) = self.recorded(EntryKind::Answer, key).await {
             return answer;
         }
+        if self.is_replay() {
+            return self.stay_at_the_end().await;
+        }
         let _asking = self.0.suspend.wait(Wait::Ask(Ask { key: key.to_owned(), request }));
         std::future::pending().await
     }
@@ -264,6 +284,9 @@ impl Attempt {
     /// Waits in this attempt if it is short and fits; ends the attempt otherwise. `running` is what must not be lost
     /// before it is known what this branch waits for.
     async fn wait_until(&self, until: Timestamp, running: StepRunning<'_>) {
+        if let Some(replayed_until) = self.0.compensations.replayed_until() {
+            return if until <= replayed_until { () } else { self.stay_at_the_end().await };
+        }
         let left_ms = until.since_ms(self.0.engine.now());
         if left_ms == 0 {
             return;
@@ -313,6 +336,7 @@ impl Attempt {
 
     pub(crate) async fn recorded(&self, kind: EntryKind, name: &str) -> Option<String> {
         let (payload, at) = self.lock_journal().get(&(kind, name.to_owned())).cloned()?;
+        let _reading = self.0.compensations.reading();
         let text = self.load_or_abort(&payload).await;
         self.come_to_entry(kind, name, at);
         Some(text)
@@ -321,12 +345,18 @@ impl Attempt {
     /// Records `text`, which took the work of a step this long, and returns what is recorded: `text`, or what another
     /// attempt recorded before.
     pub(crate) async fn record(&self, kind: EntryKind, name: &str, text: String, took_ms: Option<u64>) -> String {
+        if self.is_replay() {
+            return match self.recorded(kind, name).await {
+                Some(text) => text,
+                None => self.stay_at_the_end().await,
+            };
+        }
         if text.len() > limits::ENTRY_BYTES_MAX {
             let (bytes, max) = (text.len(), limits::ENTRY_BYTES_MAX);
             let message = format!("the value of step `{name}` has {bytes} bytes; at most {max} can be recorded");
             return self.abort(Reason::Fail(FailureKind::TooLarge, message)).await;
         }
-        if self.lock_journal().len() >= limits::ENTRIES_MAX {
+        if self.lock_journal().len() >= limits::ENTRIES_MAX && !self.0.compensations.is_undo() {
             let message = format!("a task records at most {} steps, timers and answers", limits::ENTRIES_MAX);
             return self.abort(Reason::Fail(FailureKind::TooLarge, message)).await;
         }
@@ -402,6 +432,7 @@ impl Attempt {
     }
 
     fn came_to(&self, step: &str, recorded: IsRecorded) {
+        self.0.compensations.came_to(step);
         self.0.engine.observer().came_to_step(&self.0.task, step, recorded);
     }
 
@@ -429,11 +460,19 @@ impl Attempt {
     /// Each name is used once: a second use would get the value of the first.
     async fn name_once(&self, kind: EntryKind, name: &str) {
         let first = self.0.named.lock().unwrap_or_else(PoisonError::into_inner).insert((kind, name.to_owned()));
+        if kind == EntryKind::Step && self.0.compensations.name(name) {
+            let message = format!("a step has the name `{name}` of a compensation; give each its own");
+            return self.fail(FailureKind::Misuse, message).await;
+        }
         if !first {
             let kind = if kind == EntryKind::Try { EntryKind::Step } else { kind };
             let message = format!("two of the tool's {}s have the name `{name}`; give each its own", kind.as_str());
             self.abort(Reason::Fail(FailureKind::Misuse, message)).await
         }
+    }
+
+    fn has_named(&self, kind: EntryKind, name: &str) -> bool {
+        self.0.named.lock().unwrap_or_else(PoisonError::into_inner).contains(&(kind, name.to_owned()))
     }
 
     pub(crate) fn lock_journal(&self) -> MutexGuard<'_, Journal> {

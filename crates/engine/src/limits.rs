@@ -9,6 +9,9 @@ pub(crate) const LISTENED_MAX: usize = 65_536;
 /// The longest wait before memory for an attempt's arguments is looked for again. Each try costs two writes.
 pub(crate) const MEMORY_WAIT_MS: u64 = 5_000;
 
+/// How long the replay of a tool may take that registers its compensations.
+pub(crate) const REPLAY_MS_MAX: u64 = 10_000;
+
 /// How many notifications are passed on at a time.
 pub(crate) const NOTIFICATIONS_MAX: usize = 32;
 

@@ -28,6 +28,9 @@ pub trait Observer: Send + Sync {
     /// Cleaning up the task failed too often.
     fn cleanup_given_up(&self, _task: &Task) {}
 
+    /// A tool that had failed was replayed to undo its work, and succeeded: it does not do the same each time.
+    fn replay_differs(&self, _task: &Task) {}
+
     /// A task was recovered: a worker took over from one that died, or a poll found the task without a message, past
     /// its deadline, or with its last attempt dead.
     fn recovered(&self, _task: &Task) {}

@@ -144,6 +144,11 @@ impl SuspendState {
         StepRunning(self)
     }
 
+    /// Has the tool polled again, and what is noted of its branches.
+    pub(crate) fn wake(&self) {
+        self.change(|_waits| {});
+    }
+
     /// Runs `tool` until it ends, or until none of its branches can continue and one of them waits for something that
     /// ends the attempt.
     pub(crate) async fn drive<F: Future>(&self, tool: F) -> Driven<F::Output> {

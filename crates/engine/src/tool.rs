@@ -1,11 +1,11 @@
 //! What runs the tool of a task, and what the code that cleans up sees of a task that is over.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use longhaul_core::{Entry, EntryKind, Payload, Task};
+use longhaul_core::{Entry, EntryKind, Task, Timestamp};
 
-use crate::attempt::outcome;
+use crate::attempt::{Start, outcome};
 use crate::{Attempt, AttemptEnd, Engine, LoadError};
 
 /// Runs the tool of a task for one attempt.
@@ -17,20 +17,23 @@ pub trait ToolRunner: Send + Sync {
     /// something that ends the attempt.
     async fn run(&self, attempt: Attempt) -> AttemptEnd;
 
-    /// Cleans up a task that is over, and that its tool did not bring to its end. Runs at least once for each such task
-    /// that was accepted with [cleanup](crate::Call::cleanup). Dropping the future stops it.
+    /// Cleans up a task that has ended, and not with success: runs the [compensations](Ended::replay) of its tool, and
+    /// what else its author has for that. Runs at least once for each such task that was accepted with
+    /// [cleanup](crate::Call::cleanup). Dropping the future stops it.
     async fn clean(&self, _ended: &Ended) -> Cleaned {
         Cleaned::NoSuchTool
     }
 }
 
-/// A task that is over, and that its tool did not bring to its end.
+/// A task that has ended, and not with success.
 #[derive(Clone)]
 pub struct Ended {
     engine: Engine,
     task: Task,
     request: String,
-    steps: HashMap<String, Payload>,
+    journal: Arc<Vec<Entry>>,
+    /// How long the worker has for this try.
+    until: Timestamp,
 }
 
 /// How a try to clean up ended.
@@ -48,6 +51,16 @@ pub enum Cleaned {
         /// What is known about it, for the log.
         reason: String,
     },
+    /// A compensation is to be tried again at this moment, which is recorded: this counts as no try.
+    Waits {
+        /// The moment.
+        until: Timestamp,
+    },
+    /// All that could be done is done. Some compensations have failed for good, and are given up.
+    GivenUp {
+        /// Which ones, and why, for the log.
+        reason: String,
+    },
     /// This worker does not have the tool, or no cleanup for it: nothing was run, and another worker may have it.
     NoSuchTool,
     /// This worker has no memory for what the tool was called with: nothing was run, and it may have some in a moment.
@@ -55,9 +68,24 @@ pub enum Cleaned {
 }
 
 impl Ended {
-    pub(crate) fn new(engine: Engine, task: Task, request: String, journal: Vec<Entry>) -> Self {
-        let steps = journal.into_iter().filter(|entry| entry.kind == EntryKind::Step);
-        Self { engine, task, request, steps: steps.map(|entry| (entry.name, entry.value)).collect() }
+    pub(crate) fn new(engine: Engine, task: Task, request: String, journal: Vec<Entry>, until: Timestamp) -> Self {
+        Self { engine, task, request, journal: Arc::new(journal), until }
+    }
+
+    /// An attempt to drive the tool with, once more: it does no work and records nothing, stops at the end of the
+    /// record, and registers the tool's compensations on the way. Then [`Attempt::undo`] runs them.
+    #[must_use]
+    pub fn replay(&self) -> Attempt {
+        let start = Start {
+            task: self.task.clone(),
+            request: self.request.clone(),
+            journal: self.journal.to_vec(),
+            ends_at: Some(self.until),
+        };
+        // A worker that held the task may have run on for a lease, and clocks differ.
+        let ended_at = self.task.ended_at.unwrap_or(self.task.updated_at);
+        let ran_until = ended_at.plus_ms(2 * self.engine.settings().lease_ms);
+        Attempt::replay(self.engine.clone(), start, ran_until.min(self.engine.now()))
     }
 
     /// The task as it ended.
@@ -81,8 +109,9 @@ impl Ended {
     /// The JSON text of the value that step `name` recorded; `None` if it failed, or recorded nothing, though its work
     /// may have been done.
     pub async fn step(&self, name: &str) -> Result<Option<String>, LoadError> {
-        match self.steps.get(name) {
-            Some(value) => Ok(outcome(self.engine.load(&self.task.key(), value).await?).ok()),
+        let is_it = |entry: &&Entry| entry.kind == EntryKind::Step && entry.name == name;
+        match self.journal.iter().find(is_it) {
+            Some(entry) => Ok(outcome(self.engine.load(&self.task.key(), &entry.value).await?).ok()),
             None => Ok(None),
         }
     }

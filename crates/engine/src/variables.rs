@@ -106,6 +106,10 @@ impl Attempt {
             return Ok(());
         }
         let text = write_variables(&values)?;
+        if self.task().has_ended() {
+            variables.values = Some(values);
+            return Ok(());
+        }
         if variables.may_land_late {
             // The next attempt's claim fences off the late write.
             self.shared().suspend.yield_attempt();

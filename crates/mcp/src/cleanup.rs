@@ -1,4 +1,4 @@
-//! Cleaning up after tasks that their tools did not bring to their ends.
+//! Cleaning up after tasks that did not end with success.
 
 use std::fmt::Display;
 use std::future::{self, Future};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use longhaul_core::{FailureKind, State, TaskKey, strict_json, with_causes};
+use longhaul_core::{FailureKind, ResultKind, State, TaskKey, strict_json, with_causes};
 use longhaul_engine::{Ended, LoadError};
 use rmcp::ErrorData;
 use rmcp::model::JsonObject;
@@ -17,7 +17,7 @@ use crate::policy::{Cleaner, Policies};
 use crate::tool_calls::accept::StoredCall;
 use crate::tool_calls::caller::VerifiedCaller;
 
-/// A task that is over, and that its tool did not bring to its end: what the code that cleans up after it sees.
+/// A task that has ended, and not with success: what the code that cleans up after it sees.
 /// `Server::clean_up` says when that runs. Clones are the same task.
 ///
 /// ```
@@ -43,20 +43,28 @@ struct Inner {
     end: End,
 }
 
-/// How a task ended that its tool did not bring to its end.
+/// How a task ended that did not end with success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum End {
     /// Its client cancelled it.
     Cancelled,
-    /// It failed, for a reason that its tool did not return.
+    /// It failed, or its tool returned a result that says so.
     Failed {
-        /// The kind of reason: [`FailureKind::TimedOut`] if it missed its deadline,
+        /// The kind of reason: [`FailureKind::Tool`] if its tool returned an error, [`FailureKind::TimedOut`] if it missed its deadline,
         /// [`FailureKind::RetriesExhausted`] if too many attempts in a row died or failed.
         kind: FailureKind,
         /// What its client is told.
         message: String,
     },
+}
+
+impl End {
+    /// Whether the tool itself returned an error, or a result that says so.
+    #[must_use]
+    pub fn is_of_its_tool(&self) -> bool {
+        matches!(self, Self::Failed { kind: FailureKind::Tool, .. })
+    }
 }
 
 /// What was recorded of a task could not be read. With `?` it ends this try to clean up, and another one follows.
@@ -94,11 +102,16 @@ impl EndedTask {
         let end = match &ended.task().state {
             State::Failed { failure } => End::Failed { kind: failure.kind, message: failure.message.clone() },
             State::Cancelled => End::Cancelled,
+            State::Completed { kind: ResultKind::ToolError, .. } => {
+                End::Failed { kind: FailureKind::Tool, message: "the result says that the tool failed".to_owned() }
+            }
             State::Queued
             | State::Running { .. }
             | State::Sleeping { .. }
             | State::InputRequired { .. }
-            | State::Completed { .. } => return Err("the task has not ended, or its tool has ended it".to_owned()),
+            | State::Completed { kind: ResultKind::Success, .. } => {
+                return Err("the task has not ended, or has succeeded".to_owned());
+            }
         };
         Ok(Self(Arc::new(Inner { ended, arguments: call.arguments, caller: call.caller, end })))
     }
@@ -174,8 +187,7 @@ impl std::fmt::Debug for EndedTask {
 }
 
 impl Policies {
-    /// Has `clean_up` run for each task of this tool that is over, and that the tool did not bring to its end. It
-    /// replaces an earlier one.
+    /// Has `clean_up` run for each task of this tool that has ended, and not with success. It replaces an earlier one.
     pub fn clean_up<F, Fut, E>(&mut self, tool: String, clean_up: F)
     where
         F: Fn(EndedTask) -> Fut + Send + Sync + 'static,

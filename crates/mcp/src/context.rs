@@ -23,6 +23,7 @@ use crate::state::Shared;
 
 mod calling;
 mod chance;
+mod compensation;
 mod input;
 mod plain;
 mod progress;
@@ -31,6 +32,7 @@ mod steps;
 mod variables;
 mod waiting;
 
+pub use compensation::Compensation;
 pub use input::{Answer, InputResponse};
 pub(crate) use plain::{PlainCall, PlainEnd, Rounds, Start as PlainStart};
 pub use progress::{Amount, ProgressReport};

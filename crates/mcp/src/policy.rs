@@ -43,6 +43,7 @@ pub struct TaskPolicy {
     scopes: BTreeSet<String>,
     class: Option<String>,
     pub(crate) retry: Retry,
+    pub(crate) compensates: bool,
 }
 
 /// Who checks the arguments of a call before it becomes a task.
@@ -98,6 +99,7 @@ impl TaskPolicy {
             scopes: BTreeSet::new(),
             class: None,
             retry: Retry::default(),
+            compensates: false,
         }
     }
 
@@ -209,6 +211,17 @@ impl TaskPolicy {
     #[must_use]
     pub const fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
+        self
+    }
+
+    /// Lets the tool register [compensations](crate::TaskContext::on_failure). If a task of the tool ends otherwise than
+    /// with success, a worker replays the tool up to the end of its record, and then runs them. So code between steps
+    /// may run once more after the end: keep all that has effects in steps.
+    ///
+    /// It counts for tasks that are accepted from then on. It costs nothing as long as tasks succeed.
+    #[must_use]
+    pub const fn compensates(mut self) -> Self {
+        self.compensates = true;
         self
     }
 

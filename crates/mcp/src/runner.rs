@@ -76,13 +76,22 @@ impl<H: ServerHandler> Runner<H> {
     }
 
     /// Calls the tool with what came with the call, or with the answers of the latest round.
-    async fn call(
+    async fn call(&self, attempt: &Attempt, call: StoredCall, round: LastRound) -> AttemptEnd {
+        let declared = call.meta.client_capabilities().unwrap_or_default();
+        match self.drive(attempt, call, declared.clone(), round).await {
+            Ok(called) => end(attempt, called, &declared).await,
+            Err(reason) => AttemptEnd::Crashed { reason },
+        }
+    }
+
+    /// Calls the tool, and returns how that ended, or what is known about a tool that died.
+    async fn drive(
         &self,
         attempt: &Attempt,
         call: StoredCall,
-        round: Option<(Option<String>, InputResponses)>,
-    ) -> AttemptEnd {
-        let declared = call.meta.client_capabilities().unwrap_or_default();
+        declared: ClientCapabilities,
+        round: LastRound,
+    ) -> Result<Called, String> {
         let (wire, pipes) = Wire::new();
         let service = serve_directly::<RoleServer, _, _, _, _>(UnusedService, wire, Some(client(declared.clone())));
         let tools = Tools { backend: Arc::clone(&self.backend), shared: Arc::clone(&self.shared) };
@@ -95,15 +104,36 @@ impl<H: ServerHandler> Runner<H> {
             let call = async move { make_handler().call_tool(params, context).await };
             async move { attempt.drive(catch(call)).await }
         };
-        match Pump::new(attempt.clone(), declared.clone(), pipes, self.shared.logs.of(attempt.task().id))
-            .run(tool)
-            .await
-        {
-            Ok(called) => end(attempt, called, &declared).await,
-            Err(reason) => AttemptEnd::Crashed { reason },
+        Pump::new(attempt.clone(), declared, pipes, self.shared.logs.of(attempt.task().id)).run(tool).await
+    }
+
+    /// Replays the tool of a task that has ended, and runs the compensations that it registers.
+    async fn undo(&self, ended: &Ended) -> Cleaned {
+        let attempt = ended.replay();
+        let call: StoredCall = match strict_json::from_str(ended.request()) {
+            Ok(call) => call,
+            Err(error) => return Cleaned::Failed { reason: format!("the stored call cannot be read: {error}") },
+        };
+        let declared = call.meta.client_capabilities().unwrap_or_default();
+        let round = match attempt.drive(attempt.last_round()).await {
+            Driven::Ended(None) => None,
+            Driven::Ended(Some((carry, answers))) => match read_round(&carry, answers) {
+                Ok(round) => Some(round),
+                Err(error) => return Cleaned::Failed { reason: format!("the answers cannot be read: {error}") },
+            },
+            Driven::Suspended(suspended) => return attempt.undo(Driven::Suspended(suspended)).await,
+        };
+        match self.drive(&attempt, call, declared, round).await {
+            Ok(Driven::Suspended(suspended)) => attempt.undo(Driven::Suspended(suspended)).await,
+            Ok(Driven::Ended(ended)) => attempt.undo(Driven::Ended(has_succeeded(&ended))).await,
+            // It died where it died before. Nothing of it is left.
+            Err(_died) => attempt.undo(Driven::Ended(false)).await,
         }
     }
 }
+
+/// The state that the tool wanted back from its latest round of questions, and the answers.
+type LastRound = Option<(Option<String>, InputResponses)>;
 
 #[async_trait]
 impl<H: ServerHandler> ToolRunner for Runner<H> {
@@ -130,15 +160,30 @@ impl<H: ServerHandler> ToolRunner for Runner<H> {
         self.call(&attempt, call, round).await
     }
 
+    /// The compensations come first: they are closer to the work than what the server has for all tasks of the tool.
     async fn clean(&self, ended: &Ended) -> Cleaned {
-        let Some(cleaner) = self.cleaners.of(&ended.task().tool) else { return Cleaned::NoSuchTool };
+        let task = ended.task();
+        let cleaner = self.cleaners.of(&task.tool);
+        let compensates = self.shared.policies.compensates(&task.tool);
+        if cleaner.is_none() && !compensates || compensates && self.lacks(&task.tool).await {
+            return Cleaned::NoSuchTool;
+        }
         let Some(_held) = self.shared.memory.for_attempt(ended.request()) else { return Cleaned::NoMemory };
         // The author's code is called inside, so that a panic there is caught too.
-        match catch(async { cleaner(ended.clone()).await }).await {
-            Ok(Ok(())) => Cleaned::Done,
-            Ok(Err(reason)) => Cleaned::Unfinished { reason },
-            Err(Panicked(words)) => Cleaned::Failed { reason: format!("it panicked: {words}") },
-        }
+        let cleaned = catch(async {
+            // A tool that never ran has registered nothing.
+            let undone = if compensates && task.attempt > 0 { self.undo(ended).await } else { Cleaned::Done };
+            match (undone, cleaner) {
+                (undone @ (Cleaned::Done | Cleaned::GivenUp { .. }), Some(cleaner)) => {
+                    match cleaner(ended.clone()).await {
+                        Ok(()) => undone,
+                        Err(reason) => Cleaned::Unfinished { reason },
+                    }
+                }
+                (undone, _) => undone,
+            }
+        });
+        cleaned.await.unwrap_or_else(|Panicked(words)| Cleaned::Failed { reason: format!("it panicked: {words}") })
     }
 }
 
@@ -194,6 +239,10 @@ async fn end(attempt: &Attempt, called: Called, declared: &ClientCapabilities) -
         // A task, or anything that a later version of `rmcp` may add.
         Driven::Ended(Ok(Ok(_))) => failed(&errors::made_a_task()),
     }
+}
+
+fn has_succeeded(ended: &Result<Result<CallToolResponse, ErrorData>, Panicked>) -> bool {
+    matches!(ended, Ok(Ok(CallToolResponse::Complete(result))) if result.is_error != Some(true))
 }
 
 fn completed(result: &CallToolResult) -> AttemptEnd {

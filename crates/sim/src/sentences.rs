@@ -52,6 +52,7 @@ fn requested(name: &str, event: &TaskEvent) -> String {
         TaskEvent::BeginCleanup { lease } => format!("begins to clean up after {name} until {}", moment(lease.until)),
         TaskEvent::EndCleanup { end, .. } => match end {
             CleanupEnd::Done => format!("has cleaned up after {name}"),
+            CleanupEnd::GivenUp => format!("gives up compensations of {name}"),
             CleanupEnd::Failed { again_at } => {
                 format!("has failed to clean up after {name}, and leaves it until {}", moment(*again_at))
             }

@@ -1,38 +1,29 @@
 //! When a task needs cleanup, and how far its events bring it.
 
-use crate::{Cleanup, CleanupEnd, FailureKind, Lease, LeaseToken, Refusal, State, Task, Timestamp, limits};
+use crate::{Cleanup, CleanupEnd, Lease, LeaseToken, Refusal, ResultKind, State, Task, Timestamp, limits};
 
 impl Task {
-    /// Whether the task has ended, its tool did not bring it to its end, and what that tool left is still to be
-    /// cleaned.
+    /// Whether the task has ended, not with success, and what its tool left is still to be cleaned.
     #[must_use]
     pub fn needs_cleanup(&self) -> bool {
-        self.cleanup.is_armed() && self.ended_without_its_tool()
+        self.cleanup.is_armed() && self.ended_without_success()
     }
 
-    /// Whether the task was cancelled, or failed for a reason that its tool did not return.
-    fn ended_without_its_tool(&self) -> bool {
+    /// Whether the task has ended, and its tool did not succeed.
+    fn ended_without_success(&self) -> bool {
         match &self.state {
-            State::Cancelled => true,
-            State::Failed { failure } => match failure.kind {
-                FailureKind::Tool => false,
-                FailureKind::RetriesExhausted
-                | FailureKind::TimedOut
-                | FailureKind::TooLarge
-                | FailureKind::Corrupt
-                | FailureKind::Misuse => true,
+            State::Failed { .. } | State::Cancelled => true,
+            State::Completed { kind, .. } => match kind {
+                ResultKind::ToolError => true,
+                ResultKind::Success => false,
             },
-            State::Queued
-            | State::Running { .. }
-            | State::Sleeping { .. }
-            | State::InputRequired { .. }
-            | State::Completed { .. } => false,
+            State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => false,
         }
     }
 
     pub(crate) fn begin_cleanup(&self, lease: Lease, now: Timestamp) -> Result<Cleanup, Refusal> {
         match self.cleanup {
-            Cleanup::Armed { tries, lease: held } if self.ended_without_its_tool() => match held {
+            Cleanup::Armed { tries, lease: held } if self.ended_without_success() => match held {
                 Some(held) if now < held.until => Err(Refusal::Leased { until: held.until }),
                 _ if tries >= limits::CLEANUP_TRIES_MAX => Ok(Cleanup::GivenUp),
                 _ => Ok(Cleanup::Armed { tries: tries.saturating_add(1), lease: Some(lease) }),
@@ -47,6 +38,7 @@ impl Task {
         match self.cleanup {
             Cleanup::Armed { tries, lease: Some(lease) } if lease.token == token => Ok(match end {
                 CleanupEnd::Done => Cleanup::Done,
+                CleanupEnd::GivenUp => Cleanup::GivenUp,
                 CleanupEnd::Failed { again_at } => {
                     Cleanup::Armed { tries, lease: Some(Lease { until: again_at, token }) }
                 }
@@ -70,6 +62,7 @@ impl Task {
     pub(crate) fn has_ended_cleanup(&self, token: LeaseToken, end: CleanupEnd) -> bool {
         match end {
             CleanupEnd::Done => self.cleanup == Cleanup::Done,
+            CleanupEnd::GivenUp => self.cleanup == Cleanup::GivenUp,
             CleanupEnd::Failed { again_at } | CleanupEnd::Postponed { again_at } => {
                 self.has_begun_cleanup(Lease { until: again_at, token })
             }

@@ -1,7 +1,7 @@
 //! What holds for a task whatever happens to it, in any order and at any time.
 
 use longhaul_core::{
-    Cleanup, FailureKind, LeaseToken, Refusal, State, Status, Task, TaskEvent, TaskRecord, Terms, Timestamp,
+    Cleanup, LeaseToken, Refusal, ResultKind, State, Status, Task, TaskEvent, TaskRecord, Terms, Timestamp,
 };
 use longhaul_testkit::StoreModel;
 use longhaul_testkit::given::NOW;
@@ -301,15 +301,11 @@ proptest! {
     }
 
     #[test]
-    fn what_a_tool_brought_to_its_end_is_never_cleaned(life in life()) {
+    fn a_task_that_succeeded_is_never_cleaned(life in life()) {
         for (before, event, _, _) in changes(&life) {
             if let TaskEvent::BeginCleanup { .. } | TaskEvent::EndCleanup { .. } = event {
-                let by_its_tool = match &before.state {
-                    State::Completed { .. } => true,
-                    State::Failed { failure } => failure.kind == FailureKind::Tool,
-                    _ => false,
-                };
-                prop_assert!(before.has_ended() && !by_its_tool, "{event:?} of {before:?}");
+                let succeeded = matches!(before.state, State::Completed { kind: ResultKind::Success, .. });
+                prop_assert!(before.has_ended() && !succeeded, "{event:?} of {before:?}");
             }
         }
     }

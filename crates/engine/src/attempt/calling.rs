@@ -127,7 +127,10 @@ impl Attempt {
 
     async fn child_end(&self, called: Called) -> ChildEnd {
         let name = called.child.to_string();
-        if self.was_quiet() && !self.lock_journal().contains_key(&(EntryKind::Signal, name.clone())) {
+        if self.was_quiet()
+            && !self.is_replay()
+            && !self.lock_journal().contains_key(&(EntryKind::Signal, name.clone()))
+        {
             let _polling = self.shared().suspend.step_running();
             self.shared().engine.poll_at_child(&self.task().key(), called.child).await;
         }

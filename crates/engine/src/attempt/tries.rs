@@ -142,7 +142,10 @@ impl Attempt {
     fn next_try(&self, retry: Retry, tries: Tries) -> Option<Timestamp> {
         let now = self.now();
         let pause_ms = retry.pause_ms(tries.failed, now.since_ms(tries.since))?;
-        Some(now.plus_ms(self.ids().delay_ms(pause_ms))).filter(|next| *next < self.0.task.deadline())
+        // What undoes the work of a task has the time for which the task is kept.
+        let is_undo = self.0.compensations.is_undo();
+        let last = if is_undo { self.0.task.expires_at } else { self.0.task.deadline() };
+        Some(now.plus_ms(self.ids().delay_ms(pause_ms))).filter(|next| *next < last)
     }
 
     /// Records a failed try, and waits until it is time for the next one.

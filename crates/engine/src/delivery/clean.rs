@@ -1,4 +1,4 @@
-//! Cleaning up a task that is over, and that its tool did not bring to its end.
+//! Cleaning up a task that has ended, and not with success.
 
 use std::pin::pin;
 
@@ -84,7 +84,7 @@ impl Engine {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(task_id = %task.id, error, "the message was not extended");
         }
-        let ended = match self.read_ended(task).await {
+        let ended = match self.read_ended(task, lease).await {
             Ok(ended) => ended,
             Err(error) => return Cleaned::Failed { reason: error.to_string() },
         };
@@ -95,11 +95,11 @@ impl Engine {
         }
     }
 
-    async fn read_ended(&self, task: &Task) -> Result<Ended, LoadError> {
+    async fn read_ended(&self, task: &Task, lease: Lease) -> Result<Ended, LoadError> {
         let key = task.key();
         let request = self.load(&key, &task.request).await?;
         let journal = self.with_retry(|| self.store().journal(&key)).await.map_err(LoadError::Unavailable)?;
-        Ok(Ended::new(self.clone(), task.clone(), request, journal))
+        Ok(Ended::new(self.clone(), task.clone(), request, journal, lease.until))
     }
 
     async fn conclude_cleanup(&self, task: &Task, lease: Lease, cleaned: Cleaned) -> Disposition {
@@ -110,6 +110,15 @@ impl Engine {
             }
             Cleaned::Failed { reason } => self.after_a_failed_cleanup(task, &reason),
             Cleaned::Unfinished { reason } => self.after_an_unfinished_cleanup(task, &reason),
+            Cleaned::Waits { until } => {
+                let after_ms = until.since_ms(self.now());
+                tracing::info!(task_id = %task.id, tool = task.tool, after_ms, "cleaning up waits");
+                (CleanupEnd::Postponed { again_at: until }, Some(after_ms))
+            }
+            Cleaned::GivenUp { reason } => {
+                tracing::error!(task_id = %task.id, tool = task.tool, reason, "compensations failed, and are given up");
+                (CleanupEnd::GivenUp, None)
+            }
             Cleaned::NoSuchTool => {
                 let after_ms = self.settings.lease_ms;
                 tracing::warn!(task_id = %task.id, tool = task.tool, after_ms, "this worker cannot clean up after the \
@@ -124,7 +133,12 @@ impl Engine {
         };
         let event = TaskEvent::EndCleanup { token: lease.token, end };
         match (self.apply_with_retry(&task.key(), &event).await, again_ms) {
-            (Ok(_), None) => Disposition::Acknowledge,
+            (Ok(task), None) => {
+                if task.cleanup == Cleanup::GivenUp {
+                    self.observer().cleanup_given_up(&task);
+                }
+                Disposition::Acknowledge
+            }
             (Ok(task), Some(again_ms)) => self.replace_message(&task, again_ms).await,
             (Err(error), _) => self.not_applied(&task.key(), error, self.settings.cleanup_ms),
         }

@@ -1,11 +1,13 @@
-//! What a tool left is cleaned when its task is over, if the tool did not bring it to its end itself.
+//! What a tool left is cleaned when its task has ended, and not with success.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use longhaul_core::{Cleanup, Clock, Policy, RequestedTerms, State, Status, Task, TaskKey, Terms, Timestamp, limits};
+use longhaul_core::{
+    Cleanup, Clock, Policy, RequestedTerms, ResultKind, State, Status, Task, TaskKey, Terms, Timestamp, limits,
+};
 use longhaul_engine::{Attempt, AttemptEnd, Call, Cleaned, Ended, Settings, ToolRunner, WorkerSignals};
 
 use super::world::{Tool, World, call, completed, crashing, tool};
@@ -122,17 +124,21 @@ async fn a_task_that_waits_for_an_answer_ends_at_its_deadline_and_is_cleaned_alt
 }
 
 #[tokio::test]
-async fn what_the_tool_brought_to_its_end_is_not_cleaned() {
+async fn a_task_whose_tool_returned_an_error_is_cleaned_at_once_and_one_that_succeeded_never() {
     let world = World::new();
     let failed = || AttemptEnd::Failed { message: "no".to_owned(), detail: "{}".to_owned() };
-    for tool in
-        [cleans(tool(|_attempt| async { completed("1") })), cleans(tool(move |_attempt| async move { failed() }))]
-    {
+    let says_no = || AttemptEnd::Completed { result: "{}".to_owned(), kind: ResultKind::ToolError };
+    for (tool, cleanups, state) in [
+        (cleans(tool(|_attempt| async { completed("1") })), 0, Cleanup::ARMED),
+        (cleans(tool(move |_attempt| async move { failed() })), 1, Cleanup::Done),
+        (cleans(tool(move |_attempt| async move { says_no() })), 1, Cleanup::Done),
+    ] {
         let key = armed(&world).await;
         world.work(&tool).await;
-        works_for_leases(&world, &tool, 2).await;
         assert!(world.on_record(&key).await.has_ended());
-        assert_eq!((tool.runs(), tool.cleanups()), (1, 0));
+        assert_eq!((tool.runs(), tool.cleanups()), (1, cleanups));
+        works_for_leases(&world, &tool, 2).await;
+        assert_eq!((tool.runs(), tool.cleanups(), cleanup(&world, &key).await), (1, cleanups, state));
     }
 }
 

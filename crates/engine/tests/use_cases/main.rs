@@ -7,6 +7,7 @@ mod answering;
 mod auditing;
 mod children;
 mod cleanup;
+mod compensation;
 mod dead_letters;
 mod disk;
 mod ending;

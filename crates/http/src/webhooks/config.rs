@@ -151,13 +151,14 @@ impl Reader<'_> {
         checked.map_err(|why| self.fault(at, why)).ok()
     }
 
-    /// All that ends, unless something else is said.
+    /// All that ends, and cleanup that is given up, unless something else is said.
     fn events(&mut self, value: Option<&Value>, at: &str) -> Option<BTreeSet<NotificationKind>> {
         let Some(value) = value else {
             return Some(BTreeSet::from([
                 NotificationKind::Completed,
                 NotificationKind::Failed,
                 NotificationKind::Cancelled,
+                NotificationKind::CleanupGivenUp,
             ]));
         };
         let event = |value: &Value| NotificationKind::ALL.into_iter().find(|event| value == event.as_str());

@@ -46,6 +46,7 @@ pub const fn detail_type(what: NotificationKind) -> &'static str {
         NotificationKind::Failed => "Longhaul Task Failed",
         NotificationKind::Cancelled => "Longhaul Task Cancelled",
         NotificationKind::InputRequired => "Longhaul Task Input Required",
+        NotificationKind::CleanupGivenUp => "Longhaul Task Cleanup Given Up",
     }
 }
 

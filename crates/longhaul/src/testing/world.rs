@@ -199,8 +199,10 @@ impl ToolRunner for Cleanups {
         let cleaned = self.runner.clean(ended).await;
         match &cleaned {
             Cleaned::Done => self.lock().push(Ok(())),
-            Cleaned::Failed { reason } | Cleaned::Unfinished { reason } => self.lock().push(Err(reason.clone())),
-            Cleaned::NoSuchTool | Cleaned::NoMemory => {}
+            Cleaned::Failed { reason } | Cleaned::Unfinished { reason } | Cleaned::GivenUp { reason } => {
+                self.lock().push(Err(reason.clone()));
+            }
+            Cleaned::Waits { .. } | Cleaned::NoSuchTool | Cleaned::NoMemory => {}
         }
         cleaned
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use longhaul_core::{Clock, Progress, Timestamp, limits};
-use longhaul_engine::{Every, Retry, VariableLimit, check_variable, write_variables};
+use longhaul_engine::{Compensate, Every, Retry, Tried, VariableLimit, check_variable, write_variables};
 use rmcp::model::{InputRequest, InputRequests, ProgressNotificationParam, ProgressToken};
 use rmcp::{ErrorData, Peer, RoleServer};
 use serde_json::{Map, Value};
@@ -24,6 +24,7 @@ struct Shared {
     start: Start,
     ends_at: Timestamp,
     waits: Mutex<Waits>,
+    compensations: Mutex<Vec<Registered>>,
     variables: Mutex<Map<String, Value>>,
 }
 
@@ -50,6 +51,13 @@ pub(crate) enum Rounds {
     Unknown,
 }
 
+/// A compensation of a plain call.
+struct Registered {
+    name: String,
+    retry: Retry,
+    work: Compensate,
+}
+
 pub(crate) enum PlainEnd<T> {
     Ended(T),
     Asks(InputRequests),
@@ -68,7 +76,13 @@ struct Waits {
 impl PlainCall {
     pub(crate) fn new(start: Start) -> Self {
         let ends_at = start.clock.now().plus_ms(start.wait_ms_max);
-        Self(Arc::new(Shared { start, ends_at, waits: Mutex::default(), variables: Mutex::default() }))
+        Self(Arc::new(Shared {
+            start,
+            ends_at,
+            waits: Mutex::default(),
+            compensations: Mutex::default(),
+            variables: Mutex::default(),
+        }))
     }
 
     /// Runs `tool` until it ends, or until all of its branches wait and one of them waits for the client.
@@ -112,6 +126,50 @@ impl PlainCall {
     /// Whether the call may sleep so long.
     pub(crate) fn has_time_for(&self, ms: u64) -> bool {
         self.now().plus_ms(ms) <= self.0.ends_at
+    }
+
+    /// Registers a compensation, which runs if the tool returns an error.
+    pub(crate) async fn on_failure(&self, name: &str, retry: Retry, work: Compensate) {
+        let is_new = {
+            let mut registered = self.compensations();
+            let is_new =
+                registered.iter().all(|earlier| earlier.name != name) && registered.len() < limits::ENTRIES_MAX;
+            if is_new {
+                registered.push(Registered { name: name.to_owned(), retry, work });
+            }
+            is_new
+        };
+        if !is_new {
+            let message = format!("two of the tool's compensations have the name `{name}`; give each its own");
+            self.refuse(ErrorData::internal_error(message, None)).await
+        }
+    }
+
+    /// Runs all compensations, the last first, each as long as the call has time for it.
+    pub(crate) async fn undo(&self) {
+        loop {
+            let Some(Registered { name, retry, mut work }) = self.compensations().pop() else { return };
+            let began_at = self.now();
+            for number in 1.. {
+                let (error, may_succeed) = match work(number).await {
+                    Tried::Value(_) => break,
+                    Tried::Failed(error) => (error, true),
+                    Tried::FailedForGood(error) => (error, false),
+                };
+                let pause_ms = retry.pause_ms(number, self.now().since_ms(began_at));
+                match pause_ms.filter(|ms| may_succeed && self.has_time_for(*ms)) {
+                    Some(ms) => self.sleep_ms(ms).await,
+                    None => {
+                        tracing::error!(name, error, "a compensation of a plain call failed, and is given up");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn compensations(&self) -> MutexGuard<'_, Vec<Registered>> {
+        self.0.compensations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks until there is something, with pauses between the looks.

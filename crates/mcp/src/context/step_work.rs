@@ -1,5 +1,6 @@
 //! The work of a step, as its author writes it, and what it sees of its try.
 
+use std::any::Any;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use longhaul_core::strict_json;
 use rmcp::ErrorData;
+use rmcp::model::ErrorCode;
 use serde::{Deserialize, Serialize};
 
 use crate::signing::derived;
@@ -140,4 +142,28 @@ impl From<StepError> for ErrorData {
         let data = serde_json::to_value(&error).map(|error| serde_json::json!({ STEP_ERROR: error })).ok();
         Self::internal_error(error.to_string(), data)
     }
+}
+
+/// Whether an error is worth another try.
+pub(super) type IsWorth<'a, E> = Box<dyn Fn(&E) -> bool + Send + Sync + 'a>;
+
+/// Whether no other try is worth it.
+pub(super) fn is_final<E: 'static>(error: &E, step: &StepContext, is_worth: Option<&IsWorth<'_, E>>) -> bool {
+    step.is_terminal()
+        || match is_worth {
+            Some(is_worth) => !is_worth(error),
+            None => (error as &dyn Any).downcast_ref().is_some_and(is_wrong_request),
+        }
+}
+
+/// Whether the code of an error says that the request is wrong, and not that the other side could not answer it.
+fn is_wrong_request(error: &ErrorData) -> bool {
+    let codes = [
+        ErrorCode::PARSE_ERROR,
+        ErrorCode::INVALID_REQUEST,
+        ErrorCode::METHOD_NOT_FOUND,
+        ErrorCode::INVALID_PARAMS,
+        ErrorCode::RESOURCE_NOT_FOUND,
+    ];
+    codes.contains(&error.code)
 }

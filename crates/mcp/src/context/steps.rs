@@ -1,6 +1,5 @@
 //! Steps: work whose outcome is recorded once and replayed afterwards.
 
-use std::any::Any;
 use std::convert::Infallible;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
@@ -11,13 +10,11 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Either, select};
 use longhaul_core::{Clock, FailureKind, strict_json};
 use longhaul_engine::{Attempt, Retry, Tried};
-use rmcp::ErrorData;
-use rmcp::model::ErrorCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::plain::PlainCall;
-use super::step_work::{StepContext, StepError, StepWork};
+use super::step_work::{IsWorth, StepContext, StepError, StepWork, is_final};
 use super::{Run, TaskContext, read, write};
 
 impl TaskContext {
@@ -141,9 +138,6 @@ pub struct Step<'a, W: StepWork<Args>, Args> {
 
 /// Makes an error of the step one of the tool's.
 type OfStep<E> = fn(StepError) -> E;
-
-/// Whether an error is worth another try.
-type IsWorth<'a, E> = Box<dyn Fn(&E) -> bool + Send + Sync + 'a>;
 
 impl<'a, W: StepWork<Args>, Args> Step<'a, W, Args> {
     /// How often the work is tried, instead of the default.
@@ -302,27 +296,6 @@ impl<T, E> StepValue<UseTryStep> for Result<T, E> where Self: Serialize + Deseri
 /// [`try_step`](TaskContext::try_step), which tries again and records the last error.
 #[derive(Clone, Copy, Debug)]
 pub enum UseTryStep {}
-
-/// Whether no other try is worth it.
-fn is_final<E: 'static>(error: &E, step: &StepContext, is_worth: Option<&IsWorth<'_, E>>) -> bool {
-    step.is_terminal()
-        || match is_worth {
-            Some(is_worth) => !is_worth(error),
-            None => (error as &dyn Any).downcast_ref().is_some_and(is_wrong_request),
-        }
-}
-
-/// Whether the code of an error says that the request is wrong, and not that the other side could not answer it.
-fn is_wrong_request(error: &ErrorData) -> bool {
-    let codes = [
-        ErrorCode::PARSE_ERROR,
-        ErrorCode::INVALID_REQUEST,
-        ErrorCode::METHOD_NOT_FOUND,
-        ErrorCode::INVALID_PARAMS,
-        ErrorCode::RESOURCE_NOT_FOUND,
-    ];
-    codes.contains(&error.code)
-}
 
 /// The outcome of one try, which is an error after its time.
 async fn in_time<T, E>(

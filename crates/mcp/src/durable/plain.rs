@@ -66,9 +66,16 @@ impl<H: ServerHandler> Durable<H> {
         context.extensions.insert(tool_context);
         request.request_state = state;
         let client_left = context.ct.clone();
+        let ended = async {
+            let ended = call.drive(guard(self.inner.call_tool(request, context))).await;
+            if has_failed(&ended) {
+                call.undo().await;
+            }
+            ended
+        };
         let ended = tokio::select! {
             biased;
-            ended = call.drive(guard(self.inner.call_tool(request, context))) => ended,
+            ended = ended => ended,
             // The tool's future is dropped here: no one waits for it any more.
             () = client_left.cancelled() => {
                 return Err(ErrorData::internal_error("the client has left", None));
@@ -177,6 +184,15 @@ impl<H: ServerHandler> Durable<H> {
             asked.request_state = Some(self.sign(rounds, binding)?);
         }
         Ok(asked)
+    }
+}
+
+/// Whether the tool of a plain call has ended, and not with success.
+fn has_failed(ended: &PlainEnd<Result<CallToolResponse, ErrorData>>) -> bool {
+    match ended {
+        PlainEnd::Ended(Ok(CallToolResponse::Complete(result))) => result.is_error == Some(true),
+        PlainEnd::Ended(Ok(_)) | PlainEnd::Asks(_) => false,
+        PlainEnd::Ended(Err(_)) | PlainEnd::Broken(_) => true,
     }
 }
 

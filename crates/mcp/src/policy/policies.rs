@@ -100,6 +100,16 @@ impl Policies {
         }
     }
 
+    /// Whether new tasks of this tool are to be cleaned up after, if they do not end with success.
+    pub(crate) fn cleans_up(&self, tool: &str) -> bool {
+        self.cleaners.cover(tool) || self.compensates(tool)
+    }
+
+    /// Whether this tool may register compensations.
+    pub(crate) fn compensates(&self, tool: &str) -> bool {
+        self.get(tool).is_some_and(|policy| policy.compensates)
+    }
+
     /// The tools that are named, with their policies.
     pub fn named(&self) -> impl Iterator<Item = (&String, &TaskPolicy)> {
         self.named.iter()

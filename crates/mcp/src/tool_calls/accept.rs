@@ -65,7 +65,7 @@ pub(crate) fn call(
     terms: Terms,
     idempotency: Option<Idempotency>,
 ) -> Result<Call, ErrorData> {
-    let is_cleaned = shared.policies.cleaners().cover(&tool);
+    let is_cleaned = shared.policies.cleans_up(&tool);
     let trace = trace_of(&mut call);
     let not_before = take_later_start(&mut call.meta)?;
     call.caller = known(caller)?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use longhaul_core::{Failure, FailureKind, Progress, State, Task, Timestamp, strict_json};
+use longhaul_core::{CLEANUP_GIVEN_UP, Cleanup, Failure, FailureKind, Progress, State, Task, Timestamp, strict_json};
 use longhaul_engine::{Engine, LoadError};
 use rmcp::ErrorData;
 use rmcp::model::ProgressToken;
@@ -57,12 +57,17 @@ pub(crate) fn status_message(task: &Task) -> Option<String> {
     if let Some(start) = task.awaited_start() {
         return Some(format!("starts at {}", rfc3339(start)));
     }
-    match &task.state {
+    let message = match &task.state {
         State::Failed { failure } => Some(failure.message.clone()),
         State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => {
             task.progress.as_ref().map(in_words)
         }
         State::Completed { .. } | State::Cancelled => None,
+    };
+    match (message, task.cleanup == Cleanup::GivenUp) {
+        (Some(message), true) => Some(format!("{message}; {CLEANUP_GIVEN_UP}")),
+        (None, true) => Some(CLEANUP_GIVEN_UP.to_owned()),
+        (message, false) => message,
     }
 }
 

@@ -1,6 +1,6 @@
-//! Checkers of the cleanup of tasks that their tools did not bring to their ends.
+//! Checkers of the cleanup of tasks that did not end with success.
 
-use longhaul_core::{Cleanup, FailureKind, State, Task, TaskKey, Timestamp};
+use longhaul_core::{Cleanup, ResultKind, State, Task, TaskKey, Timestamp};
 use longhaul_testkit::models::{Promise, StoreModel};
 
 use super::state::Checks;
@@ -13,7 +13,7 @@ impl Checks {
         trace.cleanups += 1;
         let cleanups = trace.cleanups;
         let wrong = match trace.latest() {
-            Some(task) if !ended_without_its_tool(task) => {
+            Some(task) if !ended_without_success(task) => {
                 Some(format!("{name} is cleaned although it is {:?}", task.state))
             }
             Some(_) | None => None,
@@ -42,7 +42,7 @@ impl Checks {
         for key in keys {
             let Some(task) = store.peek(key).filter(|task| !task.has_expired(now)) else { continue };
             let is_cleaned = self.trace(key).is_some_and(|trace| trace.is_cleaned);
-            let is_due = task.cleanup != Cleanup::None && ended_without_its_tool(task);
+            let is_due = task.cleanup != Cleanup::None && ended_without_success(task);
             if is_due && !is_cleaned && task.cleanup != Cleanup::GivenUp {
                 self.fail(Promise::CleansUp, format!("{} was not cleaned: {:?}", self.name(key), task.cleanup));
             }
@@ -50,15 +50,11 @@ impl Checks {
     }
 }
 
-/// Whether the task was cancelled, or failed for a reason that its tool does not return.
-fn ended_without_its_tool(task: &Task) -> bool {
+/// Whether the task has ended, and its tool did not succeed.
+fn ended_without_success(task: &Task) -> bool {
     match &task.state {
-        State::Cancelled => true,
-        State::Failed { failure } => failure.kind != FailureKind::Tool,
-        State::Queued
-        | State::Running { .. }
-        | State::Sleeping { .. }
-        | State::InputRequired { .. }
-        | State::Completed { .. } => false,
+        State::Cancelled | State::Failed { .. } => true,
+        State::Completed { kind, .. } => *kind == ResultKind::ToolError,
+        State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => false,
     }
 }

@@ -1,6 +1,6 @@
 //! The checker of notifications: each end and each question is told to each endpoint.
 
-use longhaul_core::{State, Task};
+use longhaul_core::{Cleanup, State, Task};
 use longhaul_testkit::models::Promise;
 
 use super::state::{Checks, Trace};
@@ -38,12 +38,13 @@ fn happened(trace: &Trace) -> Vec<String> {
     let words = pairs.map(|pair| (word(&pair[0].1), word(&pair[1].1), &pair[1].1));
     let changes = words.filter(|(before, after, _)| before != after);
     let id = trace.key.id;
-    changes
-        .filter_map(|(_, after, task)| match after? {
-            "input_required" => Some(format!("evt_{id}_input_required_{}", task.attempt)),
-            end => Some(format!("evt_{id}_{end}")),
-        })
-        .collect()
+    let notifications = changes.filter_map(|(_, after, task)| match after? {
+        "input_required" => Some(format!("evt_{id}_input_required_{}", task.attempt)),
+        end => Some(format!("evt_{id}_{end}")),
+    });
+    let is_given_up = |task: &Task| task.cleanup == Cleanup::GivenUp;
+    let given_up = trace.latest().filter(|task| is_given_up(task) && !is_webhook_delivery);
+    notifications.chain(given_up.map(|_| format!("evt_{id}_cleanup_given_up"))).collect()
 }
 
 const fn word(task: &Task) -> Option<&'static str> {

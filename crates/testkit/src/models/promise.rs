@@ -77,8 +77,8 @@ promises! {
     PollsKeepTheirInterval,
     /// Of all polls, only the beginning and what was found are recorded.
     PollsAreNotRecorded,
-    /// A task with cleanup that its tool did not bring to its end is cleaned at least once, never while its tool runs,
-    /// and no other task ever is.
+    /// A task with cleanup that did not end with success is cleaned at least once, never while its tool runs, and no
+    /// other task ever is.
     CleansUp,
     /// The record says of each of the latest attempts when it began, when it ended, and how.
     AttemptsAreNoted,

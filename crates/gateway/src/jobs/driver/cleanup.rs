@@ -26,6 +26,10 @@ impl Driver<'_> {
     /// Stops what the task has started. A job whose start is not recorded is looked for. Systems may show a job minutes
     /// after its start, so that one that is not found is looked for again until the task has ended five minutes ago.
     pub async fn clean_up(&self, ended: &EndedTask) -> Result<(), CleanUpError> {
+        // The driver has stopped what it did not see the end of, before it returned an error.
+        if ended.end().is_of_its_tool() {
+            return Ok(());
+        }
         let is_settled = ms(ended.since_end()) >= limits::SEEN_WITHIN_MS;
         let Some(job) = self.left_by(ended, is_settled).await? else { return Ok(()) };
         match self.job.stop(&job, &why(ended.end())).await {

@@ -1,0 +1,243 @@
+//! Compensations: what undoes the work of a tool whose task did not end with success.
+//!
+//! A compensation is the author's code, so no record can hold it. What is recorded is the work around it: when the task
+//! has ended, the tool is replayed up to the end of its record, which registers the same compensations again. Then they
+//! run, the last first, each as a step of its own.
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use futures::future::BoxFuture;
+use longhaul_core::{EntryKind, FailureKind, State as TaskState, Suspension, Timestamp, limits};
+
+use super::{Retry, Tried};
+use crate::limits::REPLAY_MS_MAX;
+use crate::suspension::{Driven, Reason, Suspended};
+use crate::{Attempt, Cleaned};
+
+/// The work of a compensation: one try, whose number it is given.
+pub type Compensate = Box<dyn FnMut(u32) -> BoxFuture<'static, Tried> + Send>;
+
+struct Compensation {
+    name: String,
+    retry: Retry,
+    work: Compensate,
+}
+
+/// What an attempt is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// To do the tool's work.
+    #[default]
+    Work,
+    /// To register the compensations of a task that has ended. No work is done, and nothing is recorded.
+    Replay {
+        /// Sleeps until then are over: the tool may have run until then.
+        until: Timestamp,
+    },
+    /// To run them.
+    Undo,
+}
+
+/// The compensations of an attempt, and how far its replay is.
+#[derive(Default)]
+pub(crate) struct Compensations(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    phase: Phase,
+    registered: Vec<Compensation>,
+    /// The names of all that were registered, those that have run among them.
+    names: BTreeSet<String>,
+    /// The recorded steps that the replay has not come to.
+    ahead: BTreeSet<String>,
+    /// How many recorded values are being read.
+    reading: u32,
+    is_at_the_end: bool,
+}
+
+impl Compensations {
+    /// Those of the replay of a task that has these recorded steps.
+    pub(super) fn of_replay(until: Timestamp, steps: BTreeSet<String>) -> Self {
+        Self(Mutex::new(State { phase: Phase::Replay { until }, ahead: steps, ..State::default() }))
+    }
+
+    /// Whether a step may not have this name.
+    pub(super) fn name(&self, step: &str) -> bool {
+        let state = self.lock();
+        state.phase != Phase::Undo && state.names.contains(step)
+    }
+
+    pub(super) fn came_to(&self, step: &str) {
+        self.lock().ahead.remove(step);
+    }
+
+    /// Until when sleeps are over, in a replay.
+    pub(super) fn replayed_until(&self) -> Option<Timestamp> {
+        match self.lock().phase {
+            Phase::Replay { until } => Some(until),
+            Phase::Work | Phase::Undo => None,
+        }
+    }
+
+    pub(super) fn is_undo(&self) -> bool {
+        self.lock().phase == Phase::Undo
+    }
+
+    /// Holds the end of a replay back until the guard is dropped: the tool is about to go on.
+    pub(super) fn reading(&self) -> Reading<'_> {
+        self.lock().reading += 1;
+        Reading(self)
+    }
+
+    fn take_last(&self) -> Option<Compensation> {
+        self.lock().registered.pop()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) struct Reading<'a>(&'a Compensations);
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.reading = state.reading.saturating_sub(1);
+    }
+}
+
+impl Attempt {
+    /// Registers what is to be done if the task ends otherwise than with success. It is a step of this name, which runs
+    /// after that end, and after all that are registered later. Nothing is written: the replay of the tool registers it
+    /// again. So it also covers a step that began after this, and may have run.
+    pub async fn on_failure(&self, name: &str, retry: Retry, work: Compensate) {
+        self.check_name(EntryKind::Step, name).await;
+        if let Some((kind, message)) = self.register(name, retry, work) {
+            self.fail(kind, message).await
+        }
+    }
+
+    /// Registers a compensation, or says why it cannot be.
+    fn register(&self, name: &str, retry: Retry, work: Compensate) -> Option<(FailureKind, String)> {
+        let is_step = self.has_named(EntryKind::Step, name);
+        let mut state = self.0.compensations.lock();
+        if state.registered.len() >= limits::ENTRIES_MAX {
+            let message = format!("a task registers at most {} compensations", limits::ENTRIES_MAX);
+            return Some((FailureKind::TooLarge, message));
+        }
+        if is_step || !state.names.insert(name.to_owned()) {
+            let message = format!(
+                "the name `{name}` of a compensation is also that of a step or of another compensation; give each its own"
+            );
+            return Some((FailureKind::Misuse, message));
+        }
+        state.ahead.remove(name);
+        state.registered.push(Compensation { name: name.to_owned(), retry, work });
+        None
+    }
+
+    /// Whether this attempt only replays what is recorded.
+    pub(crate) fn is_replay(&self) -> bool {
+        self.0.compensations.replayed_until().is_some()
+    }
+
+    /// Stays pending: a replay has come to the end of the record, in this branch of the tool.
+    pub(crate) async fn stay_at_the_end<T>(&self) -> T {
+        self.0.compensations.lock().is_at_the_end = true;
+        self.0.suspend.wake();
+        std::future::pending().await
+    }
+
+    /// Drives the tool in a replay, until it ends or is at the end of its record.
+    pub(super) async fn drive_replay<F: Future>(&self, tool: F) -> Driven<F::Output> {
+        let mut tool = pin!(self.0.suspend.drive(tool));
+        let mut limit = pin!(self.0.engine.ports.clock.sleep_ms(REPLAY_MS_MAX));
+        let mut is_over = false;
+        std::future::poll_fn(move |context| {
+            if let Poll::Ready(driven) = tool.as_mut().poll(context) {
+                return Poll::Ready(driven);
+            }
+            is_over = is_over || limit.as_mut().poll(context).is_ready();
+            let state = self.0.compensations.lock();
+            let has_replayed = state.is_at_the_end && state.ahead.is_empty() && state.reading == 0;
+            if has_replayed || is_over {
+                let suspension = Suspension::Yield;
+                return Poll::Ready(Driven::Suspended(Suspended(Reason::Suspend { suspension, signals: Vec::new() })));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Runs the compensations that a [replay](crate::Ended::replay) has registered, the last first. One that is given
+    /// up does not keep the others from running. `replayed` says how the tool was driven, and whether it succeeded.
+    pub async fn undo(&self, replayed: Driven<bool>) -> Cleaned {
+        if let Driven::Suspended(Suspended(Reason::Retry(reason))) = replayed {
+            return Cleaned::Unfinished { reason };
+        }
+        if matches!(replayed, Driven::Ended(true)) && self.has_failed_itself() {
+            tracing::warn!(task_id = %self.task().id, tool = self.task().tool, "the replay of a tool that failed has \
+                succeeded: it does not do the same each time");
+            self.0.engine.observer().replay_differs(self.task());
+        }
+        {
+            let mut state = self.0.compensations.lock();
+            state.phase = Phase::Undo;
+            if let Some(step) = state.ahead.first() {
+                // The code may be another one by now. If the tool is not even at the end, something holds it up.
+                let reason = format!("the replay of the tool did not come to the recorded step `{step}`");
+                if !state.is_at_the_end && matches!(replayed, Driven::Suspended(_)) {
+                    return Cleaned::Failed { reason };
+                }
+                tracing::warn!(task_id = %self.task().id, tool = self.task().tool, reason, "the task is undone without");
+            }
+        }
+        match self.0.suspend.drive(self.run_compensations()).await {
+            Driven::Ended(failed) if failed.is_empty() => Cleaned::Done,
+            Driven::Ended(failed) => Cleaned::GivenUp { reason: failed.join("; ") },
+            Driven::Suspended(Suspended(reason)) => self.undone_later(reason),
+        }
+    }
+
+    /// Whether the tool itself ended its task with an error.
+    fn has_failed_itself(&self) -> bool {
+        match &self.task().state {
+            TaskState::Completed { .. } => true,
+            TaskState::Failed { failure } => failure.kind == FailureKind::Tool,
+            TaskState::Queued
+            | TaskState::Running { .. }
+            | TaskState::Sleeping { .. }
+            | TaskState::InputRequired { .. }
+            | TaskState::Cancelled => false,
+        }
+    }
+
+    /// Runs all compensations, and returns why some were given up.
+    async fn run_compensations(&self) -> Vec<String> {
+        let mut failed = Vec::new();
+        while let Some(Compensation { name, retry, work }) = self.0.compensations.take_last() {
+            if let Err(error) = self.step_with_tries(&name, retry, work).await {
+                failed.push(format!("`{name}`: {error}"));
+            }
+        }
+        failed
+    }
+
+    fn undone_later(&self, reason: Reason) -> Cleaned {
+        match reason {
+            Reason::Suspend {
+                suspension: Suspension::Timer(until) | Suspension::Input { until: Some(until), .. },
+                ..
+            } => Cleaned::Waits { until },
+            Reason::Suspend { suspension: Suspension::Yield | Suspension::Input { until: None, .. }, .. } => {
+                Cleaned::Waits { until: self.now() }
+            }
+            Reason::Retry(reason) => Cleaned::Unfinished { reason },
+            Reason::Fail(_, reason) => Cleaned::Failed { reason },
+        }
+    }
+}
