@@ -73,12 +73,32 @@ impl Setup {
         Self { folder, servers: more.chain(self.servers.iter().cloned()).collect(), env: self.env.clone() }
     }
 
+    /// The same in the same folder, with a variable more in the gateway's environment.
+    pub(crate) fn seeing(&self, name: &str, value: &str) -> Self {
+        let env = self.env.iter().cloned().chain([(name.to_owned(), value.to_owned())]).collect();
+        Self { folder: Arc::clone(&self.folder), servers: self.servers.clone(), env }
+    }
+
     /// The same in the same folder, with AWS at this endpoint.
     pub(crate) fn with_aws(&self, endpoint: &str) -> Self {
         let known = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_REGION", "us-east-1")];
         let env = known.into_iter().chain([("AWS_ENDPOINT_URL", endpoint)]);
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Self { folder: Arc::clone(&self.folder), servers: self.servers.clone(), env }
+    }
+
+    /// Writes the configuration anew, which a running gateway does not read by itself.
+    pub(crate) fn configure(&self, config: &Value) {
+        std::fs::write(self.path("mcp.json"), config.to_string()).unwrap();
+    }
+
+    /// Writes the lock file, and returns the arguments that name it.
+    pub(crate) fn lock(&self) -> String {
+        let file = self.path("mcp.lock.json");
+        let mut command = Command::new(harness::program("longhaul"));
+        let output = command.args(["gateway", "lock", "--lock", &file]).args(&self.servers).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        file
     }
 
     /// The fixture as an entry of a configuration.
@@ -192,8 +212,20 @@ impl Setup {
 
     /// Starts it at this address and port.
     pub(crate) fn start_at(&self, address: &str) -> Gateway {
+        self.start_by(self.starting(address))
+    }
+
+    /// Starts it as the child of another program.
+    pub(crate) fn start_below(&self, program: &str, arguments: &[&str]) -> Gateway {
+        let own = self.starting(ANY_PORT);
+        let mut command = Command::new(program);
+        command.args(arguments).arg(own.get_program()).args(own.get_args());
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        self.start_by(command)
+    }
+
+    fn start_by(&self, mut command: Command) -> Gateway {
         let log = self.path("log");
-        let mut command = self.starting(address);
         command.env("SECRET_OF_THE_GATEWAY", "hidden");
         let stderr = File::options().append(true).create(true).open(&log).unwrap();
         let mut child = command.stderr(stderr).spawn().expect("the gateway starts");
@@ -331,6 +363,29 @@ impl Gateway {
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// The id of the process that the test has started.
+    pub(crate) fn child_id(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    /// Sends SIGHUP.
+    pub(crate) fn hang_up(&self) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::HUP).unwrap();
+    }
+
+    /// What it answers to a request for this path.
+    pub(crate) async fn page(&self, path: &str) -> String {
+        let url = format!("http://{}{path}", self.address());
+        reqwest::get(url).await.unwrap().text().await.unwrap()
+    }
+
+    /// The names of the tools that it lists.
+    pub(crate) async fn tools(&self) -> Vec<String> {
+        let listed = self.caller().result("tools/list", json!({})).await;
+        listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Sends SIGTERM and waits for the end.

@@ -13,9 +13,12 @@ use rmcp::transport::Transport;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) mod client;
+pub(crate) mod credentials;
+mod first_starts;
 pub(crate) mod http;
 mod incoming;
 mod notes;
+pub(crate) mod orphans;
 pub(crate) mod pool;
 pub(crate) mod process;
 mod questions;
@@ -38,9 +41,11 @@ use quota::Quota;
 use remote_tasks::EndedSessions;
 use stdio::StdioTransport;
 use task_tools::TaskTools;
+pub(crate) use updates::ResourceSubscription;
 use updates::Updates;
 
 use crate::config;
+use crate::limits;
 
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +94,8 @@ pub(crate) struct Upstream {
     calls: Arc<Semaphore>,
     /// Another one, for quick requests that must not wait for calls: polls, answers, cancels.
     quick: Arc<Semaphore>,
+    /// Another one, for lists, prompts, resources and completions, for which neither calls nor polls wait.
+    requests: Arc<Semaphore>,
     /// Those that are kept between calls, if they are.
     pool: Option<Arc<Pool>>,
     /// What requests to a URL are made with.
@@ -97,6 +104,8 @@ pub(crate) struct Upstream {
     lifecycle: Mutex<Option<Lifecycle>>,
     /// Whether it was found to speak the newer lifecycle only.
     newer_only: AtomicBool,
+    /// Whether a process of it has ever answered.
+    has_started: AtomicBool,
     params: ParamHeaders,
     /// Whether it has said that its lists are others now.
     changed: Arc<AtomicBool>,
@@ -146,12 +155,17 @@ impl Upstream {
             groups,
             permits: Arc::new(Semaphore::new(server.concurrency)),
             calls: Arc::new(Semaphore::new(server.concurrency)),
-            quick: Arc::new(Semaphore::new(1)),
+            quick: Arc::new(Semaphore::new(match server.target {
+                Target::Child(_) => 1,
+                Target::Http(_) | Target::Elsewhere(_) => limits::QUICK_REQUESTS,
+            })),
+            requests: Arc::new(Semaphore::new(1)),
             pool: server.keeping.map(|keeping| Arc::new(Pool::new(server.concurrency, keeping))),
             http: Http::default(),
             wanted: server.lifecycle,
             lifecycle: Mutex::new(server.lifecycle),
             newer_only: AtomicBool::new(false),
+            has_started: AtomicBool::new(false),
             params: ParamHeaders::default(),
             changed: Arc::default(),
             task_tools: TaskTools::default(),
@@ -253,23 +267,45 @@ impl Upstream {
 
     /// A connection for a quick request. While calls have all connections, it is another one, which is not kept.
     pub(crate) async fn connect_once(&self, client: Client) -> Result<Connection, RequestError> {
-        let is_free = match &self.pool {
-            Some(pool) => pool.has_turn(),
-            None => self.permits.available_permits() > 0,
-        };
-        // Boxed because the futures of `rmcp` are too large for the stack of a thread otherwise.
-        let connected = if is_free {
-            Box::pin(self.connect(client)).await
-        } else {
-            let client = client.noting_changes(&self.changed, &self.quota);
-            Box::pin(self.connect_in_its_lifecycle(client, &self.quick)).await
-        };
+        let connected = Box::pin(self.connect_next_to_calls(client, &self.quick)).await;
         connected.map_err(|error| RequestError::Lost(error.to_string()))
     }
 
+    /// A connection for a list, a prompt, a resource or a completion: the same, but polls do not wait for it.
+    pub(crate) async fn connect_for_a_request(&self, client: Client) -> Result<Connection, ConnectError> {
+        Box::pin(self.connect_next_to_calls(client, &self.requests)).await
+    }
+
+    /// A connection that is kept or that calls leave free, otherwise one of `own`.
+    async fn connect_next_to_calls(&self, client: Client, own: &Arc<Semaphore>) -> Result<Connection, ConnectError> {
+        if let Some(mut turn) = self.pool.as_ref().and_then(Pool::try_turn) {
+            if let Some(mut connection) = turn.idle(&client) {
+                connection.may_be_kept(turn);
+                return Ok(connection);
+            }
+            let has_room = self.permits.available_permits() > 0;
+            let client = client.clone().noting_changes(&self.changed, &self.quota);
+            let mut connection = self.connect_with_any(client, &[&self.permits, own]).await?;
+            if has_room {
+                connection.may_be_kept(turn);
+            }
+            return Ok(connection);
+        }
+        let client = client.noting_changes(&self.changed, &self.quota);
+        let free: &[&Arc<Semaphore>] = if self.pool.is_some() { &[own] } else { &[&self.permits, own] };
+        self.connect_with_any(client, free).await
+    }
+
     async fn permit(&self, permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ConnectError> {
-        // The semaphore is never closed.
-        Arc::clone(permits).acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))
+        self.first_permit(&[permits]).await
+    }
+
+    /// The first permit of any of these.
+    async fn first_permit(&self, any: &[&Arc<Semaphore>]) -> Result<OwnedSemaphorePermit, ConnectError> {
+        let each = any.iter().map(|permits| Box::pin(Arc::clone(permits).acquire_owned()));
+        // The semaphores are never closed.
+        let (first, ..) = futures::future::select_all(each).await;
+        first.map_err(|closed| self.lost(&closed.to_string()))
     }
 
     async fn connect_in_its_lifecycle(
@@ -277,7 +313,11 @@ impl Upstream {
         client: Client,
         permits: &Arc<Semaphore>,
     ) -> Result<Connection, ConnectError> {
-        let (permit, known) = (self.permit(permits).await?, self.lifecycle());
+        self.connect_with_any(client, &[permits]).await
+    }
+
+    async fn connect_with_any(&self, client: Client, any: &[&Arc<Semaphore>]) -> Result<Connection, ConnectError> {
+        let (permit, known) = (self.first_permit(any).await?, self.lifecycle());
         match self.connect_as(known, client.clone(), permit).await {
             Ok(connection) => Ok(self.remembered(connection)),
             Err(error) if error.lasting == Retry::Yes => Err(error),
@@ -288,7 +328,7 @@ impl Upstream {
             }
             // Some older servers end, or fall silent, when their first message is not `initialize`.
             Err(_) => {
-                let permit = self.permit(permits).await?;
+                let permit = self.first_permit(any).await?;
                 let connected = self.connect_as(Some(Lifecycle::Handshake), client, permit).await;
                 connected.map(|connection| self.remembered(connection))
             }
@@ -329,12 +369,20 @@ impl Upstream {
         client: Client,
         permit: OwnedSemaphorePermit,
     ) -> Result<Connection, ConnectError> {
+        // Held until it has answered, or has not in time.
+        let _alone = match self.has_started.load(Ordering::Relaxed) {
+            true => None,
+            false => self.groups.first_starts.alone(&launch.command).await,
+        };
         let started = Process::start(&self.name, launch, &self.groups, self.quota.clone(), permit);
         let (mut process, pipes) =
             started.map_err(|why| ConnectError { why: self.cannot_start(&why), lasting: Retry::Yes })?;
         let transport = StdioTransport::new(&self.name, pipes, client.watch().clone(), self.task_tools.clone());
         match self.begin(lifecycle, client, transport).await {
-            Ok(running) => return Ok(Connection::new(&self.name, running, Some(process), None)),
+            Ok(running) => {
+                self.has_started.store(true, Ordering::Relaxed);
+                return Ok(Connection::new(&self.name, running, Some(process), None));
+            }
             Err(None) => process.note(LATE),
             Err(Some(error)) if answered(&error) => {
                 process.note(format!("it does not speak MCP as expected: {error}"));

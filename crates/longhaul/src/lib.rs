@@ -92,7 +92,7 @@ pub use longhaul_mcp::{
     TaskPolicy, ToolError, UnknownTool, UseTryStep, VariableError, VariableLimit, VerifiedCaller,
 };
 pub use rmcp;
-pub use server::Server;
+pub use server::{Degraded, Server};
 pub use system::{OsIds, SystemClock};
 pub use tool_env::{NotInToolEnv, ToolEnv};
 

@@ -41,6 +41,17 @@ pub struct Server {
     /// The calls that it makes on its own.
     schedules: Vec<Schedule>,
     handlers: Arc<dyn Handlers>,
+    /// What of it cannot be used now.
+    degraded: Arc<dyn Fn() -> Vec<Degraded> + Send + Sync>,
+}
+
+/// A part of a server that cannot be used now, such as another server that its tools need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Degraded {
+    /// Its name, which `/readyz` shows to everyone.
+    pub part: String,
+    /// Why, for the console.
+    pub why: String,
 }
 
 impl Server {
@@ -57,6 +68,7 @@ impl Server {
             scopes: BTreeMap::new(),
             schedules: Vec::new(),
             handlers: Arc::new(Made(make_handler)),
+            degraded: Arc::new(Vec::new),
         }
     }
 
@@ -287,6 +299,20 @@ impl Server {
     pub fn scopes(&self) -> BTreeSet<&str> {
         let of_tasks = self.tasks.named().flat_map(|(_, policy)| policy.scopes());
         of_tasks.chain(self.scopes.values().flatten()).map(String::as_str).collect()
+    }
+
+    /// Has `parts` say what of the server cannot be used now. A local server stays ready: `/readyz` names the parts, and
+    /// the console shows why. It is called for each of these requests, and has to be quick.
+    #[must_use]
+    pub fn degraded(mut self, parts: impl Fn() -> Vec<Degraded> + Send + Sync + 'static) -> Self {
+        self.degraded = Arc::new(parts);
+        self
+    }
+
+    /// What of it cannot be used now.
+    #[cfg(feature = "local")]
+    pub(crate) fn degraded_parts(&self) -> Arc<dyn Fn() -> Vec<Degraded> + Send + Sync> {
+        Arc::clone(&self.degraded)
     }
 
     /// The policies of its tools.
