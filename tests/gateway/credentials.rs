@@ -93,7 +93,7 @@ async fn credentials_that_are_written_wrong_are_refused() {
         (json!({"credentials": {"file": "a", "every": "5m"}}), "/mcpServers/h/credentials/every: is not known"),
         (json!({"credentials": {"file": "a"}, "headersHelper": "b"}), "leave out one of them"),
         (json!({"credentials": {"file": "/no/such/file"}}), "the credentials in /no/such/file cannot be used"),
-        (json!({"credentials": {"login": true}}), "401"),
+        (json!({"credentials": {"login": true}}), "to log in: longhaul login http://"),
     ] {
         let (setup, _server) = with(|_setup, _url| more.clone());
         let said = setup.refusal();

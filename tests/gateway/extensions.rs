@@ -23,14 +23,22 @@ fn server(setup: &Setup) -> Value {
     write(setup, "resources.list", &answer(&json!({"resources": [view]})));
     let content = json!({"uri": "ui://chart/view.html", "mimeType": "text/html;profile=mcp-app", "text": "<html>"});
     write(setup, "resources.read", &answer(&json!({"contents": [content]})));
-    write(setup, "skills.list", &answer(&json!({"skills": [skill()]})));
+    write(setup, "skills.list", &answer(&json!({"skills": [skill(), without_itself()]})));
     write(setup, "skills.get", &answer(&json!({"skill": skill()})));
     setup.server("scripted", &[])
 }
 
 fn skill() -> Value {
     let frontmatter = json!({"name": "deploy", "description": "Deploys a stack"});
-    json!({"uri": "skill://deploy/SKILL.md", "frontmatter": frontmatter, "resources": []})
+    let itself = json!({"uri": "skill://deploy/SKILL.md", "digest": format!("sha256:{}", "0".repeat(64)), "size": 1});
+    json!({"uri": "skill://deploy/SKILL.md", "frontmatter": frontmatter, "resources": [itself]})
+}
+
+/// One that is not valid, since it does not list its own text. It alone is left out.
+fn without_itself() -> Value {
+    let mut skill = skill();
+    (skill["uri"], skill["resources"]) = (json!("skill://odd/SKILL.md"), json!([]));
+    skill
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ mod process;
 mod real;
 mod reload;
 mod runners;
+mod somewhere;
 mod starts;
 mod subscriptions;
 mod unwell;

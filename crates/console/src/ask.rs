@@ -52,7 +52,7 @@ impl PageRequest {
         &*self.shared.source
     }
 
-    /// What of the server cannot be used now, and why.
+    /// The parts of the server that cannot be used now, and why.
     pub(crate) fn degraded(&self) -> Vec<(String, String)> {
         (self.shared.degraded)()
     }

@@ -34,7 +34,7 @@ pub struct Setup {
     pub hosts: Vec<String>,
     /// What people log in with, 32 characters at least; nobody has to if there is none.
     pub secret: Option<String>,
-    /// What of the server cannot be used now, and why.
+    /// The parts of the server that cannot be used now, and why.
     pub degraded: DegradedParts,
 }
 

@@ -22,7 +22,7 @@ pub struct Act<'a> {
 /// Where it is logged what people do by the console.
 pub type Acts = Box<dyn Fn(&Act<'_>) + Send + Sync>;
 
-/// What of the server cannot be used now: names, each with the reason.
+/// Names the parts of the server that cannot be used now, each with the reason.
 pub type DegradedParts = Box<dyn Fn() -> Vec<(String, String)> + Send + Sync>;
 
 /// What all pages of a console share.

@@ -31,8 +31,8 @@ pub(crate) use reader::{is_of_names, nearest, unknown};
 pub use terms::Repeat;
 pub(crate) use terms::{Durable, Pattern, Terms};
 
-/// The variables of its own environment that the gateway passes to every server: what programs need to run, and to
-/// reach others where that takes a proxy or certificates of one's own.
+/// The variables of its own environment that the gateway passes to every server. Programs need them to run, and to
+/// reach other machines through a proxy or with certificates of a company.
 const PASSED_ON: [&str; 16] = [
     "HOME",
     "LANG",

@@ -140,7 +140,7 @@ fn upstream(server: &config::Server, old: Option<&Arc<Shared>>, groups: &Groups)
     kept.unwrap_or_else(|| Arc::new(Upstream::new(server, groups.clone())))
 }
 
-/// What an earlier configuration has learned of those that it had too.
+/// The lists of those servers that an earlier configuration had too.
 async fn known(upstreams: &[Arc<Upstream>], old: Option<&Arc<Shared>>) -> Vec<Option<Listed>> {
     let Some(old) = old else { return vec![None; upstreams.len()] };
     let listed = old.lists.listed().await;
@@ -262,7 +262,7 @@ fn tells_of_lists(servers: &[config::Server]) -> bool {
 }
 
 /// The extensions that servers declare, such as those for user interfaces and skills, but not those that the gateway
-/// has itself. Of two servers with other settings for the same one, the first decides.
+/// has itself. If two servers have other settings for the same one, the first decides.
 fn extensions(listed: &[Listed]) -> Option<ExtensionCapabilities> {
     let mut all = ExtensionCapabilities::default();
     for (name, settings) in listed.iter().flat_map(|listed| listed.info.capabilities.extensions.iter().flatten()) {
@@ -306,7 +306,7 @@ fn info(listed: &[Listed], telling: &BTreeSet<usize>, tells_of_lists: bool) -> S
     info
 }
 
-/// The server, which cleans up after its tools: also after those that its servers begin to have later.
+/// The server with the cleanup of its tools, including those that its servers begin to have later.
 pub(crate) fn with_cleanup(server: Server, live: &Arc<Live>) -> Server {
     let (covering, cleanup) = (Arc::clone(live), Arc::clone(live));
     server.clean_up_where(

@@ -42,7 +42,7 @@ pub(crate) const LISTS_TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long after they were read they are read again at the earliest, whatever the server says: it may cost a start.
 pub(crate) const LISTS_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long after they could not be read they are read again at the latest. The first pause is [`LISTS_PAUSE`].
+/// The longest pause after which they are read again if they could not be read. The first pause is [`LISTS_PAUSE`].
 pub(crate) const LISTS_RETRY: Duration = Duration::from_secs(60);
 
 /// How often it is checked whether lists are due, while a client waits for their changes or a server is not there.

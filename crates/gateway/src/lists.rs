@@ -29,7 +29,7 @@ pub(crate) struct Lists {
     changes: Changes,
 }
 
-/// What is known of one server: its lists, and why it could not be used last, if it could not.
+/// The lists of one server, and why it could not be used last, if it could not.
 pub(crate) struct Found {
     pub(crate) listed: Listed,
     pub(crate) unwell: Option<String>,
@@ -121,7 +121,7 @@ impl Lists {
         &self.servers
     }
 
-    /// What each server has said last.
+    /// The latest lists of each server.
     pub(crate) async fn listed(&self) -> Vec<Listed> {
         self.listed.lock().await.clone()
     }

@@ -1,4 +1,4 @@
-//! What a gateway serves now: it can be replaced while the gateway runs, and its lists may change.
+//! The configuration that a gateway serves now, which can be replaced while the gateway runs.
 
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
@@ -8,7 +8,7 @@ use crate::shared::Shared;
 use longhaul::SystemClock;
 use longhaul::ports::Clock;
 
-/// What a gateway serves now. A call keeps what it began with.
+/// The configuration that a gateway serves now. A call keeps the one that it began with.
 pub(crate) struct Live {
     current: RwLock<Arc<Shared>>,
     changes: Changes,

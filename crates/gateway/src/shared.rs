@@ -1,4 +1,4 @@
-//! What all requests of a gateway share, as one configuration has made it.
+//! The parts of a gateway that all its requests share, as one configuration has made them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::outside::OutsideTools;
 use crate::upstream::client::Client;
 use crate::upstream::{Connection, RequestError, ResourceSubscription, Upstream};
 
-/// What all requests share.
+/// The parts that all requests share.
 pub(crate) struct Shared {
     pub(crate) upstreams: Vec<Arc<Upstream>>,
     pub(crate) lists: Arc<Lists>,
@@ -39,14 +39,14 @@ impl Shared {
         self.info.capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true))
     }
 
-    /// The server of a tool whose calls become tasks, and the fold if it is a folded one.
+    /// The server of a tool whose calls become tasks, and the members of a combined one.
     pub(crate) fn durable(&self, tool: &str) -> Option<(&Upstream, Option<Arc<Fold>>)> {
         let catalog = self.lists.catalog();
         let route = catalog.tools.get(tool).filter(|route| route.is_durable())?;
         Some((self.upstreams.get(route.route.server)?, route.fold.clone()))
     }
 
-    /// What all servers have. What is due is read again meanwhile.
+    /// The lists of all servers. Those that are due are read again meanwhile.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         drop(self.lists.refresh(&self.upstreams));
         self.lists.catalog()
@@ -104,7 +104,7 @@ pub(crate) fn unknown_resource(uri: &str) -> ErrorData {
     ErrorData::resource_not_found(format!("unknown resource: {uri}"), None)
 }
 
-/// What a server answers to anything but a call, which has to be quick.
+/// The answer of a server to anything but a call, which has to be quick.
 pub(crate) async fn answer<T>(
     connection: Connection,
     request: impl AsyncFnOnce(&Peer<RoleClient>) -> Result<T, ServiceError>,

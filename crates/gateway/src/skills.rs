@@ -3,7 +3,7 @@
 use rmcp::ErrorData;
 use rmcp::model::{
     GetSkillRequestParams, GetSkillResult, ListSkillsResult, PaginatedRequestParams,
-    ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult,
+    ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult, Skill,
 };
 use rmcp::service::{Peer, RoleClient, ServiceError};
 
@@ -13,11 +13,17 @@ use crate::shared::{Shared, answer, connect};
 impl Shared {
     /// The skills of all servers, in the order of the servers. One that does not answer is left out.
     pub(crate) async fn list_skills(&self) -> Result<ListSkillsResult, ErrorData> {
-        let mut all = Vec::new();
+        let mut all: Vec<Skill> = Vec::new();
         for upstream in self.skilled.iter().filter_map(|server| self.upstreams.get(*server)) {
             let listed = async { answer(connect(upstream).await?, read_skills).await };
             match listed.await {
-                Ok(skills) => all.extend(skills),
+                Ok(skills) => {
+                    for skill in skills {
+                        if is_valid(upstream.name(), &skill, &all) {
+                            all.push(skill);
+                        }
+                    }
+                }
                 Err(error) => {
                     let (server, why) = (upstream.name(), &error.message);
                     tracing::warn!(server, %why, "the skills of a server are left out");
@@ -61,7 +67,18 @@ impl Shared {
     }
 }
 
-async fn read_skills(peer: &Peer<RoleClient>) -> Result<Vec<rmcp::model::Skill>, ServiceError> {
+/// Whether a skill can be listed: one that is wrong, or that another server has too, would hide all others.
+fn is_valid(server: &str, skill: &Skill, others: &[Skill]) -> bool {
+    let why = match skill.validate() {
+        Err(error) => error.to_string(),
+        Ok(()) if others.iter().any(|other| other.uri == skill.uri) => "it is listed twice".to_owned(),
+        Ok(()) => return true,
+    };
+    tracing::warn!(server, skill = skill.uri, why, "a skill is left out");
+    false
+}
+
+async fn read_skills(peer: &Peer<RoleClient>) -> Result<Vec<Skill>, ServiceError> {
     let (mut all, mut cursor) = (Vec::new(), None);
     for _ in 0..limits::PAGES_MAX {
         let page = peer.list_skills(Some(PaginatedRequestParams::default().with_cursor(cursor))).await?;

@@ -17,6 +17,7 @@ pub(crate) mod credentials;
 mod first_starts;
 pub(crate) mod http;
 mod incoming;
+mod lanes;
 mod notes;
 pub(crate) mod orphans;
 pub(crate) mod pool;
@@ -263,49 +264,6 @@ impl Upstream {
     fn may_speak_the_older(&self) -> bool {
         let both = self.wanted.is_none() && self.lifecycle() == Some(Lifecycle::PerRequest);
         both && !self.newer_only.load(Ordering::Relaxed)
-    }
-
-    /// A connection for a quick request. While calls have all connections, it is another one, which is not kept.
-    pub(crate) async fn connect_once(&self, client: Client) -> Result<Connection, RequestError> {
-        let connected = Box::pin(self.connect_next_to_calls(client, &self.quick)).await;
-        connected.map_err(|error| RequestError::Lost(error.to_string()))
-    }
-
-    /// A connection for a list, a prompt, a resource or a completion: the same, but polls do not wait for it.
-    pub(crate) async fn connect_for_a_request(&self, client: Client) -> Result<Connection, ConnectError> {
-        Box::pin(self.connect_next_to_calls(client, &self.requests)).await
-    }
-
-    /// A connection that is kept or that calls leave free, otherwise one of `own`.
-    async fn connect_next_to_calls(&self, client: Client, own: &Arc<Semaphore>) -> Result<Connection, ConnectError> {
-        if let Some(mut turn) = self.pool.as_ref().and_then(Pool::try_turn) {
-            if let Some(mut connection) = turn.idle(&client) {
-                connection.may_be_kept(turn);
-                return Ok(connection);
-            }
-            let has_room = self.permits.available_permits() > 0;
-            let client = client.clone().noting_changes(&self.changed, &self.quota);
-            let mut connection = self.connect_with_any(client, &[&self.permits, own]).await?;
-            if has_room {
-                connection.may_be_kept(turn);
-            }
-            return Ok(connection);
-        }
-        let client = client.noting_changes(&self.changed, &self.quota);
-        let free: &[&Arc<Semaphore>] = if self.pool.is_some() { &[own] } else { &[&self.permits, own] };
-        self.connect_with_any(client, free).await
-    }
-
-    async fn permit(&self, permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ConnectError> {
-        self.first_permit(&[permits]).await
-    }
-
-    /// The first permit of any of these.
-    async fn first_permit(&self, any: &[&Arc<Semaphore>]) -> Result<OwnedSemaphorePermit, ConnectError> {
-        let each = any.iter().map(|permits| Box::pin(Arc::clone(permits).acquire_owned()));
-        // The semaphores are never closed.
-        let (first, ..) = futures::future::select_all(each).await;
-        first.map_err(|closed| self.lost(&closed.to_string()))
     }
 
     async fn connect_in_its_lifecycle(

@@ -41,7 +41,7 @@ pub struct Server {
     /// The calls that it makes on its own.
     schedules: Vec<Schedule>,
     handlers: Arc<dyn Handlers>,
-    /// What of it cannot be used now.
+    /// Names its parts that cannot be used now.
     degraded: Arc<dyn Fn() -> Vec<Degraded> + Send + Sync>,
 }
 
@@ -301,15 +301,15 @@ impl Server {
         of_tasks.chain(self.scopes.values().flatten()).map(String::as_str).collect()
     }
 
-    /// Has `parts` say what of the server cannot be used now. A local server stays ready: `/readyz` names the parts, and
-    /// the console shows why. It is called for each of these requests, and has to be quick.
+    /// Has `parts` name the parts of the server that cannot be used now. A local server stays ready: `/readyz` names
+    /// these parts, and the console shows why. The function is called for each of these requests, and has to be quick.
     #[must_use]
     pub fn degraded(mut self, parts: impl Fn() -> Vec<Degraded> + Send + Sync + 'static) -> Self {
         self.degraded = Arc::new(parts);
         self
     }
 
-    /// What of it cannot be used now.
+    /// Names its parts that cannot be used now.
     #[cfg(feature = "local")]
     pub(crate) fn degraded_parts(&self) -> Arc<dyn Fn() -> Vec<Degraded> + Send + Sync> {
         Arc::clone(&self.degraded)

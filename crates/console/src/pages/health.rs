@@ -130,7 +130,7 @@ fn plot(ask: &PageRequest, status: Status, pieces: &[usize; PIECES]) -> Markup {
     }
 }
 
-/// What of the server cannot be used now.
+/// The parts of the server that cannot be used now.
 fn degraded(parts: &[(String, String)]) -> Markup {
     html! {
         @if !parts.is_empty() {

@@ -56,7 +56,7 @@ impl Choice {
         (self.only.is_empty() || is_in(&self.only)) && !is_in(&self.hidden)
     }
 
-    /// What clients read about the tool, unless that is what its server says.
+    /// The description of the tool, unless clients read the server's own.
     pub(crate) fn description(&self, tool: &str) -> Option<&str> {
         self.descriptions.get(tool).map(String::as_str)
     }

@@ -1,5 +1,5 @@
-//! Credentials of a server behind a URL that are renewed while the gateway runs: from a file or a command that is read
-//! again, from an authorization server, or from a sign-in of the command `longhaul`.
+//! Credentials of a server behind a URL that are renewed while the gateway runs. They are from a file or a command that
+//! is read again, from an authorization server, or from a sign-in of the command `longhaul`.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -163,7 +163,7 @@ fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// What a command prints, which has a limited time for it.
+/// The output of a command, which has a limited time for it.
 async fn printed(launch: &Launch) -> Result<String, String> {
     let mut command = tokio::process::Command::new(&launch.command);
     command.args(&launch.args).env_clear().envs(&launch.env).kill_on_drop(true);
@@ -185,7 +185,7 @@ async fn printed(launch: &Launch) -> Result<String, String> {
 }
 
 /// Headers as files and commands have them: an object of headers, the same in `headers` with `expiresIn` in seconds, or
-/// a token alone. What is wrong is said without what is there.
+/// a token alone. An error does not quote the text.
 fn read(text: &str) -> Result<Kept, String> {
     let text = text.trim();
     if text.is_empty() {

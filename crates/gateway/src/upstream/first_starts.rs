@@ -1,5 +1,5 @@
-//! First starts of servers that a package runner downloads: one at a time for each runner, because two that fill the
-//! same cache at once damage it.
+//! First starts of servers that a package runner downloads, one at a time for each runner. Two that fill the same cache
+//! at once damage it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,8 +15,8 @@ const RUNNERS: [&str; 12] = ["bun", "bunx", "deno", "dnx", "npm", "npx", "pipx",
 pub(crate) struct FirstStarts(Arc<Mutex<BTreeMap<&'static str, Arc<tokio::sync::Mutex<()>>>>>);
 
 impl FirstStarts {
-    /// Waits until no other server that the same runner downloads is starting for the first time; for any other command
-    /// there is nothing to wait for.
+    /// Waits while another server that the same runner downloads is starting for the first time. Any other command does
+    /// not wait.
     pub(super) async fn alone(&self, command: &str) -> Option<OwnedMutexGuard<()>> {
         let runner = runner(command)?;
         let turn = {

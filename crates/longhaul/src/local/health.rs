@@ -106,7 +106,7 @@ impl Probe for StoreAlone {
     }
 }
 
-/// What of a server cannot be used now.
+/// Names the parts of a server that cannot be used now.
 pub(super) type DegradedParts = Arc<dyn Fn() -> Vec<Degraded> + Send + Sync>;
 
 /// The health of one process.
