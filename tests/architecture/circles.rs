@@ -18,6 +18,8 @@ const KNOWN: &[(&str, &[&str])] = &[
         "gateway",
         &[
             "config",
+            "config::choice",
+            "config::credentials",
             "config::fold",
             "config::outside",
             "config::outside::http",
@@ -27,6 +29,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "upstream",
             "upstream::client",
             "upstream::http",
+            "upstream::lanes",
             "upstream::pool",
             "upstream::remote_tasks",
             "upstream::tasks",

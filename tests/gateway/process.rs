@@ -15,6 +15,8 @@ use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags, Params};
 use serde_json::{Value, json};
 
+pub(crate) use super::somewhere::Somewhere;
+
 /// A program that `scripts/setup-tools.sh upstreams` has installed.
 pub(crate) fn tool(name: &str) -> String {
     harness::tool(name).canonicalize().unwrap().to_str().unwrap().to_owned()
@@ -73,12 +75,32 @@ impl Setup {
         Self { folder, servers: more.chain(self.servers.iter().cloned()).collect(), env: self.env.clone() }
     }
 
+    /// The same in the same folder, with a variable more in the gateway's environment.
+    pub(crate) fn seeing(&self, name: &str, value: &str) -> Self {
+        let env = self.env.iter().cloned().chain([(name.to_owned(), value.to_owned())]).collect();
+        Self { folder: Arc::clone(&self.folder), servers: self.servers.clone(), env }
+    }
+
     /// The same in the same folder, with AWS at this endpoint.
     pub(crate) fn with_aws(&self, endpoint: &str) -> Self {
         let known = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_REGION", "us-east-1")];
         let env = known.into_iter().chain([("AWS_ENDPOINT_URL", endpoint)]);
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Self { folder: Arc::clone(&self.folder), servers: self.servers.clone(), env }
+    }
+
+    /// Writes the configuration anew, which a running gateway does not read by itself.
+    pub(crate) fn configure(&self, config: &Value) {
+        std::fs::write(self.path("mcp.json"), config.to_string()).unwrap();
+    }
+
+    /// Writes the lock file, and returns the arguments that name it.
+    pub(crate) fn lock(&self) -> String {
+        let file = self.path("mcp.lock.json");
+        let mut command = Command::new(harness::program("longhaul"));
+        let output = command.args(["gateway", "lock", "--lock", &file]).args(&self.servers).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        file
     }
 
     /// The fixture as an entry of a configuration.
@@ -192,8 +214,20 @@ impl Setup {
 
     /// Starts it at this address and port.
     pub(crate) fn start_at(&self, address: &str) -> Gateway {
+        self.start_by(self.starting(address))
+    }
+
+    /// Starts it as the child of another program.
+    pub(crate) fn start_below(&self, program: &str, arguments: &[&str]) -> Gateway {
+        let own = self.starting(ANY_PORT);
+        let mut command = Command::new(program);
+        command.args(arguments).arg(own.get_program()).args(own.get_args());
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        self.start_by(command)
+    }
+
+    fn start_by(&self, mut command: Command) -> Gateway {
         let log = self.path("log");
-        let mut command = self.starting(address);
         command.env("SECRET_OF_THE_GATEWAY", "hidden");
         let stderr = File::options().append(true).create(true).open(&log).unwrap();
         let mut child = command.stderr(stderr).spawn().expect("the gateway starts");
@@ -241,57 +275,6 @@ pub(crate) fn fixture() -> String {
     harness::program("fixture").to_str().unwrap().to_owned()
 }
 
-/// A server that runs somewhere. Killed when dropped.
-pub(crate) struct Somewhere {
-    child: Child,
-    url: String,
-}
-
-impl Somewhere {
-    /// The URL that it printed.
-    pub(crate) fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// One of the servers of `crates/fixtures` that print their URL.
-    pub(crate) fn fixture(name: &str, arguments: &[&str]) -> (Self, String) {
-        Self::start(Command::new(fixture()).arg(name).args(arguments))
-    }
-
-    /// A program that prints its URL, alone in a line or as the last word of its first line with one.
-    pub(crate) fn start(command: &mut Command) -> (Self, String) {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        while !line.ends_with("/mcp\n") {
-            line.clear();
-            assert!(stdout.read_line(&mut line).unwrap() > 0, "the server ended before it printed its URL");
-        }
-        // Whoever prints wants to be read.
-        std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
-        let url = line.split_whitespace().last().unwrap().to_owned();
-        (Self { child, url: url.clone() }, url)
-    }
-
-    /// A program that does not print its URL.
-    pub(crate) fn silent(command: &mut Command) -> Self {
-        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self { child: command.spawn().unwrap(), url: String::new() }
-    }
-
-    /// Its port, for another one in its place.
-    pub(crate) fn port(&self) -> String {
-        self.url.rsplit(':').next().unwrap().split('/').next().unwrap().to_owned()
-    }
-}
-
-impl Drop for Somewhere {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
 /// A running gateway. Killed when dropped.
 pub(crate) struct Gateway {
     child: Child,
@@ -331,6 +314,29 @@ impl Gateway {
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// The id of the process that the test has started.
+    pub(crate) fn child_id(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    /// Sends SIGHUP.
+    pub(crate) fn hang_up(&self) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::HUP).unwrap();
+    }
+
+    /// What it answers to a request for this path.
+    pub(crate) async fn page(&self, path: &str) -> String {
+        let url = format!("http://{}{path}", self.address());
+        reqwest::get(url).await.unwrap().text().await.unwrap()
+    }
+
+    /// The names of the tools that it lists.
+    pub(crate) async fn tools(&self) -> Vec<String> {
+        let listed = self.caller().result("tools/list", json!({})).await;
+        listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     }
 
     /// Sends SIGTERM and waits for the end.

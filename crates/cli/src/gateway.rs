@@ -12,10 +12,12 @@ use longhaul::settings::{ProcessEnv, table};
 use longhaul_gateway::{Config, Gateway, Lock, StartError, settings};
 
 use self::arguments::{config, parse, read_config, read_lock, refuse, threads};
+use self::reload::Files;
 use crate::out;
 
 mod arguments;
 mod lock;
+mod reload;
 
 const ABOUT: &str = "Puts MCP servers, unchanged, behind a gateway that makes their tools durable.
 
@@ -23,8 +25,9 @@ Name the servers in a file with --config FILE, or one of them by the command tha
 
     longhaul gateway -- npx -y @modelcontextprotocol/server-everything
 
-A server sees PATH, HOME and LANG of this environment, and the variables that its `env` in the file names; the one \
-after `--` those of --tool-env and --secret.";
+A server sees PATH, HOME, LANG, the proxy and the certificates of this environment, and the variables that its \
+`env` in the file names; the one after `--` those of --tool-env and --secret. \
+SIGHUP has the files of --config and --lock read again.";
 
 /// Runs until it is asked to stop.
 pub(crate) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
@@ -47,13 +50,17 @@ pub(crate) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
     if let Err(error) = init_logs(&options) {
         return Ok(ServeError::from(error).report());
     }
-    let lock = options.values().find(&settings::LOCK)?.map(|file| read_lock(&file)).transpose();
+    let lock_file = options.values().find(&settings::LOCK)?;
+    let lock = lock_file.as_deref().map(read_lock).transpose();
     let command: Option<Vec<String>> = command.into_iter().map(|arg| arg.into_string().ok()).collect();
     let Some(command) = command else { return Ok(refuse("the command after `--` is not UTF-8")) };
     let file = options.values().find(&settings::CONFIG)?;
     let named = if command.is_empty() { BTreeMap::new() } else { named(&options)? };
     match (config(file.as_deref(), &command, named), lock) {
-        (Ok(config), Ok(lock)) => serve(config, lock, options),
+        (Ok(config), Ok(lock)) => {
+            let files = file.map(|config| Files { config, lock: lock_file });
+            serve(config, lock, files, options)
+        }
         (Err(why), _) | (_, Err(why)) => Ok(refuse(&why)),
     }
 }
@@ -76,7 +83,7 @@ fn named(options: &Options) -> anyhow::Result<BTreeMap<String, String>> {
     Ok(names.into_iter().filter_map(|name| env.find(&name).map(|value| (name.clone(), value.to_owned()))).collect())
 }
 
-fn serve(config: Config, lock: Option<Lock>, options: Options) -> anyhow::Result<ExitCode> {
+fn serve(config: Config, lock: Option<Lock>, files: Option<Files>, options: Options) -> anyhow::Result<ExitCode> {
     let runtime = threads()?;
     // Before any server is started: an address that is taken must not cost a start of all of them.
     if let Err(error) = runtime.block_on(options.bind()) {
@@ -87,7 +94,15 @@ fn serve(config: Config, lock: Option<Lock>, options: Options) -> anyhow::Result
         Err(error) => return Ok(refuse(&error.to_string())),
     };
     let served = runtime.block_on(async {
-        let served = longhaul::serve(gateway.server().clone(), options).await;
+        let serving = longhaul::serve(gateway.server().clone(), options);
+        let served = match &files {
+            Some(files) => tokio::select! {
+                served = serving => served,
+                () = reload::with_each_hangup(&gateway, files) => Ok(()),
+            },
+            // A command has no file that could be read again.
+            None => serving.await,
+        };
         gateway.stop().await;
         served
     });

@@ -52,6 +52,11 @@ impl PageRequest {
         &*self.shared.source
     }
 
+    /// The parts of the server that cannot be used now, and why.
+    pub(crate) fn degraded(&self) -> Vec<(String, String)> {
+        (self.shared.degraded)()
+    }
+
     /// The hidden field that every form needs.
     pub(crate) fn token_field(&self) -> Markup {
         self.shared.guard.field()

@@ -19,7 +19,7 @@ use crate::pages::log_in::log_in_page;
 use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::source::Source;
-use crate::state::{Acts, State};
+use crate::state::{Acts, DegradedParts, State};
 use crate::{clock, live};
 
 /// The parts of a console.
@@ -34,6 +34,8 @@ pub struct Setup {
     pub hosts: Vec<String>,
     /// The token for signing in, at least 32 characters; without one no sign-in is needed.
     pub secret: Option<String>,
+    /// The parts of the server that cannot be used now, and why.
+    pub degraded: DegradedParts,
 }
 
 /// A console.
@@ -54,10 +56,10 @@ impl Console {
             }
             guard.log_in = Some(LogIn::new(secret)?);
         }
-        let Setup { source, acts, is_read_only, .. } = setup;
+        let Setup { source, acts, is_read_only, degraded, .. } = setup;
         let live = Arc::new(Semaphore::new(LIVE_MAX));
         let (closed, _) = watch::channel(false);
-        Ok(Self { shared: Arc::new(State { source, guard, is_read_only, live, closed, acts }) })
+        Ok(Self { shared: Arc::new(State { source, guard, is_read_only, live, closed, acts, degraded }) })
     }
 
     /// The path of its first page; with a code that logs in once, if people have to.

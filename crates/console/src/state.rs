@@ -22,6 +22,9 @@ pub struct Act<'a> {
 /// Where it is logged what people do by the console.
 pub type Acts = Box<dyn Fn(&Act<'_>) + Send + Sync>;
 
+/// Names the parts of the server that cannot be used now, each with the reason.
+pub type DegradedParts = Box<dyn Fn() -> Vec<(String, String)> + Send + Sync>;
+
 /// The state that all pages of a console share.
 pub(crate) struct State {
     pub(crate) source: Arc<dyn Source>,
@@ -31,6 +34,7 @@ pub(crate) struct State {
     /// Whether open pages are told nothing any more.
     pub(crate) closed: watch::Sender<bool>,
     pub(crate) acts: Acts,
+    pub(crate) degraded: DegradedParts,
 }
 
 impl State {

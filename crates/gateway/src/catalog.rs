@@ -8,7 +8,7 @@ use longhaul::TaskPolicy;
 use rmcp::model::{Prompt, Resource, ResourceTemplate, Tool};
 use tokio::sync::Semaphore;
 
-use crate::config::{Durable, Fold, Repeat, Server, Terms};
+use crate::config::{Durable, Fold, Pattern, Repeat, Server, Terms, nearest};
 use crate::limits;
 use crate::start_error::Problem;
 use crate::upstream::task_tools::Known;
@@ -128,14 +128,7 @@ impl Catalog {
             !is_left_out
         });
         for (listed, server) in listed.iter().zip(servers).filter(|(listed, _)| !listed.is_absent) {
-            let (tools, _reported) = folds::shown(&listed.tools, server);
-            let unmatched = server.tools.iter().map(|(pattern, _)| pattern);
-            let unmatched = unmatched.filter(|pattern| !tools.iter().any(|shown| pattern.matches(&shown.name)));
-            problems.extend(unmatched.map(|pattern| Problem::NoSuchTool {
-                server: server.name.clone(),
-                pattern: pattern.as_str().to_owned(),
-                tools: tools.iter().map(|shown| shown.name.clone()).collect(),
-            }));
+            problems.extend(unmatched(listed, server));
         }
         problems.extend(catalog.too_many());
         if problems.is_empty() { Ok(catalog) } else { Err(problems) }
@@ -169,8 +162,11 @@ impl Catalog {
             server.map(|server| folds::shown(&listed.tools, server)).unwrap_or_default()
         };
         for (index, (listed, prefix)) in listed.iter().zip(&prefixes).enumerate() {
-            let (tools, faults) = shown_of(index, listed);
+            let (mut tools, faults) = shown_of(index, listed);
             problems.extend(faults);
+            if let Some(server) = servers.get(index) {
+                tools.retain(|shown| server.choice.shows(&shown.name));
+            }
             for shown in tools {
                 // A job is started by a quick call, and is a task of the gateway's own.
                 let says = shown.fold.is_none().then_some(&listed.task_tools);
@@ -196,7 +192,7 @@ impl Catalog {
     ) -> Option<Problem> {
         let Shown { name, mut tool, fold } = shown;
         let of = servers.get(server)?;
-        let terms = of.terms_of(&name);
+        let (terms, description) = (of.terms_of(&name), of.choice.description(&name).map(str::to_owned));
         let route = Route { server, name: tool.name.to_string() };
         let callers = Callers::of(terms.durable, &route.name, says);
         let name = format!("{prefix}{name}");
@@ -214,6 +210,9 @@ impl Catalog {
         }
         let repeatable = Repeatable::of(&tool, terms.repeat.unwrap_or(Repeat::Hints));
         tool.name = name.clone().into();
+        if let Some(description) = description {
+            tool.description = Some(description.into());
+        }
         self.tool_order.push(name.clone());
         let permits = match before {
             Some(before) => before.permits.clone(),
@@ -245,6 +244,11 @@ impl Catalog {
         None
     }
 
+    /// The tools in the order of their servers' lists.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = &Tool> {
+        self.tool_order.iter().filter_map(|name| self.tools.get(name)).map(|route| &route.tool)
+    }
+
     /// The server that a resource belongs to: by the lists, then by the beginnings of the templates.
     pub(crate) fn owner_of(&self, uri: &str) -> Option<usize> {
         let listed = self.resources.iter().find(|(resource, _)| resource.uri == uri).map(|(_, server)| *server);
@@ -261,6 +265,21 @@ impl Catalog {
     pub(crate) fn prompt(&self, name: &str) -> Option<&Route> {
         self.prompts.iter().find(|(prompt, _)| prompt.name == name).map(|(_, route)| route)
     }
+}
+
+/// The names in the section of a server that none of its tools has.
+pub(crate) fn unmatched(listed: &Listed, server: &Server) -> Vec<Problem> {
+    let (tools, _reported) = folds::shown(&listed.tools, server);
+    let names = || tools.iter().map(|shown| &*shown.name);
+    let has_none = |pattern: &Pattern| !names().any(|name| pattern.matches(name));
+    let unmatched = server.names().filter(|(_, pattern)| has_none(pattern));
+    let problem = |(member, pattern): (&'static str, &Pattern)| Problem::NoSuchTool {
+        server: server.name.clone(),
+        member,
+        pattern: pattern.as_str().to_owned(),
+        instead: nearest(pattern.as_str(), names()),
+    };
+    unmatched.map(problem).collect()
 }
 
 /// What the names of a server's tools and prompts begin with.

@@ -2,14 +2,20 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::settings::EnvSource;
+use longhaul_client::Credentials;
 
 use crate::limits;
+use crate::upstream::credentials::{Login, Source};
+use crate::upstream::http::Endpoint;
 use crate::upstream::process::Launch;
 use crate::upstream::{Keeping, Lifecycle, Target};
 
+mod choice;
+mod credentials;
 mod fold;
 #[cfg(feature = "lambda")]
 pub(crate) mod in_function;
@@ -18,14 +24,33 @@ mod read;
 mod reader;
 mod terms;
 
+pub(crate) use choice::Choice;
 pub(crate) use fold::{Fold, Pointer};
 pub(crate) use outside::{Kind, OutsideJob};
-pub(crate) use reader::{is_of_names, unknown};
+pub(crate) use reader::{is_of_names, nearest, unknown};
 pub use terms::Repeat;
 pub(crate) use terms::{Durable, Pattern, Terms};
 
-/// The variables of its own environment that the gateway passes to every server.
-const PASSED_ON: [&str; 3] = ["HOME", "LANG", "PATH"];
+/// The variables of its own environment that the gateway passes to every server. Programs need them to run, and to
+/// reach other machines through a proxy or with certificates of a company.
+const PASSED_ON: [&str; 16] = [
+    "HOME",
+    "LANG",
+    "PATH",
+    "ALL_PROXY",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "all_proxy",
+    "https_proxy",
+    "http_proxy",
+    "no_proxy",
+    "CURL_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+];
 
 /// Which servers are behind the gateway, and on which terms their tools run.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +76,8 @@ pub(crate) struct Server {
     pub(crate) terms: Terms,
     /// For its tools with such names.
     pub(crate) tools: Vec<(Pattern, Terms)>,
+    /// Which of them clients see.
+    pub(crate) choice: Choice,
     /// Tools of it that are shown as one.
     pub(crate) folds: Vec<Fold>,
     pub(crate) resource_updates: ResourceUpdates,
@@ -77,9 +104,23 @@ impl Server {
             keeping: None,
             terms: Terms::default(),
             tools: Vec::new(),
+            choice: Choice::default(),
             folds: Vec::new(),
             resource_updates: ResourceUpdates::PassedOn,
         }
+    }
+
+    /// Whether the two are reached in the same way, so that processes and connections of one are those of the other.
+    pub(crate) fn is_reached_as(&self, other: &Self) -> bool {
+        let way = |server: &Self| {
+            (server.name.clone(), server.target.clone(), server.lifecycle, server.start_max, server.concurrency)
+        };
+        way(self) == way(other) && self.keeping == other.keeping
+    }
+
+    /// The names of tools in its section, with the members that have them.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&'static str, &Pattern)> {
+        self.tools.iter().map(|(pattern, _)| ("tools", pattern)).chain(self.choice.names())
     }
 
     /// The terms of its tool: each from the pattern that says most about the name, otherwise the server's own.
@@ -92,7 +133,8 @@ impl Server {
 }
 
 impl Config {
-    /// One server, which is started by a command. Besides `PATH`, `HOME` and `LANG` from `env`, it has the variables
+    /// One server, which is started by a command. Besides `PATH`, `HOME`, `LANG` and those of the proxy and of
+    /// certificates from `env`, it has the variables
     /// `named`, and no others.
     ///
     /// ```
@@ -141,6 +183,17 @@ impl Config {
     /// ```
     pub fn from_json(text: &str, env: &dyn EnvSource) -> Result<Self, ConfigError> {
         read::config(text, env, reader::NotSet::Mistake)
+    }
+
+    /// Has servers with `"login": true` use the sign-ins that `of` finds by their URLs.
+    #[must_use]
+    pub fn signed_in(mut self, of: impl Fn(&url::Url) -> Option<Arc<dyn Credentials>>) -> Self {
+        for server in &mut self.servers {
+            if let Target::Http(Endpoint { url, credentials: Some(Source::Login(login)), .. }) = &mut server.target {
+                *login = Login(of(url));
+            }
+        }
+        self
     }
 
     /// What the outside jobs of such a configuration need from AWS: the document of an IAM policy. Variables that are

@@ -5,20 +5,24 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use longhaul::ports::Clock;
-use longhaul::{EndedTask, Server, SystemClock};
+use longhaul::{Degraded, EndedTask, Server, SystemClock};
 use rmcp::model::{
-    Implementation, JsonObject, PromptsCapability, ResourcesCapability, ServerCapabilities, ServerConfig,
-    ToolsCapability,
+    ExtensionCapabilities, Implementation, JsonObject, PromptsCapability, ResourcesCapability, ServerCapabilities,
+    ServerConfig, TASKS_EXTENSION_ID, ToolsCapability,
 };
 
 use crate::catalog::{Catalog, Listed};
+use crate::changes::Changes;
 use crate::config::{self, Config, Fold, ResourceUpdates};
-use crate::handler::{Handler, Shared};
-use crate::lists::{Lists, Renewal, list};
+use crate::handler::Handler;
+use crate::lists::{Found, Lists, Renewal, list};
+use crate::live::Live;
 use crate::lock::Lock;
 use crate::outside::OutsideTools;
 use crate::policy::with_policies;
+use crate::shared::Shared;
 use crate::start_error::{Problem, StartError};
+use crate::upstream::orphans;
 use crate::upstream::process::Groups;
 use crate::upstream::{Lifecycle, Upstream};
 use crate::{external, limits};
@@ -26,8 +30,10 @@ use crate::{external, limits};
 /// Servers whose tools have become durable.
 pub struct Gateway {
     server: Server,
-    shared: Arc<Shared>,
+    live: Arc<Live>,
     groups: Groups,
+    /// One at a time is replaced.
+    reloading: tokio::sync::Mutex<()>,
 }
 
 impl Gateway {
@@ -37,51 +43,44 @@ impl Gateway {
     /// # Errors
     /// [`StartError`], which names every server if none can be used, and every name that two of them have.
     pub async fn start(config: Config) -> Result<Self, StartError> {
-        let groups = Groups::default();
-        let upstreams = upstreams(&config, &groups);
-        let listed = list_those_there(&upstreams).await?;
-        let outside = OutsideTools::of(&config.jobs).await?;
-        outside.check().await?;
-        Self::of(config, upstreams, listed, outside, (Renewal::Asked, groups)).await
+        Self::begin(config, None).await
     }
 
     /// Starts no server and connects to none: what they have is in `lock`.
     ///
     /// # Errors
     /// [`StartError`], which names every server that is not in the lock, and every name that two of them have.
-    pub async fn locked(config: Config, mut lock: Lock) -> Result<Self, StartError> {
-        let groups = Groups::default();
-        let upstreams = upstreams(&config, &groups);
-        let (mut listed, mut problems) = (Vec::new(), Vec::new());
-        for upstream in &upstreams {
-            match lock.servers.remove(upstream.name()) {
-                Some(list) => listed.push(known_from(list, upstream)),
-                None => problems.push(Problem::NotLocked(upstream.name().to_owned())),
-            }
-        }
-        StartError::unless_none(problems)?;
-        let outside = OutsideTools::of(&config.jobs).await?;
-        Self::of(config, upstreams, listed, outside, (Renewal::Pinned, groups)).await
+    pub async fn locked(config: Config, lock: Lock) -> Result<Self, StartError> {
+        Self::begin(config, Some(lock)).await
     }
 
-    async fn of(
-        config: Config,
-        upstreams: Vec<Arc<Upstream>>,
-        listed: Vec<Listed>,
-        outside: OutsideTools,
-        (renewal, groups): (Renewal, Groups),
-    ) -> Result<Self, StartError> {
-        let telling = telling(&listed, &config.servers);
-        let info = info(&listed, &telling);
-        let mut catalog = Catalog::of(&listed, &config.servers, outside.names()).map_err(StartError)?;
-        StartError::unless_none(with_policies(&mut catalog).await)?;
-        warn_of_long_names(&catalog);
-        let lists = Arc::new(Lists::new(config.servers, listed, catalog, renewal));
-        let shared = Arc::new(Shared { upstreams, lists, outside, telling, info });
-        let (handler, policies) = (Handler(Arc::clone(&shared)), Arc::clone(&shared));
-        let server = Server::new(move || handler.clone()).policies(move |tool| policies.policy(tool));
-        let server = with_cleanup(server, &shared);
-        Ok(Self { server, shared, groups })
+    async fn begin(config: Config, lock: Option<Lock>) -> Result<Self, StartError> {
+        let (groups, changes) = (Groups::default(), Changes::default());
+        orphans::reap(groups.clone());
+        let shared = shared(config, lock, None, (&groups, &changes)).await?;
+        let live = Live::new(shared, changes);
+        let (handler, policies) = (Handler(Arc::clone(&live)), Arc::clone(&live));
+        let server = Server::new(move || handler.clone()).policies(move |tool| policies.now().policy(tool));
+        let server = with_cleanup(server, &live);
+        let unwell = Arc::clone(&live);
+        let server = server.degraded(move || {
+            let unwell = unwell.now().lists.unwell();
+            unwell.into_iter().map(|(part, why)| Degraded { part, why }).collect()
+        });
+        Ok(Self { server, live, groups, reloading: tokio::sync::Mutex::default() })
+    }
+
+    /// Serves another configuration from now on, with its lock if it has one. Calls that are under way end on what they
+    /// began with; servers that are reached as before keep their processes and connections.
+    ///
+    /// # Errors
+    /// [`StartError`], as at a start. Then everything stays as it is.
+    pub async fn reload(&self, config: Config, lock: Option<Lock>) -> Result<(), StartError> {
+        let _one = self.reloading.lock().await;
+        let old = self.live.now();
+        let new = shared(config, lock, Some(&old), (&self.groups, self.live.changes())).await?;
+        self.live.replace(new);
+        Ok(())
     }
 
     /// The durable server, which `longhaul::serve` runs.
@@ -93,7 +92,7 @@ impl Gateway {
     /// Ends the processes that are kept, waits until those of calls that have ended are gone, and kills those that are
     /// left. For the end of a program, after the server has stopped.
     pub async fn stop(&self) {
-        stop(&self.shared.upstreams, &self.groups).await;
+        stop(&self.live.now().upstreams, &self.groups).await;
     }
 }
 
@@ -101,6 +100,67 @@ impl std::fmt::Debug for Gateway {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gateway").finish_non_exhaustive()
     }
+}
+
+/// Everything that a configuration makes, with what stays of an earlier one.
+async fn shared(
+    config: Config,
+    lock: Option<Lock>,
+    old: Option<&Arc<Shared>>,
+    (groups, changes): (&Groups, &Changes),
+) -> Result<Shared, StartError> {
+    let upstreams: Vec<Arc<Upstream>> = config.servers.iter().map(|server| upstream(server, old, groups)).collect();
+    let renewal = if lock.is_some() { Renewal::Pinned } else { Renewal::Asked };
+    let found = match lock {
+        Some(lock) => pinned(lock, &config.servers, &upstreams)?,
+        None => found_there(&upstreams, known(&upstreams, old).await).await?,
+    };
+    let outside = OutsideTools::of(&config.jobs).await?;
+    if renewal == Renewal::Asked {
+        outside.check().await?;
+    }
+    let listed: Vec<Listed> = found.iter().map(|found| found.listed.clone()).collect();
+    let telling = telling(&listed, &config.servers);
+    let info = info(&listed, &telling, tells_of_lists(&config.servers));
+    let skills = |(_, listed): &(usize, &Listed)| listed.info.capabilities.supports_skills();
+    let skilled = listed.iter().enumerate().filter(skills).map(|(server, _)| server).collect();
+    let mut catalog = Catalog::of(&listed, &config.servers, outside.names()).map_err(StartError)?;
+    StartError::unless_none(with_policies(&mut catalog).await)?;
+    warn_of_long_names(&catalog);
+    let lists = Arc::new(Lists::new(config.servers, found, catalog, renewal, changes.clone()));
+    Ok(Shared { upstreams, lists, outside, telling, skilled, info })
+}
+
+/// A server: the one of an earlier configuration, if it is reached in the same way.
+fn upstream(server: &config::Server, old: Option<&Arc<Shared>>, groups: &Groups) -> Arc<Upstream> {
+    let kept = old.and_then(|old| {
+        let place = old.lists.servers().iter().position(|before| before.is_reached_as(server))?;
+        old.upstreams.get(place).cloned()
+    });
+    kept.unwrap_or_else(|| Arc::new(Upstream::new(server, groups.clone())))
+}
+
+/// The lists of those servers that an earlier configuration had too.
+async fn known(upstreams: &[Arc<Upstream>], old: Option<&Arc<Shared>>) -> Vec<Option<Listed>> {
+    let Some(old) = old else { return vec![None; upstreams.len()] };
+    let listed = old.lists.listed().await;
+    let place = |upstream: &Arc<Upstream>| old.upstreams.iter().position(|before| Arc::ptr_eq(before, upstream));
+    let known = |upstream: &Arc<Upstream>| place(upstream).and_then(|place| listed.get(place).cloned());
+    upstreams.iter().map(|upstream| known(upstream).filter(|listed| !listed.is_absent)).collect()
+}
+
+fn pinned(mut lock: Lock, servers: &[config::Server], upstreams: &[Arc<Upstream>]) -> Result<Vec<Found>, StartError> {
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    for (upstream, server) in upstreams.iter().zip(servers) {
+        match lock.servers.remove(upstream.name()) {
+            Some(list) if list.choice != server.choice => {
+                problems.push(Problem::ChosenOtherwise(server.name.clone()));
+            }
+            Some(list) => found.push(Found { listed: known_from(list, upstream), unwell: None }),
+            None => problems.push(Problem::NotLocked(upstream.name().to_owned())),
+        }
+    }
+    StartError::unless_none(problems).map(|()| found)
 }
 
 /// What a lock file says about a server, as far as this process can use it.
@@ -151,22 +211,22 @@ async fn list_all(upstreams: &[Arc<Upstream>]) -> Result<Vec<Listed>, StartError
     StartError::unless_none(problems).map(|()| listed)
 }
 
-/// The same, with nothing for a server that is not there while another one is.
-async fn list_those_there(upstreams: &[Arc<Upstream>]) -> Result<Vec<Listed>, StartError> {
+/// The same; where a server is not there while another one is, what is known of it, or nothing.
+async fn found_there(upstreams: &[Arc<Upstream>], known: Vec<Option<Listed>>) -> Result<Vec<Found>, StartError> {
     let read = join_all(upstreams.iter().map(|upstream| list(upstream))).await;
-    let is_one_there = read.iter().any(Result::is_ok);
-    let (mut listed, mut problems) = (Vec::new(), Vec::new());
-    for (read, upstream) in read.into_iter().zip(upstreams) {
+    let is_one_there = read.iter().any(Result::is_ok) || known.iter().any(Option::is_some);
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    for ((read, upstream), known) in read.into_iter().zip(upstreams).zip(known) {
         match read {
-            Ok(list) => listed.push(list),
+            Ok(listed) => found.push(Found { listed, unwell: None }),
             Err(why) if is_one_there => {
                 tracing::warn!(server = upstream.name(), why, "a server is left out until it can be used");
-                listed.push(Listed::absent());
+                found.push(Found { listed: known.unwrap_or_else(Listed::absent), unwell: Some(why) });
             }
             Err(why) => problems.push(Problem::Server(why)),
         }
     }
-    StartError::unless_none(problems).map(|()| listed)
+    StartError::unless_none(problems).map(|()| found)
 }
 
 /// Names the tools whose names are too long once a client has put its own prefix before them.
@@ -196,19 +256,45 @@ fn telling(listed: &[Listed], servers: &[config::Server]) -> BTreeSet<usize> {
     servers.filter(|(_, (listed, server))| tells(listed) && passed_on(server)).map(|(index, _)| index).collect()
 }
 
+/// Whether clients hear of changed lists: not from a function, which does not run between two requests.
+fn tells_of_lists(servers: &[config::Server]) -> bool {
+    servers.iter().all(|server| server.resource_updates == ResourceUpdates::PassedOn)
+}
+
+/// The extensions that servers declare, such as those for user interfaces and skills, but not those that the gateway
+/// has itself. If two servers have other settings for the same one, the first decides.
+fn extensions(listed: &[Listed]) -> Option<ExtensionCapabilities> {
+    let mut all = ExtensionCapabilities::default();
+    for (name, settings) in listed.iter().flat_map(|listed| listed.info.capabilities.extensions.iter().flatten()) {
+        if name != TASKS_EXTENSION_ID && !name.starts_with("dev.longhaul/") {
+            all.entry(name.clone()).or_insert_with(|| settings.clone());
+        }
+    }
+    (!all.is_empty()).then_some(all)
+}
+
 /// What the gateway says about itself: the words of its only server, or those of all.
-fn info(listed: &[Listed], telling: &BTreeSet<usize>) -> ServerConfig {
+fn info(listed: &[Listed], telling: &BTreeSet<usize>, tells_of_lists: bool) -> ServerConfig {
+    let list_changed = tells_of_lists.then_some(true);
     let has = |has: fn(&ServerCapabilities) -> bool| listed.iter().any(|listed| has(&listed.info.capabilities));
     let mut capabilities = ServerCapabilities::default();
-    capabilities.tools = Some(ToolsCapability::default());
-    capabilities.prompts = has(|has| has.prompts.is_some()).then(PromptsCapability::default);
+    let mut tools = ToolsCapability::default();
+    tools.list_changed = list_changed;
+    capabilities.tools = Some(tools);
+    capabilities.prompts = has(|has| has.prompts.is_some()).then(|| {
+        let mut prompts = PromptsCapability::default();
+        prompts.list_changed = list_changed;
+        prompts
+    });
     capabilities.resources = has(|has| has.resources.is_some()).then(|| {
         let mut resources = ResourcesCapability::default();
         resources.subscribe = (!telling.is_empty()).then_some(true);
+        resources.list_changed = list_changed;
         resources
     });
     capabilities.completions = has(|has| has.completions.is_some()).then(JsonObject::default);
     capabilities.logging = has(|has| has.logging.is_some()).then(JsonObject::default);
+    capabilities.extensions = extensions(listed);
     let mut info = ServerConfig::new(capabilities);
     info.server_info = match listed {
         [only] => only.info.server_info.clone(),
@@ -220,16 +306,17 @@ fn info(listed: &[Listed], telling: &BTreeSet<usize>) -> ServerConfig {
     info
 }
 
-/// The server, which cleans up after its tools: also after those that its servers begin to have later.
-pub(crate) fn with_cleanup(server: Server, shared: &Arc<Shared>) -> Server {
-    let (covering, cleanup) = (Arc::clone(shared), Arc::clone(shared));
+/// The server with the cleanup of its tools, including those that its servers begin to have later.
+pub(crate) fn with_cleanup(server: Server, live: &Arc<Live>) -> Server {
+    let (covering, cleanup) = (Arc::clone(live), Arc::clone(live));
     server.clean_up_where(
         move |tool| {
             let leaves = |(upstream, fold): (&Upstream, Option<Arc<Fold>>)| leaves_something(upstream, fold.as_deref());
-            covering.outside.find(tool).is_some() || covering.durable(tool).is_some_and(leaves)
+            let shared = covering.now();
+            shared.outside.find(tool).is_some() || shared.durable(tool).is_some_and(leaves)
         },
         move |ended: EndedTask| {
-            let shared = Arc::clone(&cleanup);
+            let shared = cleanup.now();
             async move {
                 if let Some(outside) = shared.outside.find(ended.tool()) {
                     return outside.clean_up(&ended).await;

@@ -2,115 +2,55 @@
 
 #![expect(deprecated, reason = "servers of all revisions may log")]
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::{select_all, unfold};
-use longhaul::TaskPolicy;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, GetPromptRequestParams,
-    GetPromptResponse, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, Reference, ServerConfig,
+    GetPromptResponse, GetSkillRequestParams, GetSkillResult, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListSkillsResult, ListToolsResult, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
+    ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse, Reference, ServerConfig,
     SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
 };
-use rmcp::service::{Peer, RequestContext, RoleClient, RoleServer, ServiceError, SubscriptionContext};
+use rmcp::service::{RequestContext, RoleServer, SubscriptionContext, SubscriptionSendError};
 use rmcp::{ErrorData, ServerHandler};
 
 use crate::call::Call;
 use crate::catalog::{Catalog, Route};
-use crate::config::Fold;
+use crate::changes::Versions;
 use crate::external;
 use crate::limits;
-use crate::lists::Lists;
+use crate::live::Live;
 use crate::meta;
-use crate::outside::OutsideTools;
-use crate::upstream::client::Client;
-use crate::upstream::{Connection, RequestError, Upstream};
-
-/// What all requests share.
-pub(crate) struct Shared {
-    pub(crate) upstreams: Vec<Arc<Upstream>>,
-    pub(crate) lists: Arc<Lists>,
-    pub(crate) outside: OutsideTools,
-    /// The servers that tell of changes of their resources.
-    pub(crate) telling: BTreeSet<usize>,
-    pub(crate) info: ServerConfig,
-}
-
-impl Shared {
-    /// On which terms calls of a tool become tasks; `None` if there is none of this name, or its calls become no tasks.
-    pub(crate) fn policy(&self, tool: &str) -> Option<TaskPolicy> {
-        let outside = self.outside.find(tool).map(|outside| outside.policy.clone());
-        outside.or_else(|| self.lists.policy(tool))
-    }
-
-    /// The server of a tool whose calls become tasks, and the fold if it is a folded one.
-    pub(crate) fn durable(&self, tool: &str) -> Option<(&Upstream, Option<Arc<Fold>>)> {
-        let catalog = self.lists.catalog();
-        let route = catalog.tools.get(tool).filter(|route| route.is_durable())?;
-        Some((self.upstreams.get(route.route.server)?, route.fold.clone()))
-    }
-}
+use crate::shared::{Shared, answer, connect, unknown_resource};
+use crate::upstream::Upstream;
 
 /// The handler. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Handler(pub(crate) Arc<Shared>);
+pub(crate) struct Handler(pub(crate) Arc<Live>);
 
 impl Handler {
-    /// What all servers have. What is due is read again meanwhile.
-    fn catalog(&self) -> Arc<Catalog> {
-        drop(self.0.lists.refresh(&self.0.upstreams));
-        self.0.lists.catalog()
+    fn now(&self) -> Arc<Shared> {
+        self.0.now()
     }
 
-    /// The same, for those who ask for a list.
+    /// What all servers have, for those who ask for a list.
     async fn lists(&self) -> Arc<Catalog> {
-        self.0.lists.refreshed(&self.0.upstreams).await
+        let shared = self.now();
+        shared.lists.refreshed(&shared.upstreams).await
     }
-
-    fn upstream(&self, server: usize) -> Result<&Arc<Upstream>, ErrorData> {
-        // Every number in the catalog is that of a server.
-        let unknown = || ErrorData::internal_error("the server is not known", None);
-        self.0.upstreams.get(server).ok_or_else(unknown)
-    }
-
-    /// The server of a prompt, and what that calls it.
-    fn prompt(&self, name: &str) -> Result<Route, ErrorData> {
-        let unknown = || ErrorData::invalid_params(format!("unknown prompt: {name}"), None);
-        self.catalog().prompt(name).cloned().ok_or_else(unknown)
-    }
-
-    async fn connect(&self, server: usize) -> Result<Connection, ErrorData> {
-        let upstream = self.upstream(server)?;
-        let connected = Box::pin(upstream.connect(Client::quiet(upstream.name()))).await;
-        connected.map_err(|error| ErrorData::internal_error(error.to_string(), None))
-    }
-}
-
-fn unknown_resource(uri: &str) -> ErrorData {
-    ErrorData::resource_not_found(format!("unknown resource: {uri}"), None)
-}
-
-/// What a server answers to anything but a call, which has to be quick.
-async fn answer<T>(
-    connection: Connection,
-    request: impl AsyncFnOnce(&Peer<RoleClient>) -> Result<T, ServiceError>,
-) -> Result<T, ErrorData> {
-    connection.request(request).await.map_err(|unseen| match unseen {
-        RequestError::Refused(error) => error,
-        RequestError::Lost(why) => ErrorData::internal_error(why, None),
-    })
 }
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        self.0.info.clone()
+        self.now().info.clone()
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        let outside = self.0.outside.find(name).map(|outside| outside.tool.clone());
-        outside.or_else(|| self.0.lists.catalog().tools.get(name).map(|route| route.tool.clone()))
+        let shared = self.now();
+        let outside = shared.outside.find(name).map(|outside| outside.tool.clone());
+        outside.or_else(|| shared.lists.catalog().tools.get(name).map(|route| route.tool.clone()))
     }
 
     async fn list_tools(
@@ -118,10 +58,10 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let catalog = self.lists().await;
-        let listed = catalog.tool_order.iter().filter_map(|name| catalog.tools.get(name));
-        let outside = self.0.outside.all().map(|outside| outside.tool.clone());
-        Ok(ListToolsResult::with_all_items(listed.map(|route| route.tool.clone()).chain(outside).collect()))
+        let shared = self.now();
+        let catalog = shared.lists.refreshed(&shared.upstreams).await;
+        let outside = shared.outside.all().map(|outside| outside.tool.clone());
+        Ok(ListToolsResult::with_all_items(catalog.shown().cloned().chain(outside).collect()))
     }
 
     async fn call_tool(
@@ -129,13 +69,14 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        if let Some(outside) = self.0.outside.find(&request.name) {
+        let shared = self.now();
+        if let Some(outside) = shared.outside.find(&request.name) {
             return outside.call(request, &context).await;
         }
-        let catalog = self.catalog();
+        let catalog = shared.catalog();
         let route = catalog.tools.get(&*request.name);
         let route = route.ok_or_else(|| ErrorData::invalid_params(format!("unknown tool: {}", request.name), None))?;
-        let upstream = self.upstream(route.route.server)?;
+        let upstream = shared.upstream(route.route.server)?;
         let call = Call::new(upstream, route, request, &context)?;
         let call = async {
             match &route.fold {
@@ -167,9 +108,10 @@ impl ServerHandler for Handler {
         mut request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let Route { server, name } = self.prompt(&request.name)?;
+        let shared = self.now();
+        let Route { server, name } = shared.prompt(&request.name)?;
         (request.name, request.meta) = (name, meta::passed_on(&context.meta));
-        let connection = self.connect(server).await?;
+        let connection = connect(shared.upstream(server)?).await?;
         answer(connection, async |peer| peer.get_prompt_once(request).await).await
     }
 
@@ -198,19 +140,27 @@ impl ServerHandler for Handler {
         mut request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let server = self.owner_of(&request.uri)?;
+        let shared = self.now();
+        let server = shared.owner_of(&request.uri)?;
         request.meta = meta::passed_on(&context.meta);
-        let connection = self.connect(server).await?;
+        let connection = connect(shared.upstream(server)?).await?;
         answer(connection, async |peer| peer.read_resource_once(request).await).await
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        if self.0.telling.is_empty() {
-            return None;
+        let shared = self.now();
+        let mut accepted = SubscriptionFilter::default();
+        if !shared.telling.is_empty() {
+            let named = requested.resource_subscriptions.iter().flatten().take(limits::SUBSCRIPTION_MAX);
+            let told: Vec<String> = named.filter(|uri| shared.teller_of(uri).is_some()).cloned().collect();
+            accepted.resource_subscriptions = Some(told);
         }
-        let named = requested.resource_subscriptions.iter().flatten().take(limits::SUBSCRIPTION_MAX);
-        let told = named.filter(|uri| self.teller_of(uri).is_some());
-        Some(SubscriptionFilter::builder().resource_subscriptions(told).build())
+        if shared.tells_of_lists() {
+            accepted.tools_list_changed = requested.tools_list_changed;
+            accepted.prompts_list_changed = requested.prompts_list_changed;
+            accepted.resources_list_changed = requested.resources_list_changed;
+        }
+        (accepted != SubscriptionFilter::default()).then_some(accepted)
     }
 
     /// Asks the server whether it tells of changes of a resource. Sessions hear of them as all others do, by
@@ -220,8 +170,9 @@ impl ServerHandler for Handler {
         request: SubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let server = self.teller_of(&request.uri).ok_or_else(|| unknown_resource(&request.uri))?;
-        let upstream = self.upstream(server)?;
+        let shared = self.now();
+        let server = shared.teller_of(&request.uri).ok_or_else(|| unknown_resource(&request.uri))?;
+        let upstream = shared.upstream(server)?;
         let mut heard = upstream.hear([request.uri].into())?;
         match tokio::time::timeout(limits::ANSWER_MAX, heard.next()).await {
             Ok(told) => told.map(drop),
@@ -229,19 +180,15 @@ impl ServerHandler for Handler {
         }
     }
 
-    /// Passes on which resources have changed, until the client leaves.
+    /// Passes on which resources and lists have changed, until the client leaves. It ends when another configuration
+    /// has replaced a server of these resources: the client subscribes again.
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut by_server: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
-        for uri in subscription.accepted().resource_subscriptions.iter().flatten() {
-            let server = self.teller_of(uri).ok_or_else(|| unknown_resource(uri))?;
-            by_server.entry(server).or_default().insert(uri.clone());
-        }
-        let mut heard = Vec::new();
-        for (server, uris) in by_server {
-            let upstream = self.upstream(server)?;
-            heard.push(upstream.hear(uris)?);
-        }
-        let changes = heard.into_iter().map(|heard| {
+        let uris: Vec<String> = subscription.accepted().resource_subscriptions.iter().flatten().cloned().collect();
+        let mut versions = self.0.changes().hear();
+        let mut seen = *versions.borrow_and_update();
+        let heard = self.now().hear(&uris)?;
+        let servers: Vec<Arc<Upstream>> = heard.iter().map(|(upstream, _)| Arc::clone(upstream)).collect();
+        let changes = heard.into_iter().map(|(_, heard)| {
             Box::pin(unfold(heard, async |mut heard| {
                 let next = heard.next().await;
                 Some((next, heard))
@@ -256,8 +203,43 @@ impl ServerHandler for Handler {
                     let sent = subscription.sink().notify_resource_updated(changed?).await;
                     sent.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
                 }
+                Ok(()) = versions.changed() => {
+                    let now = *versions.borrow_and_update();
+                    tell_of_lists(&subscription, &std::mem::replace(&mut seen, now), &now).await?;
+                    let shared = self.now();
+                    let has = |server: &Arc<Upstream>| shared.upstreams.iter().any(|kept| Arc::ptr_eq(kept, server));
+                    if !servers.iter().all(has) {
+                        return Ok(());
+                    }
+                }
             }
         }
+    }
+
+    async fn list_skills(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListSkillsResult, ErrorData> {
+        self.now().list_skills().await
+    }
+
+    async fn get_skill(
+        &self,
+        mut request: GetSkillRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetSkillResult, ErrorData> {
+        request.meta = meta::passed_on(&context.meta);
+        self.now().skill(request).await
+    }
+
+    async fn read_resource_directory(
+        &self,
+        mut request: ReadResourceDirectoryRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceDirectoryResult, ErrorData> {
+        request.meta = meta::passed_on(&context.meta);
+        self.now().directory(request).await
     }
 
     /// What a server logs during a call is passed on from this level on, by what is around this handler.
@@ -274,35 +256,38 @@ impl ServerHandler for Handler {
         mut request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
+        let shared = self.now();
         let server = match &mut request.r#ref {
             Reference::Prompt(prompt) => {
-                let Route { server, name } = self.prompt(&prompt.name)?;
+                let Route { server, name } = shared.prompt(&prompt.name)?;
                 prompt.name = name;
                 server
             }
-            Reference::Resource(template) => self.owner_of(&template.uri)?,
+            Reference::Resource(template) => shared.owner_of(&template.uri)?,
             // Anything that a later version of `rmcp` may add.
             _ => return Err(ErrorData::invalid_params("this reference is not known", None)),
         };
         request.meta = meta::passed_on(&context.meta);
-        let connection = self.connect(server).await?;
+        let connection = connect(shared.upstream(server)?).await?;
         answer(connection, async |peer| peer.complete(request).await).await
     }
 }
 
-impl Handler {
-    /// The server of a resource: the one that lists it, otherwise the only one that has resources.
-    fn owner_of(&self, uri: &str) -> Result<usize, ErrorData> {
-        let owner = self.catalog().owner_of(uri).or_else(|| self.only_one_with_resources());
-        owner.ok_or_else(|| unknown_resource(uri))
-    }
-
-    /// The server of a resource, if it tells of its changes.
-    fn teller_of(&self, uri: &str) -> Option<usize> {
-        self.owner_of(uri).ok().filter(|server| self.0.telling.contains(server))
-    }
-
-    fn only_one_with_resources(&self) -> Option<usize> {
-        (self.0.upstreams.len() == 1 && self.0.info.capabilities.resources.is_some()).then_some(0)
-    }
+/// Tells a client which of the lists have changed that it wants to hear of.
+async fn tell_of_lists(subscription: &SubscriptionContext, seen: &Versions, now: &Versions) -> Result<(), ErrorData> {
+    let (wanted, sink) = (subscription.accepted(), subscription.sink());
+    let is_due = |wanted: Option<bool>, seen: u64, now: u64| wanted == Some(true) && seen != now;
+    let told = async {
+        if is_due(wanted.tools_list_changed, seen.tools, now.tools) {
+            sink.notify_tool_list_changed().await?;
+        }
+        if is_due(wanted.prompts_list_changed, seen.prompts, now.prompts) {
+            sink.notify_prompt_list_changed().await?;
+        }
+        if is_due(wanted.resources_list_changed, seen.resources, now.resources) {
+            sink.notify_resource_list_changed().await?;
+        }
+        Ok::<_, SubscriptionSendError>(())
+    };
+    told.await.map_err(|error| ErrorData::internal_error(error.to_string(), None))
 }

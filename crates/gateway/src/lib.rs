@@ -20,6 +20,7 @@
 
 mod call;
 mod catalog;
+mod changes;
 mod config;
 mod external;
 #[cfg(feature = "lambda")]
@@ -29,12 +30,15 @@ mod handler;
 pub mod jobs;
 mod limits;
 mod lists;
+mod live;
 mod lock;
 mod meta;
 mod outside;
 mod policy;
 mod polls;
 pub mod settings;
+mod shared;
+mod skills;
 mod start_error;
 mod upstream;
 

@@ -42,8 +42,11 @@ pub(crate) const LISTS_TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long after they were read they are read again at the earliest, whatever the server says: it may cost a start.
 pub(crate) const LISTS_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long after they could not be read they are read again.
+/// The longest pause after which they are read again if they could not be read. The first pause is [`LISTS_PAUSE`].
 pub(crate) const LISTS_RETRY: Duration = Duration::from_secs(60);
+
+/// How often it is checked whether lists are due, while a client waits for their changes or a server is not there.
+pub(crate) const KEEP_UP_MS: u64 = 1_000;
 
 /// How long a request for a list waits for one that is being read again.
 pub(crate) const LISTS_WAIT: Duration = Duration::from_secs(1);
@@ -57,6 +60,9 @@ pub(crate) const POLL_MS: u64 = 20;
 /// How often it checks whether a process has ended by itself while it should answer. Its closed output tells most
 /// often.
 pub(crate) const WATCH_MS: u64 = 200;
+
+/// How often processes that servers have left behind are waited for, where the gateway is process 1.
+pub(crate) const REAP_MS: u64 = 1_000;
 
 /// How long the output of a process is read after its end: what it wrote last may still be on its way.
 pub(crate) const LAST_OUTPUT: Duration = Duration::from_millis(500);
@@ -75,6 +81,9 @@ pub(crate) const NAME_BYTES_MAX: usize = 128;
 pub(crate) const CLIENT_NAME_BYTES_MAX: usize = 64;
 pub(crate) const CLIENT_PREFIX_BYTES: usize = "mcp__longhaul__".len();
 
+/// The description of a tool in a configuration: models read it with every request.
+pub(crate) const DESCRIPTION_BYTES_MAX: usize = 8 << 10;
+
 /// Names that one line of the log shows.
 pub(crate) const NAMES_SHOWN_MAX: usize = 20;
 
@@ -83,6 +92,10 @@ pub(crate) const PAGES_MAX: usize = 32;
 
 /// Processes or connections that one server has at a time, unless `concurrency` says otherwise.
 pub(crate) const CONCURRENCY: usize = 4;
+
+/// Polls, answers and cancels of a server behind a URL at a time: an answer does not wait for a poll that hangs. A
+/// process is started for each of those of a command, so that it is one.
+pub(crate) const QUICK_REQUESTS: usize = 8;
 
 /// How long a process or connection may be idle before it is ended, unless `idleAtMost` says otherwise.
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
@@ -145,6 +158,13 @@ pub(crate) const HEAR_AGAIN_MS_MAX: u64 = 60_000;
 
 /// How often a server that tells of changes is asked whether it is still there.
 pub(crate) const PING_EVERY_MS: u64 = 60_000;
+
+/// So much is read of credentials: from a file, a command or an authorization server, each of which has so much time.
+pub(crate) const CREDENTIALS_BYTES_MAX: u64 = 64 << 10;
+pub(crate) const CREDENTIALS_MAX: Duration = Duration::from_secs(30);
+
+/// How long before their end credentials are renewed.
+pub(crate) const RENEWED_BEFORE: Duration = Duration::from_secs(30);
 
 /// How long a start waits for a system to say whether a job can be started there.
 pub(crate) const CHECK_MAX: Duration = Duration::from_secs(10);

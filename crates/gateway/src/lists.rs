@@ -8,7 +8,8 @@ use longhaul::ports::Clock;
 use longhaul::{SystemClock, TaskPolicy};
 use tokio::task::JoinHandle;
 
-use crate::catalog::{Catalog, Listed};
+use crate::catalog::{Catalog, Listed, unmatched};
+use crate::changes::Changes;
 use crate::config::Server;
 use crate::limits;
 use crate::policy::with_policies;
@@ -23,6 +24,15 @@ pub(crate) struct Lists {
     catalog: RwLock<Arc<Catalog>>,
     /// When those of each server are read again; none if they never are.
     due: Vec<Due>,
+    /// Why each server could not be used when its lists were to be read last; `None` where it could.
+    unwell: Vec<Mutex<Option<String>>>,
+    changes: Changes,
+}
+
+/// The lists of one server, and why it could not be used last, if it could not.
+pub(crate) struct Found {
+    pub(crate) listed: Listed,
+    pub(crate) unwell: Option<String>,
 }
 
 /// Whether the lists are read again.
@@ -39,6 +49,8 @@ struct Due {
     /// In milliseconds; the earliest time, and the time if nothing happens.
     times_ms: Mutex<(u64, u64)>,
     reading: AtomicBool,
+    /// The pause after the next time that they cannot be read.
+    retry: Mutex<Duration>,
 }
 
 impl Due {
@@ -53,6 +65,19 @@ impl Due {
         self.times_ms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The next try after one that failed is soon again.
+    fn is_read(&self) {
+        *self.retry.lock().unwrap_or_else(PoisonError::into_inner) = limits::LISTS_PAUSE;
+    }
+
+    /// How long to wait after a try that failed: longer each time.
+    fn next_retry(&self) -> Duration {
+        let mut retry = self.retry.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = *retry;
+        *retry = (now * 2).min(limits::LISTS_RETRY);
+        now
+    }
+
     /// Whether the lists are to be read now.
     fn is_now(&self, upstream: &Upstream) -> bool {
         let (earliest_ms, latest_ms) = *self.times_ms();
@@ -63,14 +88,59 @@ impl Due {
 
 impl Lists {
     /// The lists that are known at the start, put together as `catalog`.
-    pub(crate) fn new(servers: Vec<Server>, listed: Vec<Listed>, catalog: Catalog, renewal: Renewal) -> Self {
-        let due =
-            |listed: &Listed| Due { times_ms: Mutex::new(Due::after(listed.ttl)), reading: AtomicBool::new(false) };
+    pub(crate) fn new(
+        servers: Vec<Server>,
+        found: Vec<Found>,
+        catalog: Catalog,
+        renewal: Renewal,
+        changes: Changes,
+    ) -> Self {
+        let due = |found: &Found| {
+            let ttl = if found.unwell.is_some() { Some(limits::LISTS_PAUSE) } else { found.listed.ttl };
+            Due {
+                times_ms: Mutex::new(Due::after(ttl)),
+                reading: AtomicBool::new(false),
+                retry: Mutex::new(limits::LISTS_PAUSE),
+            }
+        };
         let due = match renewal {
-            Renewal::Asked => listed.iter().map(due).collect(),
+            Renewal::Asked => found.iter().map(due).collect(),
             Renewal::Pinned => Vec::new(),
         };
-        Self { servers, listed: tokio::sync::Mutex::new(listed), catalog: RwLock::new(Arc::new(catalog)), due }
+        let (mut listed, mut unwell) = (Vec::new(), Vec::new());
+        for one in found {
+            listed.push(one.listed);
+            unwell.push(Mutex::new(one.unwell));
+        }
+        let (listed, catalog) = (tokio::sync::Mutex::new(listed), RwLock::new(Arc::new(catalog)));
+        Self { servers, listed, catalog, due, unwell, changes }
+    }
+
+    /// The servers, in the order of their numbers.
+    pub(crate) fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// The latest lists of each server.
+    pub(crate) async fn listed(&self) -> Vec<Listed> {
+        self.listed.lock().await.clone()
+    }
+
+    /// The servers that could not be used when their lists were to be read last, and why.
+    pub(crate) fn unwell(&self) -> Vec<(String, String)> {
+        let why = |unwell: &Mutex<Option<String>>| unwell.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = self.servers.iter().zip(&self.unwell);
+        all.filter_map(|(server, unwell)| Some((server.name.clone(), why(unwell)?))).collect()
+    }
+
+    pub(crate) fn is_unwell(&self) -> bool {
+        self.unwell.iter().any(|unwell| unwell.lock().unwrap_or_else(PoisonError::into_inner).is_some())
+    }
+
+    fn note(&self, server: usize, why: Option<String>) {
+        if let Some(unwell) = self.unwell.get(server) {
+            *unwell.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        }
     }
 
     /// What all servers have, as far as is known.
@@ -100,19 +170,34 @@ impl Lists {
         self.catalog()
     }
 
+    /// Warns of names in the section of a server that fit none of its tools, and did before, or it was not there.
+    fn warn_of_names(&self, server: usize, old: &Listed, all: &[Listed]) {
+        let (Some(new), Some(server)) = (all.get(server), self.servers.get(server)) else { return };
+        let before = if old.is_absent { Vec::new() } else { unmatched(old, server) };
+        for problem in unmatched(new, server).into_iter().filter(|problem| !before.contains(problem)) {
+            tracing::warn!(%problem, "a name in the configuration fits no tool");
+        }
+    }
+
     async fn replace(&self, server: usize, new: Listed) {
         let mut all = self.listed.lock().await;
         let Some(old) = all.get_mut(server) else { return };
         let old = std::mem::replace(old, new);
         match self.catalog().again(&all, &self.servers) {
             Ok((mut catalog, left_out)) => {
+                self.warn_of_names(server, &old, &all);
                 for problem in left_out {
                     tracing::warn!(%problem, "something new is left out of the lists");
                 }
                 for problem in with_policies(&mut catalog).await {
                     tracing::warn!(%problem, "a new tool is left out of the lists");
                 }
-                *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalog);
+                let catalog = Arc::new(catalog);
+                let before = std::mem::replace(
+                    &mut *self.catalog.write().unwrap_or_else(PoisonError::into_inner),
+                    Arc::clone(&catalog),
+                );
+                self.changes.note(&before, &catalog);
             }
             Err(problem) => {
                 tracing::warn!(%problem, "the lists stay as they were");
@@ -130,19 +215,27 @@ fn read_again(lists: Arc<Lists>, server: usize, upstream: Arc<Upstream>) -> Join
         let Some(due) = lists.due.get(server) else { return };
         // What changes from here on is a change of what is read now.
         upstream.forget_change();
-        let read = list(&upstream).await;
-        let ttl = read.as_ref().map_or(Some(limits::LISTS_RETRY), |listed| listed.ttl);
-        match read {
-            Ok(listed) => lists.replace(server, listed).await,
-            Err(why) => tracing::warn!(why, "a server keeps its last lists"),
-        }
+        let ttl = match list(&upstream).await {
+            Ok(listed) => {
+                let ttl = listed.ttl;
+                lists.replace(server, listed).await;
+                lists.note(server, None);
+                due.is_read();
+                ttl
+            }
+            Err(why) => {
+                tracing::warn!(why, "a server keeps its last lists");
+                lists.note(server, Some(why));
+                Some(due.next_retry())
+            }
+        };
         *due.times_ms() = Due::after(ttl);
         due.reading.store(false, Ordering::Release);
     })
 }
 
 pub(crate) async fn list(upstream: &Upstream) -> Result<Listed, String> {
-    let connected = Box::pin(upstream.connect(Client::of_lists(upstream.name()))).await;
+    let connected = upstream.connect_for_a_request(Client::of_lists(upstream.name())).await;
     let connection = connected.map_err(|error| error.to_string())?;
     let name = upstream.name();
     match tokio::time::timeout(limits::ANSWER_MAX, Listed::read(name, connection.peer())).await {

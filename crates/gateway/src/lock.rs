@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use longhaul_core::strict_json;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::Listed;
+use crate::catalog::{Listed, unmatched};
 use crate::{Config, StartError, gateway};
 
 mod diff;
@@ -52,8 +52,13 @@ impl Lock {
     /// Asks every server what it has.
     pub async fn read(config: &Config) -> Result<Self, StartError> {
         let listed = gateway::list_all_once(config).await?;
-        let names = config.servers.iter().map(|server| server.name.clone());
-        Ok(Self { version: VERSION, servers: names.zip(listed).collect() })
+        let problems = config.servers.iter().zip(&listed).flat_map(|(server, listed)| unmatched(listed, server));
+        StartError::unless_none(problems.collect())?;
+        let chosen = config.servers.iter().zip(listed).map(|(server, mut listed)| {
+            listed.choice.clone_from(&server.choice);
+            (server.name.clone(), listed)
+        });
+        Ok(Self { version: VERSION, servers: chosen.collect() })
     }
 
     /// What [`to_json`](Self::to_json) has written.

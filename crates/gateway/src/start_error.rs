@@ -31,8 +31,13 @@ pub(crate) enum Problem {
     NameTooLong { name: String, server: String },
     #[error("the servers have {tools} tools together; {max} at most can be served", max = limits::TOOLS_MAX)]
     TooManyTools { tools: usize },
-    #[error("no tool of `{server}` is called `{pattern}`, as its terms say; there are: {}", .tools.join(", "))]
-    NoSuchTool { server: String, pattern: String, tools: Vec<String> },
+    #[error("no tool of `{server}` is called `{pattern}`, as `{member}` of its section says; {instead}")]
+    NoSuchTool { server: String, member: &'static str, pattern: String, instead: String },
+    #[error(
+        "the lock file was written for other tools of `{0}`, or other descriptions, than `only`, `hidden` and `tools` \
+         choose now: write it again with `longhaul gateway lock`"
+    )]
+    ChosenOtherwise(String),
     #[error("{place}: {what}")]
     Entry { place: String, what: String },
     #[error(transparent)]

@@ -13,9 +13,13 @@ use rmcp::transport::Transport;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) mod client;
+pub(crate) mod credentials;
+mod first_starts;
 pub(crate) mod http;
 mod incoming;
+mod lanes;
 mod notes;
+pub(crate) mod orphans;
 pub(crate) mod pool;
 pub(crate) mod process;
 mod questions;
@@ -38,9 +42,11 @@ use quota::Quota;
 use remote_tasks::EndedSessions;
 use stdio::StdioTransport;
 use task_tools::TaskTools;
+pub(crate) use updates::ResourceSubscription;
 use updates::Updates;
 
 use crate::config;
+use crate::limits;
 
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +95,8 @@ pub(crate) struct Upstream {
     calls: Arc<Semaphore>,
     /// Another one, for quick requests that must not wait for calls: polls, answers, cancels.
     quick: Arc<Semaphore>,
+    /// Another one, for lists, prompts, resources and completions, for which neither calls nor polls wait.
+    requests: Arc<Semaphore>,
     /// Those that are kept between calls, if they are.
     pool: Option<Arc<Pool>>,
     /// What requests to a URL are made with.
@@ -97,6 +105,8 @@ pub(crate) struct Upstream {
     lifecycle: Mutex<Option<Lifecycle>>,
     /// Whether it was found to speak the newer lifecycle only.
     newer_only: AtomicBool,
+    /// Whether a process of it has ever answered.
+    has_started: AtomicBool,
     params: ParamHeaders,
     /// Whether it has said that its lists are others now.
     changed: Arc<AtomicBool>,
@@ -146,12 +156,17 @@ impl Upstream {
             groups,
             permits: Arc::new(Semaphore::new(server.concurrency)),
             calls: Arc::new(Semaphore::new(server.concurrency)),
-            quick: Arc::new(Semaphore::new(1)),
+            quick: Arc::new(Semaphore::new(match server.target {
+                Target::Child(_) => 1,
+                Target::Http(_) | Target::Elsewhere(_) => limits::QUICK_REQUESTS,
+            })),
+            requests: Arc::new(Semaphore::new(1)),
             pool: server.keeping.map(|keeping| Arc::new(Pool::new(server.concurrency, keeping))),
             http: Http::default(),
             wanted: server.lifecycle,
             lifecycle: Mutex::new(server.lifecycle),
             newer_only: AtomicBool::new(false),
+            has_started: AtomicBool::new(false),
             params: ParamHeaders::default(),
             changed: Arc::default(),
             task_tools: TaskTools::default(),
@@ -251,33 +266,16 @@ impl Upstream {
         both && !self.newer_only.load(Ordering::Relaxed)
     }
 
-    /// A connection for a quick request. While calls have all connections, it is another one, which is not kept.
-    pub(crate) async fn connect_once(&self, client: Client) -> Result<Connection, RequestError> {
-        let is_free = match &self.pool {
-            Some(pool) => pool.has_turn(),
-            None => self.permits.available_permits() > 0,
-        };
-        // Boxed because the futures of `rmcp` are too large for the stack of a thread otherwise.
-        let connected = if is_free {
-            Box::pin(self.connect(client)).await
-        } else {
-            let client = client.noting_changes(&self.changed, &self.quota);
-            Box::pin(self.connect_in_its_lifecycle(client, &self.quick)).await
-        };
-        connected.map_err(|error| RequestError::Lost(error.to_string()))
-    }
-
-    async fn permit(&self, permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ConnectError> {
-        // The semaphore is never closed.
-        Arc::clone(permits).acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))
-    }
-
     async fn connect_in_its_lifecycle(
         &self,
         client: Client,
         permits: &Arc<Semaphore>,
     ) -> Result<Connection, ConnectError> {
-        let (permit, known) = (self.permit(permits).await?, self.lifecycle());
+        self.connect_with_any(client, &[permits]).await
+    }
+
+    async fn connect_with_any(&self, client: Client, any: &[&Arc<Semaphore>]) -> Result<Connection, ConnectError> {
+        let (permit, known) = (self.first_permit(any).await?, self.lifecycle());
         match self.connect_as(known, client.clone(), permit).await {
             Ok(connection) => Ok(self.remembered(connection)),
             Err(error) if error.lasting == Retry::Yes => Err(error),
@@ -288,7 +286,7 @@ impl Upstream {
             }
             // Some older servers end, or fall silent, when their first message is not `initialize`.
             Err(_) => {
-                let permit = self.permit(permits).await?;
+                let permit = self.first_permit(any).await?;
                 let connected = self.connect_as(Some(Lifecycle::Handshake), client, permit).await;
                 connected.map(|connection| self.remembered(connection))
             }
@@ -329,12 +327,20 @@ impl Upstream {
         client: Client,
         permit: OwnedSemaphorePermit,
     ) -> Result<Connection, ConnectError> {
+        // Held until it has answered, or has not in time.
+        let _alone = match self.has_started.load(Ordering::Relaxed) {
+            true => None,
+            false => self.groups.first_starts.alone(&launch.command).await,
+        };
         let started = Process::start(&self.name, launch, &self.groups, self.quota.clone(), permit);
         let (mut process, pipes) =
             started.map_err(|why| ConnectError { why: self.cannot_start(&why), lasting: Retry::Yes })?;
         let transport = StdioTransport::new(&self.name, pipes, client.watch().clone(), self.task_tools.clone());
         match self.begin(lifecycle, client, transport).await {
-            Ok(running) => return Ok(Connection::new(&self.name, running, Some(process), None)),
+            Ok(running) => {
+                self.has_started.store(true, Ordering::Relaxed);
+                return Ok(Connection::new(&self.name, running, Some(process), None));
+            }
             Err(None) => process.note(LATE),
             Err(Some(error)) if answered(&error) => {
                 process.note(format!("it does not speak MCP as expected: {error}"));

@@ -104,7 +104,7 @@ pub use longhaul_mcp::{
 pub use rmcp;
 #[cfg(feature = "serve")]
 pub use serve::serve;
-pub use server::Server;
+pub use server::{Degraded, Server};
 pub use system::{OsIds, SystemClock};
 pub use tool_env::{NotInToolEnv, ToolEnv};
 

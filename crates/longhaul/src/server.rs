@@ -44,6 +44,17 @@ pub struct Server {
     /// The calls that it makes on its own.
     schedules: Vec<Schedule>,
     handlers: Arc<dyn Handlers>,
+    /// Names its parts that cannot be used now.
+    degraded: Arc<dyn Fn() -> Vec<Degraded> + Send + Sync>,
+}
+
+/// A part of a server that cannot be used now, such as another server that its tools need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Degraded {
+    /// Its name, which `/readyz` shows to everyone.
+    pub part: String,
+    /// Why, for the console.
+    pub why: String,
 }
 
 impl Server {
@@ -61,6 +72,7 @@ impl Server {
             scopes: BTreeMap::new(),
             schedules: Vec::new(),
             handlers: Arc::new(Made(make_handler)),
+            degraded: Arc::new(Vec::new),
         }
     }
 
@@ -293,6 +305,20 @@ impl Server {
     pub fn scopes(&self) -> BTreeSet<&str> {
         let of_tasks = self.tasks.named().flat_map(|(_, policy)| policy.scopes());
         of_tasks.chain(self.scopes.values().flatten()).map(String::as_str).collect()
+    }
+
+    /// Has `parts` name the parts of the server that cannot be used now. A local server stays ready: `/readyz` names
+    /// these parts, and the console shows why. The function is called for each of these requests, and has to be quick.
+    #[must_use]
+    pub fn degraded(mut self, parts: impl Fn() -> Vec<Degraded> + Send + Sync + 'static) -> Self {
+        self.degraded = Arc::new(parts);
+        self
+    }
+
+    /// Names its parts that cannot be used now.
+    #[cfg(feature = "serve")]
+    pub(crate) fn degraded_parts(&self) -> Arc<dyn Fn() -> Vec<Degraded> + Send + Sync> {
+        Arc::clone(&self.degraded)
     }
 
     /// The policies of its tools.

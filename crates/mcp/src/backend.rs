@@ -32,6 +32,9 @@ pub(crate) trait Backend: Send + Sync {
     /// Whether the handler says that it tells of changes of resources, and of this one if one is named.
     fn tells_of_changes(&self, resource: Option<&str>) -> bool;
 
+    /// Whether the handler tells of changes of any of its lists.
+    fn tells_of_lists(&self) -> bool;
+
     fn revisions(&self) -> Cow<'static, [ProtocolVersion]>;
 }
 

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
 use longhaul::settings::ProcessEnv;
+use longhaul_client::Credentials;
 use longhaul_core::settings::read_text;
 use longhaul_gateway::{Config, ConfigError, Lock};
 
+use crate::credentials::Bearer;
 use crate::limits::CONFIG_BYTES_MAX;
 use crate::out;
 
@@ -25,9 +28,18 @@ pub(super) fn config(
             Err("name the servers with `--config FILE`, or one by the command that starts it, after `--`".to_owned())
         }
         (Some(_), Some(_)) => Err("there is both `--config` and a command after `--`: leave out one".to_owned()),
-        (Some(file), None) => read_config(file, |text| Config::from_json(text, &ProcessEnv)),
+        (Some(file), None) => servers(file),
         (None, Some((program, args))) => Ok(Config::command(program, args.iter().cloned(), named, &ProcessEnv)),
     }
+}
+
+/// The servers of a file, with the sign-ins of this user.
+pub(super) fn servers(file: &Path) -> Result<Config, String> {
+    let config = read_config(file, |text| Config::from_json(text, &ProcessEnv))?;
+    Ok(config.signed_in(|url| {
+        let login = Bearer::of(url, format!("longhaul login {url}"))?;
+        Some(Arc::new(login) as Arc<dyn Credentials>)
+    }))
 }
 
 pub(super) fn read_config<T>(file: &Path, read: impl FnOnce(&str) -> Result<T, ConfigError>) -> Result<T, String> {

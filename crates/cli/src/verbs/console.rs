@@ -30,6 +30,8 @@ pub(super) async fn run(global: &Global, flags: ConsoleFlags) -> Result<Exit, St
         is_read_only: flags.read_only,
         hosts,
         secret,
+        // Only the server itself knows.
+        degraded: Box::new(Vec::new),
     };
     let console = Console::new(setup).map_err(|error| Stop::usage(error.to_string()))?;
     let cannot = |error| Stop::usage(format!("cannot listen on {}: {error}", flags.listen));

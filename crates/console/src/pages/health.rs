@@ -31,6 +31,7 @@ pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
             (ended(ask, &listed.rows, Status::Completed))
             (ended(ask, &listed.rows, Status::Failed))
         }
+        (degraded(&ask.degraded()))
         (waiting(ask, &listed.rows))
         (failures(ask, &listed.rows))
         (computed(&listed, &attempts))
@@ -124,6 +125,25 @@ fn plot(ask: &PageRequest, status: Status, pieces: &[usize; PIECES]) -> Markup {
                 rect class={ "ended " (status.name()) } x=(index * 10 + 1) y=(29 - height) width="8" height=(height) {
                     title { (number) " since " (time_of_day(ask.now_ms - ago)) }
                 }
+            }
+        }
+    }
+}
+
+/// The parts of the server that cannot be used now.
+fn degraded(parts: &[(String, String)]) -> Markup {
+    html! {
+        @if !parts.is_empty() {
+            section class="card" {
+                h2 { "Cannot be used now" }
+                div class="scroll" { table {
+                    thead { tr { th scope="col" { "Server" } th scope="col" { "Reason" } } }
+                    tbody {
+                        @for (part, why) in parts {
+                            tr { th scope="row" { (line(part, 60)) } td class="message" { (line(why, 400)) } }
+                        }
+                    }
+                } }
             }
         }
     }

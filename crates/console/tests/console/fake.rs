@@ -164,7 +164,9 @@ impl Browser {
             log.lock().unwrap().push(format!("{outcome}{} {}", act.what, act.task.unwrap_or_default()));
         };
         let source = Arc::new(fake);
-        let mut setup = Setup { source, acts: Box::new(log), is_read_only: false, hosts: Vec::new(), secret: None };
+        let degraded = Box::new(Vec::new);
+        let mut setup =
+            Setup { source, acts: Box::new(log), is_read_only: false, hosts: Vec::new(), secret: None, degraded };
         change(&mut setup);
         Self { console: Console::new(setup).unwrap(), done, acts, reads, cookie: Mutex::default() }
     }

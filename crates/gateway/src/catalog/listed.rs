@@ -11,6 +11,7 @@ use rmcp::model::{
 use rmcp::service::{ClientCacheConfig, Peer, RoleClient, ServiceError};
 use serde::{Deserialize, Serialize};
 
+use crate::config::Choice;
 use crate::limits;
 use crate::upstream::task_tools::Known;
 
@@ -20,13 +21,16 @@ pub(crate) struct Listed {
     pub(crate) info: ServerPeerInfo,
     /// Whether nothing is known yet, since the server could not be used.
     #[serde(skip)]
-    pub(super) is_absent: bool,
+    pub(crate) is_absent: bool,
     /// How long it holds, if the server says so: the shortest time of its lists.
     #[serde(skip)]
     pub(crate) ttl: Option<Duration>,
     /// Its words about tasks of its own: `rmcp` leaves that out of the list.
     #[serde(default, skip_serializing_if = "Known::is_empty")]
     pub(crate) task_tools: Known,
+    /// Which of its tools clients see: in a lock file only.
+    #[serde(default, skip_serializing_if = "Choice::is_empty")]
+    pub(crate) choice: Choice,
     #[serde(default)]
     pub(crate) tools: Vec<Tool>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -104,8 +108,8 @@ impl Listed {
 
     fn nothing(info: ServerPeerInfo) -> Self {
         let (tools, prompts, resources, templates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let task_tools = Known::default();
-        Self { info, is_absent: false, ttl: None, task_tools, tools, prompts, resources, templates }
+        let (task_tools, choice) = (Known::default(), Choice::default());
+        Self { info, is_absent: false, ttl: None, task_tools, choice, tools, prompts, resources, templates }
     }
 
     /// A server that cannot be used yet. It is asked again soon.

@@ -10,12 +10,15 @@ use longhaul::settings::EnvSource;
 use serde_json::Value;
 use url::Url;
 
+use super::choice::Choice;
+use super::credentials::{self, checked};
 use super::fold::folds;
 use super::outside::{self, OutsideJob};
 use super::reader::{Members, Node, NotSet, Reader, is_of_names, unknown};
 use super::terms::{Pattern, Terms};
 use super::{Config, ConfigError, Headers, Server, environment};
 use crate::limits;
+use crate::upstream::credentials::RESERVED;
 use crate::upstream::http::Endpoint;
 use crate::upstream::process::Launch;
 use crate::upstream::{Keeping, Lifecycle, Target};
@@ -33,9 +36,6 @@ const OF_CLIENTS: [&str; 10] = [
     "tools",
     "version",
 ];
-
-/// Headers that the protocol sets.
-const RESERVED: [&str; 5] = ["accept", "content-type", "last-event-id", "mcp-protocol-version", "mcp-session-id"];
 
 pub(super) fn config(text: &str, env: &dyn EnvSource, not_set: NotSet) -> Result<Config, ConfigError> {
     let mut reader = Reader::new(env, not_set);
@@ -145,7 +145,7 @@ fn server(reader: &mut Reader<'_>, env: &dyn EnvSource, name: &str, node: &Node<
         (Some("sse"), ..) => Err("the transport `sse` is not supported: use the server's Streamable HTTP endpoint"),
         (None | Some("stdio"), Some(command), None) => Ok(child(reader, env, &mut members, &command)),
         (None | Some("http" | "streamable-http" | "streamableHttp" | "streamable_http"), None, Some(url)) => {
-            Ok(endpoint(reader, &mut members, &url))
+            Ok(endpoint(reader, env, &mut members, &url))
         }
         (None | Some("stdio"), Some(_), Some(_)) => Err("it has both `command` and `url`: leave out one of them"),
         (None, None, None) => {
@@ -199,7 +199,7 @@ fn child(
     Some(Target::Child(Launch { command: text?, args, env: environment(named, env), cwd }))
 }
 
-fn endpoint(reader: &mut Reader<'_>, members: &mut Members<'_>, url: &Node<'_>) -> Option<Target> {
+fn endpoint(reader: &mut Reader<'_>, env: &dyn EnvSource, members: &mut Members<'_>, url: &Node<'_>) -> Option<Target> {
     let text = reader.text(url);
     let parsed = text.map(|text| Url::parse(&text).map_err(|error| format!("is not a URL: {error}")));
     let parsed = parsed.and_then(|parsed| reader.read(url, parsed.and_then(checked)));
@@ -210,14 +210,8 @@ fn endpoint(reader: &mut Reader<'_>, members: &mut Members<'_>, url: &Node<'_>) 
             headers.extend(value.and_then(|value| reader.read(&node, header(name, &value))));
         }
     }
-    Some(Target::Http(Endpoint { url: parsed?, headers }))
-}
-
-fn checked(url: Url) -> Result<Url, String> {
-    match url.scheme() {
-        "http" | "https" if url.has_host() => Ok(url),
-        _ => Err("must begin with https:// or http://".to_owned()),
-    }
+    let credentials = credentials::read(reader, env, members);
+    Some(Target::Http(Endpoint { url: parsed?, headers, credentials }))
 }
 
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
@@ -288,10 +282,12 @@ fn apply_to(reader: &mut Reader<'_>, server: &mut Server, defaults: &Life, node:
         }
         server.prefix = text;
     }
+    server.choice = Choice::read(reader, &mut members);
     if let Some(tools) = members.find("tools").and_then(|node| reader.members(&node)) {
         for (pattern, node) in tools.all() {
             if let Some(mut members) = reader.members(&node) {
                 let concurrency = concurrency(reader, &mut members);
+                server.choice.describe(reader, pattern, &mut members);
                 let terms = Terms { concurrency, ..Terms::read(reader, &mut members) };
                 reader.refuse_unknown(&members);
                 server.tools.push((Pattern::new(pattern), terms));

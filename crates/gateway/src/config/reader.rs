@@ -194,6 +194,12 @@ impl<'e> Reader<'e> {
         self.read(node, read.ok_or_else(|| format!("must be one of {}", all.join(", "))))
     }
 
+    /// `true`, and nothing else.
+    pub(super) fn only_true(&mut self, node: &Node<'_>) -> Option<()> {
+        let is_true = node.value == &Value::Bool(true);
+        self.read(node, if is_true { Ok(()) } else { Err("must be `true`, or left out".to_owned()) })
+    }
+
     pub(super) fn read<T>(&mut self, node: &Node<'_>, read: Result<T, String>) -> Option<T> {
         read.map_err(|what| self.fault(&node.pointer, what)).ok()
     }
@@ -214,12 +220,17 @@ pub(crate) fn unknown<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clo
     if let Some((_, now)) = RENAMED.iter().find(|(before, now)| *before == name && known.clone().any(|at| at == *now)) {
         return format!("is called `{now}` now");
     }
+    format!("is not known; {}", nearest(name, known))
+}
+
+/// The name that was probably meant, otherwise those that there are.
+pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
     let near = known
         .clone()
         .max_by(|one, other| strsim::jaro_winkler(name, one).total_cmp(&strsim::jaro_winkler(name, other)));
     match near.filter(|near| strsim::jaro_winkler(name, near) > 0.8) {
-        Some(near) => format!("is not known; did you mean `{near}`?"),
-        None => format!("is not known; there are: {}", known.collect::<Vec<_>>().join(", ")),
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are: {}", known.collect::<Vec<_>>().join(", ")),
     }
 }
 

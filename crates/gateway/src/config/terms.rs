@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::reader::{Members, Reader};
 use crate::limits;
 
@@ -76,7 +78,7 @@ impl Terms {
 }
 
 /// A name, or several: `*` stands for any number of characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Pattern(String);
 
 impl Pattern {

@@ -70,7 +70,8 @@ fn parts(listed: &Listed) -> Parts {
     let templates = listed.templates.iter();
     let templates = templates.map(|it| (format!("resource template `{}`", visible(&it.uri_template)), values(it)));
     let itself = ("itself".to_owned(), values(&listed.info));
-    tools.chain(prompts).chain(templates).chain([itself]).collect()
+    let chosen = (!listed.choice.is_empty()).then(|| ("choice of tools".to_owned(), values(&listed.choice)));
+    tools.chain(prompts).chain(templates).chain([itself]).chain(chosen).collect()
 }
 
 /// Every text, number and so on in a value, by its JSON pointer.

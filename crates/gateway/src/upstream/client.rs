@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use longhaul_core::strict_json;
 use rmcp::ErrorData;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ClientResult, ErrorCode, Implementation, InputRequest, JsonObject,
-    JsonRpcMessage, LoggingMessageNotificationParam, ProtocolVersion, ServerNotification, ServerRequest,
+    ClientCapabilities, ClientConfig, ClientResult, ErrorCode, ExtensionCapabilities, Implementation, InputRequest,
+    JsonObject, JsonRpcMessage, LoggingMessageNotificationParam, ProtocolVersion, ServerNotification, ServerRequest,
     TASKS_EXTENSION_ID,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient, RxJsonRpcMessage, Service, TxJsonRpcMessage};
@@ -25,6 +25,9 @@ use super::watch::{Event, Listener, Watch};
 
 /// Where events go. At most so many wait; a server that sends more of them is read more slowly.
 const EVENTS_MAX: usize = 64;
+
+/// The extension MCP Apps: tools with user interfaces.
+const UI_EXTENSION_ID: &str = "io.modelcontextprotocol/ui";
 
 /// What the gateway is towards one connection of a server.
 #[derive(Clone)]
@@ -55,8 +58,9 @@ enum Asks {
 impl Client {
     /// A client that reads lists.
     pub(crate) fn of_lists(server: &str) -> Self {
-        let all = json!({"elicitation": {}, "roots": {}, "sampling": {}});
-        // Some servers show tools that ask only to those who can be asked.
+        // Some servers show tools that ask, or that have a user interface, only to those who know that.
+        let interfaces = json!({UI_EXTENSION_ID: {"mimeTypes": ["text/html;profile=mcp-app"]}});
+        let all = json!({"elicitation": {}, "roots": {}, "sampling": {}, "extensions": interfaces});
         let capabilities = strict_json::from_value(all).unwrap_or_default();
         Self {
             server: server.to_owned(),
@@ -179,6 +183,9 @@ pub(super) fn asked_of(declared: &ClientCapabilities) -> ClientCapabilities {
     asked.elicitation.clone_from(&declared.elicitation);
     asked.sampling.clone_from(&declared.sampling);
     asked.roots.clone_from(&declared.roots);
+    let others = declared.extensions.iter().flatten().filter(|(name, _)| *name != TASKS_EXTENSION_ID);
+    let others: ExtensionCapabilities = others.map(|(name, settings)| (name.clone(), settings.clone())).collect();
+    asked.extensions = (!others.is_empty()).then_some(others);
     asked
 }
 

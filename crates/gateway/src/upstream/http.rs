@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use longhaul::SystemClock;
 use longhaul::ports::Clock;
-use longhaul_client::{Raw, Target, with_causes};
+use longhaul_client::{Challenge, Credentials, Raw, Target, with_causes};
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::service::ServiceError;
 use rmcp::transport::streamable_http_client::{
@@ -23,6 +23,7 @@ mod responses;
 pub(crate) use params::ParamHeaders;
 use responses::{Events, Exchange, Failed, Refused, Trouble};
 
+use super::credentials::{Source, credentials};
 use crate::config::Headers;
 use crate::limits;
 
@@ -40,6 +41,8 @@ pub(super) fn why(error: &DynamicTransportError) -> String {
 pub(crate) struct Endpoint {
     pub(crate) url: Url,
     pub(crate) headers: Headers,
+    /// Where further headers are from, which are renewed.
+    pub(crate) credentials: Option<Source>,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -54,6 +57,7 @@ impl std::fmt::Debug for Endpoint {
 #[derive(Default)]
 pub(crate) struct Http {
     raw: OnceLock<Raw>,
+    credentials: OnceLock<Option<Arc<dyn Credentials>>>,
     /// When it wants to be asked again, in milliseconds, if it was busy.
     not_before_ms: Arc<AtomicU64>,
 }
@@ -72,7 +76,8 @@ impl Http {
             .max_json_response_size(limits::LINE_BYTES_MAX);
         let client = self.reach(endpoint)?.http().clone();
         let not_before_ms = Arc::clone(&self.not_before_ms);
-        let discreet = Discreet { server: server.into(), client, params, not_before_ms, renewed: Arc::default() };
+        let (credentials, renewed) = (self.credentials(endpoint), Arc::default());
+        let discreet = Discreet { server: server.into(), client, params, not_before_ms, renewed, credentials };
         Ok(StreamableHttpClientTransport::with_client(discreet, config))
     }
 
@@ -82,9 +87,17 @@ impl Http {
             return Ok(raw);
         }
         let headers = endpoint.headers.clone().into_iter().collect();
-        let raw =
-            Raw::new(Target { headers, ..Target::new(endpoint.url.clone()) }).map_err(|error| error.to_string())?;
+        let (url, credentials) = (endpoint.url.clone(), self.credentials(endpoint));
+        let raw = Raw::new(Target { url, headers, credentials }).map_err(|error| error.to_string())?;
         Ok(self.raw.get_or_init(|| raw.reading_at_most(limits::LINE_BYTES_MAX)))
+    }
+}
+
+impl Http {
+    /// The credentials of the server, which all of its requests share.
+    fn credentials(&self, endpoint: &Endpoint) -> Option<Arc<dyn Credentials>> {
+        let made = || endpoint.credentials.as_ref().map(|source| credentials(source, &endpoint.url));
+        self.credentials.get_or_init(made).clone()
     }
 }
 
@@ -94,7 +107,8 @@ pub(super) fn is_unsent(error: &ServiceError) -> bool {
     // `rmcp` does not name the error of the client as a cause.
     match error.error.downcast_ref::<Failed>() {
         Some(Failed::Client(Trouble::Client(error))) => error.is_connect(),
-        Some(Failed::Client(Trouble::Busy { .. })) => true,
+        // Credentials that could not be had: a refusal of the server itself is an answer.
+        Some(Failed::Client(Trouble::Busy { .. } | Trouble::Refused(_))) => true,
         _ => false,
     }
 }
@@ -109,6 +123,7 @@ pub(crate) struct Discreet {
     not_before_ms: Arc<AtomicU64>,
     /// The requests that have been sent again in a new session.
     renewed: Refused,
+    credentials: Option<Arc<dyn Credentials>>,
 }
 
 /// Whether the message is a notification: it may be sent again if its connection was closed at that moment, since it is
@@ -169,18 +184,58 @@ impl Discreet {
         headers: &Headers,
         may_repeat: bool,
     ) -> Result<reqwest::Response, Failed> {
-        let send = || {
+        let build = || {
             let request = self.client.post(uri).header(ACCEPT, "text/event-stream, application/json");
             let request = request.header(CONTENT_TYPE, "application/json");
             let request = session.into_iter().fold(request, |request, id| request.header("mcp-session-id", id));
             let headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-            request.headers(headers).body(body.to_vec()).send()
+            request.headers(headers).body(body.to_vec()).build()
         };
-        let sent = match send().await {
-            Err(error) if may_repeat && error.is_request() => send().await,
-            sent => sent,
+        let failed = |error: reqwest::Error| Failed::Client(Trouble::Client(error.without_url()));
+        let mut request = build().map_err(failed)?;
+        self.show(&mut request).await?;
+        let shown = request.headers().clone();
+        let again = request.try_clone().filter(|_| may_repeat);
+        let sent = match (self.client.execute(request).await, again) {
+            (Err(error), Some(again)) if error.is_request() => self.client.execute(again).await,
+            (sent, _) => sent,
         };
-        sent.map_err(|error| Failed::Client(Trouble::Client(error.without_url())))
+        let response = sent.map_err(failed)?;
+        if !self.is_renewed(&response, &shown).await? {
+            return Ok(response);
+        }
+        // Nothing of the first one was carried out.
+        let mut request = build().map_err(failed)?;
+        self.show(&mut request).await?;
+        self.client.execute(request).await.map_err(failed)
+    }
+
+    /// Adds to a request what shows the server who sends it.
+    async fn show(&self, request: &mut reqwest::Request) -> Result<(), Failed> {
+        let Some(credentials) = &self.credentials else { return Ok(()) };
+        credentials.add(request).await.map_err(|error| Failed::Client(Trouble::Refused(error.to_string())))
+    }
+
+    /// The headers with what shows the server who sends them.
+    async fn shown(&self, uri: &str, mut headers: Headers) -> Result<Headers, Failed> {
+        if let (Some(_), Ok(url)) = (&self.credentials, Url::parse(uri)) {
+            let mut request = reqwest::Request::new(reqwest::Method::GET, url);
+            self.show(&mut request).await?;
+            headers.extend(request.headers().iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        Ok(headers)
+    }
+
+    /// Whether the credentials were refused that a request had, and there are other ones now.
+    async fn is_renewed(&self, response: &reqwest::Response, sent: &http::HeaderMap) -> Result<bool, Failed> {
+        let status = response.status();
+        let Some(credentials) = self.credentials.as_ref().filter(|_| status == reqwest::StatusCode::UNAUTHORIZED)
+        else {
+            return Ok(false);
+        };
+        let text = response.headers().get(http::header::WWW_AUTHENTICATE).and_then(|text| text.to_str().ok());
+        let renewed = credentials.renew(&Challenge { status, text, sent }).await;
+        renewed.map_err(|error| Failed::Client(Trouble::Refused(error.to_string())))
     }
 }
 
@@ -246,6 +301,7 @@ impl StreamableHttpClient for Discreet {
         auth_header: Option<String>,
         headers: Headers,
     ) -> Result<(), Failed> {
+        let headers = self.shown(&uri, headers).await?;
         self.client.delete_session(uri, session_id, auth_header, headers).await.map_err(without_url)
     }
 
@@ -257,6 +313,7 @@ impl StreamableHttpClient for Discreet {
         auth_header: Option<String>,
         headers: Headers,
     ) -> Result<Events, Failed> {
+        let headers = self.shown(&uri, headers).await?;
         self.client.get_stream(uri, session_id, last_event_id, auth_header, headers).await.map_err(without_url)
     }
 
@@ -269,6 +326,7 @@ impl StreamableHttpClient for Discreet {
         headers: Headers,
         bytes_max: usize,
     ) -> Result<Events, Failed> {
+        let headers = self.shown(&uri, headers).await?;
         let stream = self.client.get_stream_with_max_sse_event_size(
             uri,
             session_id,

@@ -72,9 +72,10 @@ impl Pool {
         Ok(Turn { pool: Arc::clone(self), calls: 0, _turn: turn })
     }
 
-    /// Whether fewer calls than connections are under way.
-    pub(super) fn has_turn(&self) -> bool {
-        self.turns.available_permits() > 0
+    /// The same without waiting; `None` while as many calls as connections are under way.
+    pub(super) fn try_turn(self: &Arc<Self>) -> Option<Turn> {
+        let turn = Arc::clone(&self.turns).try_acquire_owned().ok()?;
+        Some(Turn { pool: Arc::clone(self), calls: 0, _turn: turn })
     }
 
     /// Ends the one that has been idle for longest, to make room.

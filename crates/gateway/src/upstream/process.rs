@@ -14,6 +14,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
+use super::first_starts::FirstStarts;
 use super::notes::Notes;
 use super::quota::Quota;
 use super::stderr;
@@ -37,13 +38,21 @@ impl std::fmt::Debug for Launch {
     }
 }
 
-/// The process groups that are alive. Clones are the same.
+/// The process groups that are alive, and first starts that are under way. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Groups(Arc<Mutex<BTreeSet<i32>>>);
+pub(crate) struct Groups {
+    alive: Arc<Mutex<BTreeSet<i32>>>,
+    pub(super) first_starts: FirstStarts,
+}
 
 impl Groups {
     fn lock(&self) -> MutexGuard<'_, BTreeSet<i32>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.alive.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a process leads one of them.
+    pub(super) fn has(&self, process: i32) -> bool {
+        self.lock().contains(&process)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use longhaul_console::{Act, Console, Remote, Setup};
 
 use super::ServeError;
+use crate::{Degraded, Server};
 
 /// What the pages do.
 pub(super) enum Pages {
@@ -14,7 +15,7 @@ pub(super) enum Pages {
     ThatOnlyShow,
 }
 
-pub(super) fn of(address: SocketAddr, pages: &Pages) -> Result<Console, ServeError> {
+pub(super) fn of(address: SocketAddr, server: &Server, pages: &Pages) -> Result<Console, ServeError> {
     let cannot = |cause| ServeError::Listen { address, cause };
     let setup = Setup {
         source: Arc::new(Remote::at(address).map_err(cannot)?),
@@ -22,6 +23,10 @@ pub(super) fn of(address: SocketAddr, pages: &Pages) -> Result<Console, ServeErr
         is_read_only: matches!(pages, Pages::ThatOnlyShow),
         hosts: Vec::new(),
         secret: None,
+        degraded: {
+            let parts = server.degraded_parts();
+            Box::new(move || parts().into_iter().map(|Degraded { part, why }| (part, why)).collect())
+        },
     };
     Console::new(setup).map_err(cannot)
 }

@@ -17,7 +17,7 @@ use longhaul_sqlite::Database;
 use tokio::sync::Mutex;
 
 use crate::serve::limits::{HEALTH_REMEMBERED_MS, PROBE_WAIT};
-use crate::{OsIds, SystemClock};
+use crate::{Degraded, OsIds, SystemClock};
 
 /// The path of the question whether the server is ready.
 pub(super) const READY_PATH: &str = "/readyz";
@@ -106,11 +106,15 @@ impl Probe for StoreAlone {
     }
 }
 
+/// Names the parts of a server that cannot be used now.
+pub(super) type DegradedParts = Arc<dyn Fn() -> Vec<Degraded> + Send + Sync>;
+
 /// The health of one process.
 #[derive(Default)]
 pub(super) struct Health {
     is_draining: AtomicBool,
     probe: OnceLock<Arc<dyn Probe>>,
+    degraded: Option<DegradedParts>,
     last: Mutex<Option<(Timestamp, Result<(), Unready>)>>,
 }
 
@@ -119,6 +123,11 @@ impl Health {
     pub(super) fn started(&self, probe: Arc<dyn Probe>) {
         // A server starts once.
         drop(self.probe.set(probe));
+    }
+
+    /// A server is ready although parts of it cannot be used: `parts` says which.
+    pub(super) fn naming(parts: DegradedParts) -> Self {
+        Self { degraded: Some(parts), ..Self::default() }
     }
 
     /// The server was asked to stop.
@@ -143,11 +152,19 @@ impl Health {
         })
     }
 
+    /// That the server is ready, and what of it is not: names only, since everyone may ask.
     fn ready_answer(&self) -> String {
-        match self.probe.get().map_or(0, |probe| probe.unreadable_tasks()) {
-            0 => "{\"status\":\"ready\"}\n".to_owned(),
-            count => format!("{{\"status\":\"ready\",\"unreadableTasks\":{count}}}\n"),
+        let mut answer = serde_json::Map::from_iter([("status".to_owned(), "ready".into())]);
+        let unreadable = self.probe.get().map_or(0, |probe| probe.unreadable_tasks());
+        if unreadable > 0 {
+            answer.insert("unreadableTasks".to_owned(), unreadable.into());
         }
+        let degraded: Vec<String> =
+            self.degraded.as_ref().map(|parts| parts()).unwrap_or_default().into_iter().map(|one| one.part).collect();
+        if !degraded.is_empty() {
+            answer.insert("degraded".to_owned(), degraded.into());
+        }
+        format!("{}\n", serde_json::Value::Object(answer))
     }
 
     async fn ready(&self) -> Result<(), Unready> {

@@ -158,8 +158,8 @@ impl Running {
         let bound = listener.as_ref().map(TcpListener::local_addr).transpose();
         let bound = bound.map_err(|cause| ServeError::Listen { address: config.listen, cause })?;
         let console = match (bound, config.console) {
-            (Some(address), table::Console::On) => Some(console::of(address, &Pages::ThatAct)?),
-            (Some(address), table::Console::ReadOnly) => Some(console::of(address, &Pages::ThatOnlyShow)?),
+            (Some(address), table::Console::On) => Some(console::of(address, server, &Pages::ThatAct)?),
+            (Some(address), table::Console::ReadOnly) => Some(console::of(address, server, &Pages::ThatOnlyShow)?),
             (Some(_), table::Console::Off) | (None, _) => None,
         };
         let (stop, rest) = (CancellationToken::new(), TaskTracker::new());
@@ -179,7 +179,7 @@ impl Running {
         let parts = Parts {
             server: server.clone(),
             config: Arc::new(config),
-            health: Arc::default(),
+            health: Arc::new(Health::naming(server.degraded_parts())),
             mcp: Arc::default(),
             drain: CancellationToken::new(),
             workers: TaskTracker::new(),

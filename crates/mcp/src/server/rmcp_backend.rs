@@ -69,6 +69,14 @@ impl<H: ServerHandler> Backend for RmcpBackend<H> {
         accepted.is_some_and(|accepted| accepted.iter().any(|accepted| accepted == resource))
     }
 
+    fn tells_of_lists(&self) -> bool {
+        let wanted = SubscriptionFilter::builder().tools_list_changed().prompts_list_changed().resources_list_changed();
+        // One that only declares it tells of nothing by `listen`.
+        let accepted = (self.make_handler)().accepted_subscription_filter(&wanted.build()).unwrap_or_default();
+        [accepted.tools_list_changed, accepted.prompts_list_changed, accepted.resources_list_changed]
+            .contains(&Some(true))
+    }
+
     fn revisions(&self) -> Cow<'static, [ProtocolVersion]> {
         self.revisions.get_or_init(|| (self.make_handler)().supported_protocol_versions()).clone()
     }

@@ -1,5 +1,5 @@
-//! The stream of a session (`GET`), on which the server tells of resources to which the session has subscribed. What
-//! the handler does for a subscription of `2026-07-28` is done for the resources of the session.
+//! The stream of a session (`GET`), on which the server tells of changed lists, and of resources to which the session
+//! has subscribed. What the handler does for a subscription of `2026-07-28` is done for the session.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -28,6 +28,11 @@ use crate::{Body, call};
 /// Whether sessions can be told of changes: by one process that has their streams.
 pub(super) fn is_offered(endpoint: &Endpoint) -> bool {
     endpoint.shared().streams.are_here() && endpoint.backend().tells_of_changes(None)
+}
+
+/// Whether a session has a stream at all.
+fn has_stream(endpoint: &Endpoint) -> bool {
+    is_offered(endpoint) || (endpoint.shared().streams.are_here() && endpoint.backend().tells_of_lists())
 }
 
 fn key(client: &Client, owner: OwnerId) -> Option<SessionKey> {
@@ -80,7 +85,7 @@ async fn refused_by_handler(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<
 
 /// The stream of a session; `None` if it has none here.
 pub(super) async fn open(client: &Client, owner: OwnerId, endpoint: &Endpoint) -> Option<Response<Body>> {
-    let key = key(client, owner).filter(|_| is_offered(endpoint))?;
+    let key = key(client, owner).filter(|_| has_stream(endpoint))?;
     let shared = Arc::clone(endpoint.shared());
     let held = match shared.streams.open(owner, shared.settings.listen_ms_max).await {
         Ok(held) => held,
@@ -104,6 +109,10 @@ fn updated(uri: &str) -> Bytes {
     event(json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params}).to_string())
 }
 
+fn list_changed(list: &str) -> Bytes {
+    event(json!({"jsonrpc": "2.0", "method": format!("notifications/{list}/list_changed")}).to_string())
+}
+
 struct Stream {
     backend: Arc<dyn Backend>,
     shared: Arc<Shared>,
@@ -116,13 +125,14 @@ struct Stream {
 }
 
 impl Stream {
-    /// Has the handler tell of the resources that are subscribed to now.
+    /// Has the handler tell of its lists, and of the resources that are subscribed to now.
     fn listen(&mut self) {
         let uris = self.attached.uris.borrow_and_update().clone();
-        self.listening = if uris.is_empty() {
+        let lists = self.backend.tells_of_lists();
+        self.listening = if uris.is_empty() && !lists {
             None
         } else {
-            listening(&uris).map(|(message, client)| self.backend.converse(message, client))
+            listening(&uris, lists).map(|(message, client)| self.backend.converse(message, client))
         };
     }
 }
@@ -163,6 +173,9 @@ fn frame(message: ServerJsonRpcMessage) -> Option<Option<Bytes>> {
     match message {
         ServerJsonRpcMessage::Notification(message) => Some(match message.notification {
             ServerNotification::ResourceUpdatedNotification(changed) => Some(updated(&changed.params.uri)),
+            ServerNotification::ToolListChangedNotification(_) => Some(list_changed("tools")),
+            ServerNotification::PromptListChangedNotification(_) => Some(list_changed("prompts")),
+            ServerNotification::ResourceListChangedNotification(_) => Some(list_changed("resources")),
             _ => None,
         }),
         // It asks nothing during a subscription.
@@ -172,14 +185,20 @@ fn frame(message: ServerJsonRpcMessage) -> Option<Option<Bytes>> {
 }
 
 /// The request that a client of `2026-07-28` would send, and that client.
-fn listening(uris: &BTreeSet<String>) -> Option<(ClientJsonRpcMessage, InitializeRequestParams)> {
+fn listening(uris: &BTreeSet<String>, lists: bool) -> Option<(ClientJsonRpcMessage, InitializeRequestParams)> {
     let version = ProtocolVersion::V_2026_07_28;
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": version,
         "io.modelcontextprotocol/clientInfo": {"name": "longhaul", "version": env!("CARGO_PKG_VERSION")},
         "io.modelcontextprotocol/clientCapabilities": {},
     });
-    let params = json!({"_meta": meta, "notifications": {"resourceSubscriptions": uris}});
+    let mut wanted = json!({"resourceSubscriptions": uris});
+    if lists {
+        for list in ["toolsListChanged", "promptsListChanged", "resourcesListChanged"] {
+            wanted[list] = json!(true);
+        }
+    }
+    let params = json!({"_meta": meta, "notifications": wanted});
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params});
     let mut client = InitializeRequestParams::default();
     client.protocol_version = version;
