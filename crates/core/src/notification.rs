@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cleanup, FailureKind, State, Status, Task, TaskId, TaskKey, Timestamp, TraceParent};
 
-/// What is said of a task whose cleanup is given up.
+/// The message for a task whose cleanup is given up.
 pub const CLEANUP_GIVEN_UP: &str = "what the task left could not be cleaned up; the server's log says why";
 
 /// A notification.
@@ -52,8 +52,8 @@ impl NotificationKind {
     }
 }
 
-/// That a task has ended, waits for its client, or could not be cleaned up. Has nothing of what the task was called with, of what its tool said,
-/// or of what it returned.
+/// That a task has ended, waits for its client, or could not be cleaned up. It has no arguments, no messages of the
+/// tool, and no result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notification {
     /// Which task.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul_aws::StreamEvent;
-use longhaul_core::{Clock, TaskKey, limits};
+use longhaul_core::{Clock, TaskKey};
 use longhaul_lambda::{DeadLetters, Worker};
 use longhaul_testkit::{SeededIds, given};
 use serde_json::{Value, json};
