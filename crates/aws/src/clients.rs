@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::config::{ConfigBag, RuntimeComponents, SharedHttpClient};
 use aws_smithy_async::rt::sleep::default_async_sleep;
 use aws_smithy_async::time::SystemTimeSource;
 use aws_smithy_http_client::Builder;
-use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::connector_metadata::ConnectorMetadata;
@@ -21,6 +21,8 @@ use aws_smithy_runtime_api::client::runtime_components::RuntimeComponentsBuilder
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 
 pub use aws_config::SdkConfig;
+
+use crate::roots;
 
 /// Tries of one call, including the first. The SDK waits between them, with jitter, and longer each time. Callers retry
 /// on top of that if it makes sense.
@@ -89,8 +91,20 @@ impl Clients {
 /// used for the first time.
 #[must_use]
 pub fn https() -> SharedHttpClient {
-    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build_https();
-    SharedHttpClient::new(Unchecked(https))
+    https_with(TrustStore::default())
+}
+
+fn https_with(roots: TrustStore) -> SharedHttpClient {
+    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
+    let https = match TlsContext::builder().with_trust_store(roots).build() {
+        Ok(context) => https.tls_context(context),
+        // It has no reason to fail: the store's certificates are read later.
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the system's certificates are used");
+            https
+        }
+    };
+    SharedHttpClient::new(Unchecked(https.build_https()))
 }
 
 /// How often a call is tried: it is retried after throttling, an internal error of the service, or a lost connection.
@@ -118,7 +132,8 @@ type Variables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 /// The region, the credentials and the endpoints that these environment variables name, with an HTTP client:
 /// `AWS_REGION` and the credentials, as Lambda sets them; `AWS_ENDPOINT_URL`, also for one service
 /// (`AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS`); `AWS_USE_FIPS_ENDPOINT` and `AWS_USE_DUALSTACK_ENDPOINT`. The
-/// credentials themselves are read from the environment of this process.
+/// credentials themselves are read from the environment of this process. The client trusts the authorities of AWS's
+/// endpoints only, unless `SSL_CERT_FILE` or `SSL_CERT_DIR` names others.
 #[must_use]
 pub fn function_config(variables: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> SdkConfig {
     let variables: Variables = Arc::new(variables);
@@ -129,7 +144,7 @@ pub fn function_config(variables: impl Fn(&str) -> Option<String> + Send + Sync 
         .behavior_version(BehaviorVersion::latest())
         .region(set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION")).map(Region::new))
         .credentials_provider(credentials)
-        .http_client(https())
+        .http_client(https_with(roots::of_function(set)))
         .time_source(SystemTimeSource::new())
         .service_config(OfServices(Arc::clone(&variables)));
     config.set_sleep_impl(default_async_sleep());

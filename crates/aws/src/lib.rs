@@ -24,6 +24,7 @@ mod queue;
 mod quota;
 mod record;
 mod retention;
+mod roots;
 mod secret;
 mod signed;
 mod store;
