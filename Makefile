@@ -8,6 +8,8 @@ SECONDS ?= 60
 # Where bench-peers writes its report.
 PEERS_OUT ?= docs/benchmarks
 SIMULATION := $(CARGO) test --locked --quiet --profile sim -p longhaul-engine
+# The parts of `make nightly`.
+PARTS ?= sizes worlds scale chaos programs packages fuzz mutants
 LISTEN ?= 127.0.0.1:8080
 RUN_ARGS ?= --listen $(LISTEN)
 
@@ -23,7 +25,7 @@ OTHERS := package(longhaul-aws) & kind(test) | binary(aws) | binary(starter) | b
 # So many of them at a time: they mostly wait, for leases, for schedules and for each other.
 END_TO_END_THREADS ?= 4
 
-.PHONY: help run check test test-all nightly lint docs advisories features programs conformance conformance-local e2e local-aws \
+.PHONY: help run check test test-all nightly nightly-report $(PARTS:%=nightly-%) lint docs advisories features programs conformance conformance-local e2e local-aws \
 	simulate scale chaos fuzz mutants sizes bench bench-peers pictures build build-gateway package dist deploy deploy-gateway prove-aws clean
 # The order of the prerequisites matters: what is quick and fails often comes first.
 .NOTPARALLEL:
@@ -50,20 +52,37 @@ test-all: test ## All tests, including real clients, a browser, an AWS emulator,
 	@if [ -s $(TARGET_DIR)/second-tries.txt ]; then echo "These tests needed a second try:"; cat $(TARGET_DIR)/second-tries.txt; \
 	    else echo "No test needed a second try."; fi
 
-nightly: ## What takes longer than landing a change may take: sizes of the functions, a million simulated worlds, simulated load, chaos, hostile inputs, a thousand calls of one tool, the packages of a release, and mutants of the code
-	$(MAKE) --no-print-directory sizes
+nightly: ## The parts that take longer than landing a change may take (PARTS="chaos fuzz": only these)
+	scripts/nightly.py $(PARTS)
+
+nightly-report: ## When each part of `make nightly` passed last, and on which commit
+	@scripts/nightly.py --report $(PARTS)
+
+nightly-sizes: sizes
+
+nightly-worlds:
 	$(MAKE) --no-print-directory simulate SEEDS=1000000
-	$(MAKE) --no-print-directory scale
+
+nightly-scale: scale
+
+nightly-chaos:
 	$(MAKE) --no-print-directory chaos CHAOS_ARGS="--seconds 600"
 	set -e; for lie in forgets-keys loses-results ignores-stops; do target/release/chaos --form local --lie $$lie; done
-	$(MAKE) --no-print-directory programs
+
+# A thousand calls of one tool, the commands for Lambda, images for containers, the proof of a deployment.
+nightly-programs: programs
 	scripts/setup-tools.sh aws aws-lint cargo-lambda containers
 	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test local --test aws \
 	    -E 'test(e2e::children::) | test(sam_local::) | test(cargo_lambda::) | test(images::) | test(prove::)'
+
+nightly-packages:
 	$(MAKE) --no-print-directory docs dist
 	scripts/try_dist.py $(TARGET_DIR)/dist
+
+nightly-fuzz:
 	$(MAKE) --no-print-directory fuzz SECONDS=60
-	$(MAKE) --no-print-directory mutants
+
+nightly-mutants: mutants
 
 lint: ## Formatting, lints, docs, dependencies, templates, Dockerfile, workflow
 	scripts/setup-tools.sh deny aws-lint actionlint hadolint
