@@ -196,6 +196,7 @@ class Proof:
         for program, script in CLIENTS:
             for flow in self.flows:
                 command = [TOOLS / program, ROOT / "tests/clients" / script, "--url", url, flow, "--token", token]
+                command += ["--key", script, *(("--seconds", "120") if flow == "cancel" else ())]
                 ended = subprocess.run(command, stdout=subprocess.PIPE, text=True)
                 expect(ended.returncode == 0, f"{script} {flow}: {ended.stdout.strip()}")
         self.saw(f"clients: {len(self.flows)} flows each of the SDKs for TypeScript and Python")
@@ -447,7 +448,16 @@ def read_options():
 
 
 def main():
-    options = read_options()
+    # boto3 reads another variable than the other SDKs do.
+    if region := os.environ.get("AWS_REGION"):
+        os.environ["AWS_DEFAULT_REGION"] = region
+    try:
+        prove(read_options())
+    except (BotoCoreError, ClientError) as error:
+        sys.exit(f"prove-aws: {error}")
+
+
+def prove(options):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory() as folder:
         proof = Proof(options, folder)
@@ -459,6 +469,9 @@ def main():
         except (Unproven, BotoCoreError, ClientError, OSError, subprocess.CalledProcessError) as error:
             why = str(error)
         finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
+            say("removing everything")
             left = proof.remove()
             for each in left:
                 say(f"NOT REMOVED: {each}")
