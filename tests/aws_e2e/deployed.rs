@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use harness::caller::Caller;
 use harness::emulator::fresh_name;
@@ -290,6 +290,19 @@ fn what_cannot_be_deployed_has_one_sentence_and_makes_nothing() {
         let why = stack.refused(verb, &[]);
         assert!(why.contains("there is no stack") && why.lines().count() == 1, "{verb}: {why}");
     }
+}
+
+#[test]
+fn a_first_deployment_with_sam_has_to_be_told_who_may_call() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("architecture"), "x86_64\n").unwrap();
+    let mut deploy = Command::new(script("deploy.sh"));
+    // It finds no stack, and would deploy none.
+    deploy.args(["--stack-name", "new"]).env("SAM", "/bin/false").env("LAMBDA_DIR", folder.path());
+    let output = deploy.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(["bearer ", "oauth ", "iam "].iter().all(|mode| said.contains(mode)), "{said}");
 }
 
 #[test]
