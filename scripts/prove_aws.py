@@ -196,6 +196,7 @@ class Proof:
         for program, script in CLIENTS:
             for flow in self.flows:
                 command = [TOOLS / program, ROOT / "tests/clients" / script, "--url", url, flow, "--token", token]
+                command += ["--key", script, *(("--seconds", "120") if flow == "cancel" else ())]
                 ended = subprocess.run(command, stdout=subprocess.PIPE, text=True)
                 expect(ended.returncode == 0, f"{script} {flow}: {ended.stdout.strip()}")
         self.saw(f"clients: {len(self.flows)} flows each of the SDKs for TypeScript and Python")
@@ -216,7 +217,8 @@ class Proof:
             expect(all(each["steps"] == 10 for each in done), f"steps were lost: {done}")
             if resumed := sum(each["attempts"] > 1 for each in done):
                 seconds = time.monotonic() - begun
-                self.saw(f"kill: {resumed} of {len(others)} tasks of 10 s were resumed after a kill, and all ended in {seconds:.0f} s")
+                kept = f"{resumed} of {len(others)} tasks of 10 s were resumed after a kill"
+                self.saw(f"kill: {kept}, and all ended in {seconds:.0f} s")
                 return
         raise Unproven("no task shared a worker with the one that was killed")
 
@@ -230,7 +232,8 @@ class Proof:
         with concurrent.futures.ThreadPoolExecutor(CALLERS) as pool:
             times = list(pool.map(one, range(self.tasks)))
         seconds = time.monotonic() - begun
-        self.saw(f"load: {self.tasks} tasks of {CALLERS} callers, all ended, in {seconds:.0f} s; a task {spread(times)} ms")
+        ended = f"{self.tasks} tasks of {CALLERS} callers, all ended, in {seconds:.0f} s"
+        self.saw(f"load: {ended}; a task {spread(times)} ms")
 
     def empty_answers(self, caller):
         """A streamed answer without a byte may be held until a time-out."""
@@ -351,7 +354,10 @@ class Proof:
             gone(f"the stack {name}", lambda: self.delete_stack(name))
             parameter = f"/longhaul/{name}/tokens"
             gone(f"the parameter {parameter}", lambda: client("ssm").delete_parameter(Name=parameter))
-        gone("tables", lambda: [gone(f"the table {name}", lambda: self.delete_table(name)) for name in self.found_tables()])
+        tables = []
+        gone("some tables", lambda: tables.extend(self.found_tables()))
+        for table in tables:
+            gone(f"the table {table}", lambda: self.delete_table(table))
         gone(f"the bucket {self.name}", self.delete_bucket)
         gone("log groups", self.delete_log_groups)
         return left
@@ -406,19 +412,26 @@ class Proof:
 def write_report(proof):
     expect(not is_emulator(), "this is an emulator: its figures are no report")
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout.strip()
-    seen = "\n".join(line.replace("endpoint ", "\n## ") + "\n" if line.startswith("endpoint ") else f"- {line}" for line in proof.lines)
-    REPORT.write_text(
-        f"# Report of a run on AWS\n\nRegion {boto3.Session().region_name}, {datetime.date.today()}, commit "
-        f"{commit[:12]}. `make prove-aws` wrote this page. Three numbers are the median, the 90th percentile and the "
-        f"largest.\n{seen}\n\n## Cold starts\n\n```text\n" + "\n".join(proof.reports) + "\n```\n"
-    )
+    seen = [f"- {line}" for line in proof.lines]
+    seen = [re.sub("^- endpoint (.*)", r"\n## \1\n", line) for line in seen]
+    REPORT.write_text("\n".join([
+        "# Report of a run on AWS\n",
+        f"Region {boto3.Session().region_name}, {datetime.date.today()}, commit {commit[:12]}.\n",
+        "`make prove-aws` wrote this page. Three numbers are the median, the 90th percentile and the largest.",
+        *seen,
+        "\n## Cold starts\n\n```text",
+        *proof.reports,
+        "```\n",
+    ]))  # fmt: skip
     say(f"wrote {REPORT}: put it into docs/SUMMARY.md")
 
 
 def agreed(proof):
     account = client("sts").get_caller_identity()["Account"]
-    say(f"in the account {account}, region {boto3.Session().region_name}: {len(ENDPOINTS) + 1} stacks, one after the other")
-    say(f"this takes about an hour and costs about {proof.price():.2f} dollars (docs/costs.md); everything is named {proof.name}")
+    stacks = len(ENDPOINTS) + 1
+    say(f"in the account {account}, region {boto3.Session().region_name}: {stacks} stacks, one after the other")
+    say(f"this takes about an hour and costs about {proof.price():.2f} dollars (docs/costs.md)")
+    say(f"everything is named {proof.name}")
     if proof.options.yes:
         return True
     if not sys.stdin.isatty():
@@ -441,13 +454,23 @@ def read_options():
         sys.exit(
             "prove-aws: --rehearsal is for an emulator, and AWS_ENDPOINT_URL names none"
             if options.rehearsal
-            else "prove-aws: AWS_ENDPOINT_URL is set, and an emulator's figures are no report: unset it, or add --rehearsal"
+            else "prove-aws: AWS_ENDPOINT_URL is set, and an emulator's figures are no report: unset it, or add "
+            "--rehearsal"
         )
     return options
 
 
 def main():
-    options = read_options()
+    # boto3 reads another variable than the other SDKs do.
+    if region := os.environ.get("AWS_REGION"):
+        os.environ["AWS_DEFAULT_REGION"] = region
+    try:
+        prove(read_options())
+    except (BotoCoreError, ClientError) as error:
+        sys.exit(f"prove-aws: {error}")
+
+
+def prove(options):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory() as folder:
         proof = Proof(options, folder)
@@ -459,6 +482,9 @@ def main():
         except (Unproven, BotoCoreError, ClientError, OSError, subprocess.CalledProcessError) as error:
             why = str(error)
         finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
+            say("removing everything")
             left = proof.remove()
             for each in left:
                 say(f"NOT REMOVED: {each}")

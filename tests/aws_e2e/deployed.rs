@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use harness::caller::Caller;
 use harness::emulator::fresh_name;
 use harness::{file, output_of, program};
 use serde_json::{Value, json};
 
-use super::built::Built;
+use super::built::{Built, script};
 use super::process::endpoint;
+use super::programs::GATEWAY;
 use super::tools::with_sdk;
 
 /// Parameters for the emulator and a test.
@@ -56,6 +57,21 @@ impl Stack {
         output_of(Command::new("python3").args(["-c", write]).arg(self.package(program)).arg(script));
     }
 
+    /// Replaces both packages by those of the gateway, whose bundle has one job with this name.
+    fn bundle(&self, job: &str) {
+        let machine = "arn:aws:states:us-east-1:000000000000:stateMachine:etl";
+        let entry = json!({"type": "aws-step-functions", "stateMachine": machine, "description": "Loads"});
+        let config = json!({"mcpServers": {job: entry}}).to_string();
+        let write = "import pathlib,sys\nsys.path.insert(0, sys.argv[1])\nfrom pack_lambda import zipped\n\
+            program=pathlib.Path(sys.argv[3]).read_bytes()\n\
+            pathlib.Path(sys.argv[2]).write_bytes(zipped(program, 1, files={'mcp.json': (sys.argv[4], 0o100644)}))";
+        for (name, program) in [("api", GATEWAY.api()), ("worker", GATEWAY.worker())] {
+            let mut python = Command::new("python3");
+            python.args(["-B", "-c", write]).arg(script("")).arg(self.package(name)).arg(program).arg(&config);
+            output_of(&mut python);
+        }
+    }
+
     /// Runs the command with a verb about this stack.
     fn run(&self, verb: &str, flags: &[&str]) -> Output {
         let mut command = Command::new(program("longhaul"));
@@ -90,7 +106,9 @@ impl Stack {
         let template = self.built.0.join("emulator.yaml").to_str().unwrap().to_owned();
         let mut flags = Vec::from(self.packages());
         flags.extend(["--yes".to_owned(), "--template".to_owned(), template]);
-        let all = PARAMETERS.iter().chain(parameters);
+        let name = |parameter: &str| parameter.split('=').next().map(str::to_owned);
+        let is_default = |default: &&&str| !parameters.iter().any(|given| name(given) == name(default));
+        let all = PARAMETERS.iter().filter(is_default).chain(parameters);
         flags.extend(all.flat_map(|parameter| ["--parameter".to_owned(), (*parameter).to_owned()]));
         flags
     }
@@ -225,6 +243,29 @@ async fn an_update_replaces_the_code_of_the_publisher_and_of_workers_of_a_class(
     assert_eq!(stack.code(), first);
 }
 
+/// The names of the tools at this endpoint.
+async fn tools(url: &str) -> Vec<String> {
+    let listed = Caller::new(&reachable(url)).result("tools/list", json!({})).await;
+    let name = |tool: &Value| tool["name"].as_str().unwrap().to_owned();
+    listed["tools"].as_array().unwrap().iter().map(name).collect()
+}
+
+#[tokio::test]
+async fn an_update_replaces_the_bundle_of_a_gateway_and_a_rollback_brings_it_back() {
+    let stack = Stack::new();
+    stack.bundle("load");
+    let url = stack.deploy(&["Settings=lease-ms=2000 heartbeat-ms=500"]);
+    let first = tools(&url).await;
+    assert!(first.iter().any(|tool| tool.contains("load")), "{first:?}");
+    stack.bundle("clean");
+    stack.update();
+    let second = tools(&url).await;
+    assert!(second.iter().any(|tool| tool.contains("clean")) && second != first, "{second:?}");
+    assert_eq!(stack.code(), stack.packed(&FUNCTIONS));
+    stack.well("rollback", &["--yes"]);
+    assert_eq!(tools(&url).await, first);
+}
+
 #[test]
 fn what_cannot_be_deployed_has_one_sentence_and_makes_nothing() {
     let stack = Stack::new();
@@ -249,6 +290,19 @@ fn what_cannot_be_deployed_has_one_sentence_and_makes_nothing() {
         let why = stack.refused(verb, &[]);
         assert!(why.contains("there is no stack") && why.lines().count() == 1, "{verb}: {why}");
     }
+}
+
+#[test]
+fn a_first_deployment_with_sam_has_to_be_told_who_may_call() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("architecture"), "x86_64\n").unwrap();
+    let mut deploy = Command::new(script("deploy.sh"));
+    // It finds no stack, and would deploy none.
+    deploy.args(["--stack-name", "new"]).env("SAM", "/bin/false").env("LAMBDA_DIR", folder.path());
+    let output = deploy.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(["bearer ", "oauth ", "iam "].iter().all(|mode| said.contains(mode)), "{said}");
 }
 
 #[test]
