@@ -102,7 +102,7 @@ async fn a_task_that_has_ended_shows_its_end_and_cannot_be_cancelled() {
     assert!(!well.contains(r#"value="cancel""#), "{well}");
     let wrong = browser.get("/console/task?id=wrong").await.text;
     assert!(wrong.contains("the disk is full") && wrong.contains("-32603"), "{wrong}");
-    assert!(wrong.contains("does not show what is on record"), "{wrong}");
+    assert!(wrong.contains("does not show the stored data"), "{wrong}");
 }
 
 #[tokio::test]

@@ -136,7 +136,7 @@ declare! {
     AUTH: Words<Callers> = Words(&[("loopback", Callers::Loopback), ("bearer", Callers::Bearer), ("iam", Callers::Iam),
         ("gateway", Callers::Gateway), ("oauth", Callers::Oauth), ("anonymous", Callers::Anonymous)]),
         local Value("loopback"), api Value("iam"), parameter "AuthMode" =>
-        "The callers that may call, and how they are verified.";
+        "The callers that may call.";
     OAUTH_ISSUER: List = List("URL"), with_variable "LONGHAUL_OAUTH_ISSUERS", local Unset("none"), api Unset("none"),
         parameter "OAuthIssuers" =>
         "Authorization servers whose access tokens `auth` `oauth` accepts, as their tokens name them in `iss`: https, \

@@ -108,7 +108,7 @@ fn what_the_text_says_is_computed() {
         format!("({:.2} for a million pages)", 112.0 * read),
         format!("{place:.2} for a million. A thousand tasks"),
         format!("wait for an hour cost {:.2}", 97.0 * 1_000.0 * place / MILLION),
-        format!("which are {refused:.2} for a million"),
+        format!("These are {refused:.2} for a million"),
         format!("costs {:.2} cents", 96.0 * refused / MILLION * in_cents),
         format!("(20 seconds each are {:.2} for a million)", 20.0 * 0.5 * gb_s),
         format!("{:.2} of writes, {:.2} of SQS, {:.2} of its entry", 4.0 * write, 4.0 * call, write),
