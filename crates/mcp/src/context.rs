@@ -23,15 +23,20 @@ use crate::state::Shared;
 
 mod calling;
 mod chance;
+mod form;
 mod input;
+mod parallel;
 mod plain;
 mod progress;
 mod step_work;
 mod steps;
 mod variables;
+mod version;
 mod waiting;
 
+pub use form::form_of;
 pub use input::{Answer, InputResponse};
+pub use parallel::{Outcomes, Parallel};
 pub(crate) use plain::{PlainCall, PlainEnd, Rounds, Start as PlainStart};
 pub use progress::{Amount, ProgressReport};
 pub use step_work::{StepContext, StepError, StepWork};

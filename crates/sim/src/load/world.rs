@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use longhaul_core::{Clock, OwnerId, Policy, RequestedTerms, Terms};
+use longhaul_core::{Clock, OwnerId, RequestedTerms, Terms};
 use longhaul_engine::{Engine, Ports, Settings};
 use longhaul_testkit::{FakeStore, Layered};
 
