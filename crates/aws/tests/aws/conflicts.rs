@@ -178,7 +178,7 @@ impl Deployment {
             owner: owner("alice"),
             tool: "tool".to_owned(),
             request: "{}".to_owned(),
-            terms: Terms::negotiate(&longhaul_testkit::given::policy(), RequestedTerms::default()),
+            terms: Terms::negotiate(&given::policy(), RequestedTerms::default()),
             idempotency: key.map(|key| Idempotency { key, fingerprint: [1; 32] }),
             trace: None,
             cleanup: longhaul_core::Cleanup::None,

@@ -39,7 +39,7 @@ struct Everything(&'static [&'static str]);
 
 impl WebhookDeliveries for Everything {
     fn of(&self, notification: &Notification) -> Vec<WebhookDelivery> {
-        let terms = Terms::negotiate(&longhaul_testkit::given::policy(), RequestedTerms::default());
+        let terms = Terms::negotiate(&given::policy(), RequestedTerms::default());
         let webhook_delivery =
             |endpoint: &&str| WebhookDelivery { endpoint: (*endpoint).to_owned(), request: notification.id(), terms };
         self.0.iter().map(webhook_delivery).collect()

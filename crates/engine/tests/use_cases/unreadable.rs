@@ -118,7 +118,7 @@ struct Large(usize);
 
 impl WebhookDeliveries for Large {
     fn of(&self, notification: &Notification) -> Vec<WebhookDelivery> {
-        let terms = Terms::negotiate(&longhaul_testkit::given::policy(), RequestedTerms::default());
+        let terms = Terms::negotiate(&given::policy(), RequestedTerms::default());
         let bytes = if *notification == notification_of(1) { self.0 } else { 1 };
         vec![WebhookDelivery { endpoint: "a".to_owned(), request: "1".repeat(bytes), terms }]
     }

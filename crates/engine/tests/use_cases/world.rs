@@ -283,7 +283,7 @@ pub(crate) fn call() -> Call {
         owner: ann(),
         tool: "tool".to_owned(),
         request: "{}".to_owned(),
-        terms: Terms::negotiate(&longhaul_testkit::given::policy(), RequestedTerms::default()),
+        terms: Terms::negotiate(&given::policy(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
         cleanup: longhaul_core::Cleanup::None,

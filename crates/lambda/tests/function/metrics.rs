@@ -51,7 +51,7 @@ async fn accept_with(world: &World, cleanup: longhaul_core::Cleanup) -> (longhau
         owner: given::owner("ann"),
         tool: "countdown".to_owned(),
         request: "{}".to_owned(),
-        terms: Terms::negotiate(&longhaul_testkit::given::policy(), RequestedTerms::default()),
+        terms: Terms::negotiate(&given::policy(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
         cleanup,
