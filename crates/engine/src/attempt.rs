@@ -210,7 +210,7 @@ impl Attempt {
         self.own_end().map_or(deadline, |ends_at| ends_at.min(deadline))
     }
 
-    /// Ends this attempt so many milliseconds from now at the latest: a tool that takes longer in one piece has failed.
+    /// Ends this attempt after so many milliseconds: a tool that takes longer in one piece has failed.
     /// The first call counts.
     pub fn end_within_ms(&self, ms: u64) {
         self.0.limit.get_or_init(|| self.now().plus_ms(ms));

@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use longhaul_engine::Engine;
 use longhaul_mcp::{
     EndedTask, McpServer, McpSettings, Policies, Schedule, TaskPolicy, ToolError, check_schedules, check_tools,
-    task_support,
+    form_of, task_support,
 };
 use rmcp::ServerHandler;
+use rmcp::schemars::JsonSchema;
 use serde_json::Value;
 
 /// A durable server that is not running yet. `longhaul::serve` runs it as one process, `longhaul::lambda` as two
@@ -43,6 +44,8 @@ pub struct Server {
     scopes: BTreeMap<String, BTreeSet<String>>,
     /// The calls that it makes on its own.
     schedules: Vec<Schedule>,
+    /// Each says whether a form can ask for a type.
+    forms: Vec<fn() -> Result<(), String>>,
     handlers: Arc<dyn Handlers>,
     /// Names its parts that cannot be used now.
     degraded: Arc<dyn Fn() -> Vec<Degraded> + Send + Sync>,
@@ -71,6 +74,7 @@ impl Server {
             declared: Arc::default(),
             scopes: BTreeMap::new(),
             schedules: Vec::new(),
+            forms: Vec::new(),
             handlers: Arc::new(Made(make_handler)),
             degraded: Arc::new(Vec::new),
         }
@@ -88,7 +92,7 @@ impl Server {
     /// Lets a function decide by the tool's name which calls may become tasks, and with which policy. It is for servers
     /// whose tools are not known when they are built. Tools that are named with [`task`](Self::task) have the policy
     /// that they are named with. The function has to be quick, and to return the same for a tool on every machine and
-    /// every time. What tools say themselves does not count then. It is called for each name that a client sends,
+    /// every time. Declarations of tools do not count then. It is called for each name that a client sends,
     /// including unknown names. When the server starts, it is called for each tool that the handler lists. The server
     /// does not start if one of these policies is not valid.
     ///
@@ -299,6 +303,28 @@ impl Server {
         self
     }
 
+    /// Checks when the server starts that a form can ask for a `T`, for which a tool has
+    /// [`TaskContext::ask`](crate::TaskContext::ask). Without this, the first question finds it out.
+    ///
+    /// ```
+    /// # use longhaul::Server;
+    /// # use longhaul::rmcp::{ServerHandler, schemars};
+    /// # #[derive(Clone)]
+    /// # struct Reports;
+    /// # impl ServerHandler for Reports {}
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Approval {
+    ///     approved: bool,
+    /// }
+    ///
+    /// let server = Server::new(|| Reports).form::<Approval>();
+    /// ```
+    #[must_use]
+    pub fn form<T: JsonSchema>(mut self) -> Self {
+        self.forms.push(|| form_of::<T>().map(drop));
+        self
+    }
+
     /// The scopes that its tools need, sorted: an authorization server has to know them, in addition to those in the
     /// settings of a deployment. Those of [`policies`](Self::policies) are not included.
     #[must_use]
@@ -362,6 +388,7 @@ impl Server {
     /// # }
     /// ```
     pub async fn check(&self) -> Result<(), ToolError> {
+        self.forms.iter().try_for_each(|check| check().map_err(ToolError::Form))?;
         self.read_declared().await?;
         self.handlers.check(&self.tasks(), &self.scopes, &self.schedules).await
     }

@@ -73,6 +73,8 @@ mod call;
 mod client;
 mod error;
 mod everywhere;
+mod failures;
+mod replay;
 mod run;
 mod running;
 mod script;
@@ -80,11 +82,13 @@ mod world;
 
 pub use call::{Call, TestServer};
 pub use error::TestError;
+pub use failures::{Times, always, times};
+pub use replay::replay;
 pub use run::{JournalEntry, Run};
 pub use running::{Question, Running, State};
 
-/// Tests of the tools of `handler`. Each of them is a task, under the default policy: [`TaskPolicy::optional`](crate::TaskPolicy::optional).
-/// [`Call::policy`] gives one of them another.
+/// Tests of the tools of `handler`. Each of them is a task, under the default policy:
+/// [`TaskPolicy::optional`](crate::TaskPolicy::optional). [`Call::policy`] gives one of them another.
 pub fn server<H: ServerHandler + Clone>(handler: H) -> TestServer {
     TestServer { server: Server::new(move || handler.clone()), any_tool: true }
 }
@@ -119,7 +123,16 @@ where
     F: Fn(TaskContext) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output: IntoCallToolResult> + Send + 'static,
 {
-    server(call::OneTool(run)).call(call::NAME, Value::Object(serde_json::Map::new()))
+    function(run).call(call::NAME, Value::Object(serde_json::Map::new()))
+}
+
+/// Tests of `run` as the tool `tool` of a server: for [`TestServer::replay`].
+pub fn function<F, Fut>(run: F) -> TestServer
+where
+    F: Fn(TaskContext) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output: IntoCallToolResult> + Send + 'static,
+{
+    server(call::OneTool(run))
 }
 
 /// Runs a call once without a crash, and then once for each point at which its process can die. These are before a

@@ -41,8 +41,8 @@ mod waiting;
 
 pub use cleanup::{End, EndedTask, EndedTaskError};
 pub use context::{
-    Amount, Answer, Compensation, InputResponse, ProgressReport, Step, StepContext, StepError, StepValue, StepWork,
-    TaskContext, UseTryStep, VariableError,
+    Amount, Answer, Compensation, InputResponse, Outcomes, Parallel, ProgressReport, Step, StepContext, StepError,
+    StepValue, StepWork, TaskContext, UseTryStep, VariableError, form_of,
 };
 pub use longhaul_engine::{Every, Retry, VariableLimit};
 pub use policy::{Policies, TaskPolicy};

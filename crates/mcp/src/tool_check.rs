@@ -87,6 +87,9 @@ pub enum ToolError {
         /// What is wrong with it.
         why: String,
     },
+    /// No form can ask for a type: its name, and that of its field.
+    #[error("{0}")]
+    Form(String),
     /// A schedule cannot be kept.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),

@@ -13,8 +13,8 @@ impl Attempt {
         }
         let (takes_ms, left_ms, run_ms) = (until.since_ms(now), deadline.since_ms(now), self.task().terms.run_ms);
         let message = format!(
-            "{waits} would take {takes_ms} ms, and the task has {left_ms} ms left of the {run_ms} ms that it may take, \
-             waits included: allow more with `TaskPolicy::run_at_most`"
+            "{waits} would take {takes_ms} ms, and the task has {left_ms} ms left. It may take {run_ms} ms, waits \
+             included: allow more with `TaskPolicy::run_at_most`"
         );
         self.fail(FailureKind::TimedOut, message).await
     }

@@ -1,9 +1,11 @@
 //! How far a tool has come in its journal, and when that was: the same in every attempt, and recorded with the entries.
 
-use std::sync::PoisonError;
+use std::collections::HashSet;
+use std::sync::{MutexGuard, PoisonError};
 
 use longhaul_core::{EntryKind, Timestamp};
 
+use super::polling::SINCE;
 use crate::Attempt;
 
 /// The latest entry that the tool has come to.
@@ -15,6 +17,8 @@ pub(super) struct Place {
     at: Option<Timestamp>,
     /// How many numbers were drawn since.
     draws: u64,
+    /// All entries so far.
+    visited: HashSet<(EntryKind, String)>,
 }
 
 impl Attempt {
@@ -34,11 +38,18 @@ impl Attempt {
         format!("{}\0{}", place.entry, place.draws)
     }
 
+    /// The recorded text of step `name`, before the tool comes to it.
+    pub async fn peek_at_step(&self, name: &str) -> Option<String> {
+        let (payload, _at) = self.lock_journal().get(&(EntryKind::Step, name.to_owned())).cloned()?;
+        Some(self.load_or_abort(&payload).await)
+    }
+
     /// Notes that the tool has come to an entry, which was recorded at `at`. Entries of older versions have no time.
     pub(super) fn come_to_entry(&self, kind: EntryKind, name: &str, at: Option<Timestamp>) {
         let mut place = self.place();
         place.entry = format!("{}#{name}", kind.as_str());
         place.draws = 0;
+        place.visited.insert((kind, name.to_owned()));
         place.at = place.at.max(at);
     }
 
@@ -48,7 +59,20 @@ impl Attempt {
         place.at = place.at.max(Some(at));
     }
 
-    fn place(&self) -> std::sync::MutexGuard<'_, Place> {
+    /// Whether a step, a sleep or an answer is recorded that the tool has not come to yet. Then an earlier attempt has
+    /// been at this place.
+    #[must_use]
+    pub fn is_replaying(&self) -> bool {
+        let place = self.place();
+        let is_on_the_way = |(kind, name): &(EntryKind, String)| match kind {
+            EntryKind::Step | EntryKind::Answer => true,
+            EntryKind::Timer => !name.starts_with(SINCE),
+            EntryKind::Signal | EntryKind::Token | EntryKind::Round | EntryKind::Try => false,
+        };
+        self.lock_journal().keys().any(|entry| is_on_the_way(entry) && !place.visited.contains(entry))
+    }
+
+    fn place(&self) -> MutexGuard<'_, Place> {
         self.0.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

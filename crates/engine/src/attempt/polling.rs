@@ -73,9 +73,6 @@ impl Attempt {
         if let Some(text) = self.replayed(name).await {
             return Ok(text);
         }
-        // The same in every attempt: polls that had time when they began go on for as long as the task.
-        let next = self.recorded_now().plus_ms(every.pause_ms(0));
-        self.fits_until(&format!("the pause before the second poll of `{name}`"), next).await;
         let since = self.polling_since(name, every).await;
         loop {
             self.yield_near_the_end().await;

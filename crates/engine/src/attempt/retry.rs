@@ -63,11 +63,16 @@ impl Retry {
         Self { within_ms: Some(ms(time)), ..self }
     }
 
+    /// Whether the try of this number is the last one.
+    pub(crate) const fn ends_with(self, failed: u32) -> bool {
+        failed >= self.tries
+    }
+
     /// How long to wait after the try of this number has failed, without the random part; `None` if it was the last.
     /// The first try began `since_first_ms` milliseconds ago.
     #[must_use]
     pub fn pause_ms(self, failed: u32, since_first_ms: u64) -> Option<u64> {
-        if failed >= self.tries {
+        if self.ends_with(failed) {
             return None;
         }
         let factor = 1_u64.checked_shl(failed.saturating_sub(1)).unwrap_or(u64::MAX);

@@ -301,7 +301,7 @@ impl Engine {
 fn overrun(attempt: &Attempt) -> String {
     let ms = attempt.task().attempts.since.map_or(0, |since| attempt.ends_at().since_ms(since));
     format!(
-        "the tool did not reach a step boundary within the {ms} ms of its attempt; split it into shorter steps, or \
+        "the tool did not reach a step boundary within the {ms} ms of its attempt. Split it into shorter steps, or \
          allow longer attempts (`TaskPolicy::attempt_at_most`, and on AWS the worker's timeout)"
     )
 }

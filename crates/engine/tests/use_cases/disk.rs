@@ -11,7 +11,7 @@ use longhaul_engine::{
     Attempt, AttemptEnd, Call, Disposition, Driven, Engine, Ports, Settings, ToolRunner, WorkerSignals,
 };
 use longhaul_sqlite::{Database, SqliteQueue};
-use longhaul_testkit::given::{NOW, owner};
+use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
 
 /// Lives, one after the other. Whoever counts takes the cheapest: where the machine is slow, what nobody waits for may
@@ -63,7 +63,7 @@ fn call() -> Call {
         owner: owner("alice"),
         tool: "steps".to_owned(),
         request: r#"{"n":1}"#.to_owned(),
-        terms: Terms::negotiate(&longhaul_testkit::given::policy(), RequestedTerms::default()),
+        terms: Terms::negotiate(&given::policy(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
         cleanup: Cleanup::None,

@@ -9,8 +9,10 @@ use rmcp::handler::server::tool::IntoCallToolResult;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, Tool};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::failures::Times;
 use super::run::End;
 use super::running::Running;
 use super::script::{Moment, Script};
@@ -40,6 +42,7 @@ impl TestServer {
             caller,
             crashes: Vec::new(),
             cancels: Vec::new(),
+            failures: Vec::new(),
             answers: BTreeMap::new(),
             deliveries: Deliveries::Once,
             order: Order::Matters,
@@ -60,6 +63,8 @@ pub struct Call {
     pub(super) caller: Principal,
     pub(super) crashes: Vec<Moment>,
     pub(super) cancels: Vec<String>,
+    /// Which steps fail, how often, and with what.
+    pub(super) failures: Vec<(String, Times, Value)>,
     /// What the user answers, by the keys of the questions.
     pub(super) answers: BTreeMap<String, Value>,
     pub(super) deliveries: Deliveries,
@@ -129,6 +134,45 @@ impl Call {
     /// runs again.
     pub fn crash_after_cleanup(self) -> Self {
         self.crash(Moment::AfterCleanup)
+    }
+
+    /// The tries of this [step](longhaul_mcp::TaskContext::try_step) fail with this error, and do not do its work: the
+    /// first ones, or all of them.
+    ///
+    /// ```
+    /// use longhaul::rmcp::ErrorData;
+    /// use longhaul::testing::{self, always, times};
+    /// use longhaul::TaskContext;
+    ///
+    /// async fn pay() -> Result<String, ErrorData> {
+    ///     Ok("paid".to_owned())
+    /// }
+    ///
+    /// async fn order(task: TaskContext) -> Result<String, ErrorData> {
+    ///     match task.try_step("pay", pay).await {
+    ///         Ok(paid) => Ok(paid),
+    ///         Err(_) => Ok(task.step("send an invoice", async || "an invoice".to_owned()).await),
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), testing::TestError> {
+    /// let away = ErrorData::internal_error("the bank is away", None);
+    /// let call = || testing::tool(order);
+    /// call().fail_step("pay", times(2), &away).to_end().await?.assert_text("paid");
+    /// call().fail_step("pay", times(3), &away).to_end().await?.assert_text("an invoice");
+    /// call().fail_step("pay", always(), &away).crash_everywhere().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It is as if an attempt before had tried that, and given the task back: `TaskContext::attempt` begins with 2. The
+    /// error counts as one that another try may not meet; as many as the step's policy allows are final. A step that
+    /// runs at most once has no tries to count: use [`always`](super::always).
+    pub fn fail_step(mut self, step: impl Into<String>, times: Times, error: &impl Serialize) -> Self {
+        let error = serde_json::to_value(error).unwrap_or_else(|unwritable| unwritable.to_string().into());
+        self.failures.push((step.into(), times, error));
+        self
     }
 
     /// The client cancels the task when this step is on record.
@@ -228,8 +272,8 @@ impl Call {
     /// answered. What the server [cleans up](Server::clean_up) is cleaned up, or given up.
     ///
     /// # Errors
-    /// [`TestError`]: also if the task does not end as it [was expected to](Self::expect_failure), and if the tool never
-    /// asked what the test has an answer to.
+    /// [`TestError`], including a task that does not end as it [was expected to](Self::expect_failure), and an answer to
+    /// what the tool never asked.
     pub async fn to_end(self) -> Result<Run, TestError> {
         self.begin().await?.to_end().await
     }
@@ -243,7 +287,9 @@ impl Call {
         checked.map_err(|error| TestError::Refused { request: "tools/call", message: error.to_string() })?;
         let script = Arc::new(Script::new(self.crashes.clone(), self.cancels.clone()));
         let world = World::new(&self.server, self.caller.clone(), script, self.deliveries);
-        Running::begin(world, &self.tool, self.arguments, self.answers, self.end).await
+        let mut running = Running::begin(world, &self.tool, self.arguments, self.answers, self.end).await?;
+        running.fail_steps(&self.failures).await?;
+        Ok(running)
     }
 
     pub(super) fn crash(mut self, moment: Moment) -> Self {

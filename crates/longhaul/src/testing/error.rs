@@ -90,6 +90,15 @@ pub enum TestError {
         /// How it ended, and with what.
         end: String,
     },
+    /// The tool does something else than a recorded task did.
+    #[error("{difference}")]
+    Diverges {
+        /// The first difference.
+        difference: String,
+    },
+    /// The journal to replay is not one, or not a whole one.
+    #[error("this journal cannot be replayed: {0}")]
+    NotAJournal(String),
     /// The tool does something else after a crash.
     #[error("the tool is not the same after a crash:\n{}", .differences.join("\n"))]
     Differs {

@@ -39,7 +39,7 @@ impl Call {
 }
 
 async fn crash_everywhere(call: &Call) -> Result<(), TestError> {
-    let expected = call.clone().begin().await?.to_any_end().await?;
+    let expected = call.clone().begin().await?.run_to_an_end().await?;
     if expected.has_timed_out {
         return Err(TestError::TimedOut { message: expected.text() });
     }
@@ -55,7 +55,7 @@ async fn crash_everywhere(call: &Call) -> Result<(), TestError> {
         pause().await;
         // After a crash in the work of a step that runs at most once, a tool may ask something else.
         let crashed = match call.clone().crash(moment.clone()).begin().await {
-            Ok(running) => running.to_any_end().await,
+            Ok(running) => running.run_to_an_end().await,
             Err(error) => Err(error),
         };
         let where_ = moment.to_string();

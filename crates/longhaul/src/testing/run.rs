@@ -206,7 +206,7 @@ impl Run {
     pub(super) fn moments(&self) -> Vec<Moment> {
         let mut moments = vec![Moment::Begin];
         for (kind, name) in self.script.recorded() {
-            if kind == EntryKind::Step {
+            if kind == EntryKind::Step && self.times(&name) > 0 {
                 moments.push(Moment::BeforeStep(name.clone()));
             }
             if kind != EntryKind::Answer {

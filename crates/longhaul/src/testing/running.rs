@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::TestError;
 use super::error::unexpected;
+use super::failures::{self, Times};
 use super::run::{End, JournalEntry, Run, steps, texts};
 use super::world::World;
 
@@ -41,12 +42,14 @@ const TURNS_MAX: usize = 10_000;
 /// ```
 #[must_use = "nothing runs before `work` or `to_end`"]
 pub struct Running {
-    world: World,
-    key: TaskKey,
+    pub(super) world: World,
+    pub(super) key: TaskKey,
     /// The user's answers.
     answers: BTreeMap<String, Value>,
     /// How the task has to end.
     end: End,
+    /// The steps that the test lets fail.
+    failing: Vec<String>,
     /// The questions to the user, in the order in which they were seen.
     asked: Vec<String>,
 }
@@ -89,6 +92,15 @@ pub struct Question {
 }
 
 impl Running {
+    /// Lets these steps fail, as if an attempt before had tried them.
+    pub(super) async fn fail_steps(&mut self, failures: &[(String, Times, Value)]) -> Result<(), TestError> {
+        if failures.is_empty() {
+            return Ok(());
+        }
+        self.failing = failures.iter().map(|(step, ..)| step.clone()).collect();
+        self.world.seed(&self.key, &failures::recorded(failures, self.world.clock.now())).await
+    }
+
     pub(super) async fn begin(
         world: World,
         tool: &str,
@@ -102,7 +114,7 @@ impl Running {
         let id: TaskId =
             id.parse().map_err(|error| TestError::Unexpected(format!("`{id}` is not a task's id: {error}")))?;
         let key = TaskKey::new(world.client.caller.owner, id);
-        Ok(Self { world, key, answers, end, asked: Vec::new() })
+        Ok(Self { world, key, answers, end, failing: Vec::new(), asked: Vec::new() })
     }
 
     /// Works until there is nothing more to do at this moment.
@@ -208,18 +220,18 @@ impl Running {
     /// Runs the task to its end: time passes, crashed attempts are repeated, questions are answered as the call says.
     ///
     /// # Errors
-    /// [`TestError`]: also if the task does not end as it [was expected to](super::Call::expect_failure), and if the tool
-    /// never asked what the test has an answer to.
+    /// [`TestError`], including a task that does not end as it [was expected to](super::Call::expect_failure), and an
+    /// answer to what the tool never asked.
     pub async fn to_end(self) -> Result<Run, TestError> {
         let (expected, answered) = (self.end, self.answers.keys().cloned().collect::<Vec<_>>());
-        let run = self.to_any_end().await?;
+        let run = self.run_to_an_end().await?;
         run.check_end(expected)?;
         run.check_asked(answered)?;
         Ok(run)
     }
 
-    /// The same, whatever the end is.
-    pub(super) async fn to_any_end(mut self) -> Result<Run, TestError> {
+    /// The same, for every end.
+    pub(super) async fn run_to_an_end(mut self) -> Result<Run, TestError> {
         for _ in 0..TURNS_MAX {
             match self.work().await? {
                 State::Working => self.pass_until_something_happens().await?,
@@ -280,7 +292,10 @@ impl Running {
         };
         self.clean_up().await?;
         let (script, status) = (Arc::clone(&self.world.script), task.status());
-        let left = script.left();
+        let mut left = script.left();
+        let attempts = script.attempts();
+        let came = |step: &String| attempts.iter().flatten().any(|seen| seen.step() == step);
+        left.extend(self.failing.iter().filter(|step| !came(step)).map(|step| format!("a failure of step `{step}`")));
         if !left.is_empty() {
             let (moments, status) = (left.join(", "), status.as_str().to_owned());
             return Err(TestError::NeverReached { moments, status, steps: steps(&journal) });
@@ -295,7 +310,8 @@ impl Running {
             variables,
             asked: self.asked,
             progress: task.progress.clone(),
-            attempts: task.attempt,
+            // The one that has left the failures ran no tool.
+            attempts: task.attempt - u32::from(!self.failing.is_empty()),
             elapsed,
             cleanups: self.world.cleanups(),
             script,

@@ -79,11 +79,20 @@ struct Inner {
     /// Everything that was recorded, and how often.
     recorded: Vec<(EntryKind, String)>,
     times: BTreeMap<String, u32>,
+    /// Whether the process dies at the first step that is not recorded, and which that was.
+    replay: Option<Option<String>>,
 }
 
 impl Script {
     pub(super) fn new(crashes: Vec<Moment>, cancels: Vec<String>) -> Self {
-        let inner = Inner { crashes, cancels, attempts: Vec::new(), recorded: Vec::new(), times: BTreeMap::new() };
+        let inner = Inner {
+            crashes,
+            cancels,
+            attempts: Vec::new(),
+            recorded: Vec::new(),
+            times: BTreeMap::new(),
+            replay: None,
+        };
         Self { inner: Mutex::new(inner), deaths: OnceLock::new(), cancel: Notify::new() }
     }
 
@@ -123,6 +132,16 @@ impl Script {
             }
             _ => Fault::None,
         }
+    }
+
+    /// From now on the process dies at the first step that is not recorded.
+    pub(super) fn stop_at_new_step(&self) {
+        self.lock().replay = Some(None);
+    }
+
+    /// The step at which it died for that.
+    pub(super) fn new_step(&self) -> Option<String> {
+        self.lock().replay.clone().flatten()
     }
 
     /// What has not happened.
@@ -187,6 +206,11 @@ impl Observer for Script {
         if recorded == IsRecorded::Yes {
             inner.see(Seen::Replayed(name.to_owned()));
             return;
+        }
+        if let Some(new_step) = &mut inner.replay {
+            *new_step = Some(name.to_owned());
+            drop(inner);
+            self.die();
         }
         if inner.takes(&Moment::BeforeStep(name.to_owned())) {
             drop(inner);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use longhaul_core::ports::{Delivery, TaskStore, WorkQueue};
-use longhaul_core::{Clock, Principal, TaskKey, Timestamp};
+use longhaul_core::{Clock, Entry, Principal, Suspension, TaskEvent, TaskKey, Timestamp};
 use longhaul_engine::{
     Attempt, AttemptEnd, Cleaned, Disposition, Ended, Engine, Ports, Settings, ToolRunner, WorkerSignals,
 };
@@ -41,6 +41,8 @@ pub(super) struct World {
     pub(super) client: Client,
     pub(super) clock: Arc<ManualClock>,
     pub(super) script: Arc<Script>,
+    /// The store, without its faults.
+    records: Arc<FakeStore>,
     queue: Arc<FakeQueue>,
     deaths: Arc<Notify>,
     runner: Cleanups,
@@ -52,7 +54,8 @@ impl World {
         let clock = Arc::new(ManualClock::at(BEGIN));
         let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
         let follow = Arc::clone(&script);
-        let store = FaultyStore::new(Arc::<FakeStore>::default(), move |call| follow.store_call(call));
+        let records = Arc::<FakeStore>::default();
+        let store = FaultyStore::new(Arc::<FakeStore>::clone(&records), move |call| follow.store_call(call));
         let deaths = store.deaths();
         script.tell_deaths(Arc::clone(&deaths));
         let queue = Arc::new(FakeQueue::new(Arc::clone(&time), RECEIVES_MAX));
@@ -68,7 +71,7 @@ impl World {
         let settings = McpSettings { anonymous_callers: AnonymousCallers::OneUser, ..McpSettings::new([1; 32]) };
         let mcp = server.build(engine.clone(), settings);
         let runner = Cleanups::of(mcp.runner());
-        Self { engine, client: Client { mcp, caller }, clock, script, queue, deaths, runner, deliveries }
+        Self { engine, client: Client { mcp, caller }, clock, script, records, queue, deaths, runner, deliveries }
     }
 
     pub(super) fn elapsed(&self) -> Duration {
@@ -87,6 +90,20 @@ impl World {
 
     pub(super) fn store(&self) -> &dyn TaskStore {
         &*self.engine.ports().store
+    }
+
+    /// Records what an attempt has left that gave the task back.
+    pub(super) async fn seed(&self, key: &TaskKey, entries: &[Entry]) -> Result<(), TestError> {
+        let now = self.clock.now();
+        let lease_until = now.plus_ms(self.engine.settings().lease_ms);
+        let claim = TaskEvent::Claim { token: self.engine.ports().ids.lease_token(), lease_until };
+        let claimed = self.records.apply(key, &claim, now).await.map_err(unexpected)?;
+        let give_back = TaskEvent::Suspend { attempt: claimed.attempt, suspension: Suspension::Yield, progress: None };
+        self.records.apply(key, &give_back, now).await.map_err(unexpected)?;
+        for entry in entries {
+            self.records.record(key, entry).await.map_err(unexpected)?;
+        }
+        Ok(())
     }
 
     /// Handles the next message that is visible now; false if there is none.

@@ -11,12 +11,15 @@ mod disk;
 mod mounted;
 mod own_backend;
 mod owners;
+mod parallel;
+mod questions;
 mod scopes;
 mod starting;
 mod steps;
 #[cfg(feature = "aws")]
 mod storage;
 mod testing;
+mod versions;
 
 /// A call of this tool at a server, as a client makes it that does not know tasks: its answer comes with the task's
 /// end.

@@ -7,6 +7,7 @@ use longhaul_engine::{Attempt, Call, CallError, ChildEnd};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, JsonObject};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{TaskContext, Tools};
@@ -75,6 +76,42 @@ impl TaskContext {
         result_of(name, end.map_err(error_of)?)
     }
 
+    /// Calls another tool of this server as [`call`](Self::call) does, and reads its result. That is the structured
+    /// content, or else the text, as JSON or as it is.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// # use rmcp::ErrorData;
+    /// #[derive(serde::Serialize)]
+    /// struct Region<'a> {
+    ///     region: &'a str,
+    /// }
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Sales {
+    ///     sold: u64,
+    /// }
+    ///
+    /// async fn total(task: TaskContext) -> Result<u64, ErrorData> {
+    ///     let north: Sales = task.call_tool("sales of the north", "sales", &Region { region: "north" }).await?;
+    ///     let south: Sales = task.call_tool("sales of the south", "sales", &Region { region: "south" }).await?;
+    ///     Ok(north.sold + south.sold)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`call`](Self::call); the text of a result with `is_error`; a result that is not an `Out`.
+    /// All of them name the call.
+    pub async fn call_tool<Out: DeserializeOwned>(
+        &self,
+        name: &str,
+        tool: &str,
+        arguments: &(impl Serialize + Sync),
+    ) -> Result<Out, ErrorData> {
+        read_result(name, tool, self.call(name, tool, arguments).await?)
+    }
+
     /// Has another tool of this server called at `at`, and returns the id of the task that this makes, without waiting
     /// for it. The task is there at once, may be polled and cancelled, and starts when the moment has come, or at once
     /// if that is past; at most 90 days ahead. It has this task's owner and [caller](Self::caller) and the terms of its
@@ -121,8 +158,8 @@ impl TaskContext {
 
     fn tools(&self) -> Result<(&Attempt, &Tools), ErrorData> {
         let Some(attempt) = self.task_attempt() else {
-            let message = "this tool calls other tools, which works in tasks only: its server should name it with \
-                           `TaskPolicy::required`";
+            let message = "this tool calls other tools, which works in tasks only: name it with `Server::task`, so \
+                           that a client without tasks gets a job";
             return Err(ErrorData::invalid_request(message, None));
         };
         match &self.0.tools {
@@ -183,6 +220,25 @@ fn object(tool: &str, arguments: impl Serialize) -> Result<Option<JsonObject>, E
         }
         Err(error) => Err(refused(&format!("cannot be written as JSON: {error}"))),
     }
+}
+
+fn read_result<Out: DeserializeOwned>(name: &str, tool: &str, result: CallToolResult) -> Result<Out, ErrorData> {
+    let texts: Vec<&str> = result.content.iter().filter_map(|content| Some(content.as_text()?.text.as_str())).collect();
+    let text = texts.join("\n");
+    if result.is_error == Some(true) {
+        return Err(ErrorData::internal_error(
+            format!("the call `{name}` of `{tool}` ended with an error: {text}"),
+            None,
+        ));
+    }
+    let read = match result.structured_content {
+        Some(content) => strict_json::from_value(content),
+        None => strict_json::from_str(&text).or_else(|_not_json| strict_json::from_value(Value::String(text))),
+    };
+    read.map_err(|error| {
+        let message = format!("the result of the call `{name}` of `{tool}` is not what the tool expects: {error}");
+        ErrorData::internal_error(message, None)
+    })
 }
 
 fn result_of(name: &str, end: ChildEnd) -> Result<CallToolResult, ErrorData> {

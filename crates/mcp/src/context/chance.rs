@@ -9,10 +9,9 @@ use super::{Run, TaskContext};
 use crate::signing::derived;
 
 impl TaskContext {
-    /// The time that this call has reached. In a task, that is the time of the latest entry of its journal: of the
-    /// step, the sleep, the answer or the callback that the tool has come to, or when the call was accepted. So every
-    /// attempt sees the same times, and nothing is written for them. In a plain call it is the
-    /// [clock](Self::clock_time).
+    /// The time that this call has reached. In a task, that is the time of the latest journal entry that the tool has
+    /// come to, or of the call's acceptance. So every attempt sees the same times, and nothing is written for them. In
+    /// a plain call it is the [clock](Self::clock_time).
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;
@@ -32,8 +31,8 @@ impl TaskContext {
     /// # }
     /// ```
     ///
-    /// It does not pass between two entries, nor inside of a step. Branches that run concurrently (`join!`) share it:
-    /// where a decision depends on it, take it before they begin, or record it in a step of the branch.
+    /// It does not pass between two entries, nor inside of a step. Branches that run concurrently (`join!`) share it.
+    /// Take a decision that depends on it before they begin, or record it in a step of the branch.
     #[must_use]
     pub fn now(&self) -> SystemTime {
         match &self.0.run {
@@ -53,9 +52,9 @@ impl TaskContext {
         }
     }
 
-    /// A random number: the same in every attempt, and another at each call. Nothing is written for it: it is derived
-    /// from the task, the server's secret, and the latest entry of the journal that the tool has come to. It may be the
-    /// seed of any generator.
+    /// A random number: the same in every attempt, and another at each call. It is derived from the task, the server's
+    /// secret, and the latest journal entry that the tool has come to: nothing is written for it. It may be the seed of
+    /// any generator.
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;

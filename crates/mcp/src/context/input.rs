@@ -9,8 +9,10 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::form::form_of;
 use super::{Run, TaskContext};
 use crate::reply::errors;
+use crate::schema::Schema;
 use crate::tool_calls::asking;
 
 /// What a client answered to [`TaskContext::request_input`]: the result of the request that it was sent, as JSON. For
@@ -121,8 +123,9 @@ impl TaskContext {
         strict_json::from_value(answer).map_err(|error| misanswered(key, &error))
     }
 
-    /// Asks the user to fill in a form for a `T`: a struct of texts, numbers, booleans and choices. Doc comments of its
-    /// fields are shown in the form.
+    /// Asks the user to fill in a form for a `T`: a struct of strings, numbers, booleans, choices and lists of choices.
+    /// Each field may be optional. A choice is an enum without values in its variants. Doc comments of fields and
+    /// variants are shown in the form. `Server::form` checks the type when the server starts.
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;
@@ -141,24 +144,37 @@ impl TaskContext {
     /// ```
     ///
     /// # Errors
-    /// Those of [`elicit`](Self::elicit), and `-32602` if the content is not a `T`.
+    /// Those of [`elicit`](Self::elicit), and `-32602` if the content is not a `T`, with the names of the fields that are
+    /// wrong. `-32603` if no form can ask for a `T`, with the name of the field.
     pub async fn ask<T: JsonSchema + DeserializeOwned>(
         &self,
         key: &str,
         message: impl Into<String>,
     ) -> Result<Answer<T>, ErrorData> {
-        let schema = ElicitationSchema::from_type::<T>()
-            .map_err(|error| ErrorData::internal_error(format!("no form can ask for this type: {error}"), None))?;
-        let answer = self.elicit(key, message, schema).await?;
+        let form = form_of::<T>().map_err(|why| ErrorData::internal_error(why, None))?;
+        let answer = self.elicit(key, message, form.clone()).await?;
         match answer.action {
             ElicitationAction::Accept => {
-                let content = strict_json::from_value(answer.content.unwrap_or_default());
-                content.map(Answer::Accepted).map_err(|error| misanswered(key, &error))
+                let content = answer.content.unwrap_or_default();
+                let read = strict_json::from_value(content.clone()).map(Answer::Accepted);
+                read.map_err(|error| misfilled(key, &form, &content, &error))
             }
             ElicitationAction::Decline => Ok(Answer::Declined),
             // Cancelled, or a choice that this version of `rmcp` does not know.
             _ => Ok(Answer::Cancelled),
         }
+    }
+}
+
+/// The error for a form that was filled in wrongly. The schema knows the names of the fields.
+fn misfilled(key: &str, form: &ElicitationSchema, content: &Value, error: &serde_json::Error) -> ErrorData {
+    let schema = serde_json::to_value(form).ok().and_then(|form| Schema::compile(form).ok());
+    match schema.map(|schema| schema.check(content)) {
+        Some(Err(faults)) => {
+            let message = format!("the answer to `{key}` is not what was asked for: {}", faults.join("; "));
+            ErrorData::invalid_params(message, None)
+        }
+        Some(Ok(())) | None => misanswered(key, error),
     }
 }
 

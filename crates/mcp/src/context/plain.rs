@@ -231,8 +231,8 @@ impl PlainCall {
             let (now, most_ms) = (self.now(), self.0.start.wait_ms_max);
             let (takes_ms, left_ms) = (until.since_ms(now), self.0.ends_at.since_ms(now));
             let message = format!(
-                "this tool would wait for {takes_ms} ms, and has {left_ms} ms left of the {most_ms} ms that a plain \
-                 call may wait; call it as a task"
+                "this tool would wait for {takes_ms} ms. A plain call may wait for {most_ms} ms, and has {left_ms} ms \
+                 left: call it as a task"
             );
             return self.refuse(ErrorData::invalid_request(message, None)).await;
         }

@@ -19,8 +19,8 @@ const STEP_ERROR: &str = "dev.longhaul/stepError";
 /// Bytes of the hash in an idempotency key: 32 hexadecimal digits, which every system takes.
 const KEY_BYTES: usize = 16;
 
-/// The work of a [step](crate::TaskContext::try_step): a closure without an argument, or with a [`StepContext`], that returns
-/// a future of a `Result`. There is nothing to implement: every such closure has it.
+/// The work of a [step](crate::TaskContext::try_step): a closure without an argument, or with a [`StepContext`], that
+/// returns a future of a `Result`. There is nothing to implement: every such closure has it.
 pub trait StepWork<Args>: Send {
     /// The value of a success.
     type Value;
@@ -107,8 +107,8 @@ impl StepContext {
 }
 
 /// Errors of a [step](crate::TaskContext::try_step) that its work did not return. The error type of a step with a
-/// [timeout](crate::Step::timeout), and of one that runs [at most once](crate::Step::at_most_once), is made of it by [`From`];
-/// [`ErrorData`] is.
+/// [timeout](crate::Step::timeout), and of one that runs [at most once](crate::Step::at_most_once), is made of it by
+/// [`From`]; [`ErrorData`] is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

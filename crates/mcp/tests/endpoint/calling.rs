@@ -221,7 +221,7 @@ async fn a_plain_call_calls_nothing() {
     let call = Sent::call("calls", json!({"tool": "square", "arguments": {"n": 2}})).declaring(no_tasks());
     let said = world.result(&call).await["structuredContent"].clone();
     assert_eq!(said["code"], -32600, "{said}");
-    assert!(said["message"].as_str().unwrap().contains("TaskPolicy::required"), "{said}");
+    assert!(said["message"].as_str().unwrap().contains("`Server::task`"), "{said}");
 }
 
 /// The names of calls are those of steps: whatever is run again, each is made once.
