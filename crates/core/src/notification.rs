@@ -1,10 +1,10 @@
-//! What is published of a task: that it ended, that it waits for its client, or that its cleanup is given up.
+//! Notifications: a task has ended, waits for its client, or its cleanup is given up.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Cleanup, FailureKind, State, Status, Task, TaskId, TaskKey, Timestamp, TraceParent};
 
-/// What is said of a task whose cleanup is given up.
+/// The message about a task whose cleanup is given up.
 pub const CLEANUP_GIVEN_UP: &str = "what the task left could not be cleaned up; the server's log says why";
 
 /// What is published.
@@ -52,8 +52,8 @@ impl NotificationKind {
     }
 }
 
-/// That a task has ended, waits for its client, or could not be cleaned up. Has nothing of what the task was called with, of what its tool said,
-/// or of what it returned.
+/// That a task has ended, waits for its client, or could not be cleaned up. Has nothing of what the task was called
+/// with, of what its tool said, or of what it returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notification {
     /// Which task.

@@ -51,8 +51,8 @@ pub enum End {
     Cancelled,
     /// It failed, or its tool returned a result that says so.
     Failed {
-        /// The kind of reason: [`FailureKind::Tool`] if its tool returned an error, [`FailureKind::TimedOut`] if it missed its deadline,
-        /// [`FailureKind::RetriesExhausted`] if too many attempts in a row died or failed.
+        /// The kind of reason: [`FailureKind::Tool`] if its tool returned an error, [`FailureKind::TimedOut`] if it
+        /// missed its deadline, [`FailureKind::RetriesExhausted`] if too many attempts in a row died or failed.
         kind: FailureKind,
         /// What its client is told.
         message: String,

@@ -1,8 +1,8 @@
 //! Compensations: what undoes the work of a tool whose task did not end with success.
 //!
-//! A compensation is the author's code, so no record can hold it. What is recorded is the work around it: when the task
-//! has ended, the tool is replayed up to the end of its record, which registers the same compensations again. Then they
-//! run, the last first, each as a step of its own.
+//! A compensation is the author's code, so no record can hold it. The record has the work around it. When the task has
+//! ended, a replay of the tool up to the end of its record registers the same compensations again. Then they run, the
+//! last first, each as a step of its own.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -26,7 +26,7 @@ struct Compensation {
     work: Compensate,
 }
 
-/// What an attempt is for.
+/// The purpose of an attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// To do the tool's work.
@@ -34,7 +34,7 @@ enum Phase {
     Work,
     /// To register the compensations of a task that has ended. No work is done, and nothing is recorded.
     Replay {
-        /// Sleeps until then are over: the tool may have run until then.
+        /// Sleeps until then have passed: the tool may have run until then.
         until: Timestamp,
     },
     /// To run them.
@@ -74,7 +74,7 @@ impl Compensations {
         self.lock().ahead.remove(step);
     }
 
-    /// Until when sleeps are over, in a replay.
+    /// Until when sleeps have passed, in a replay.
     pub(super) fn replayed_until(&self) -> Option<Timestamp> {
         match self.lock().phase {
             Phase::Replay { until } => Some(until),
@@ -131,7 +131,7 @@ impl Attempt {
         }
         if is_step || !state.names.insert(name.to_owned()) {
             let message = format!(
-                "the name `{name}` of a compensation is also that of a step or of another compensation; give each its own"
+                "the compensation `{name}` has the name of a step or of another compensation; give each its own"
             );
             return Some((FailureKind::Misuse, message));
         }
@@ -193,7 +193,8 @@ impl Attempt {
                 if !state.is_at_the_end && matches!(replayed, Driven::Suspended(_)) {
                     return Cleaned::Failed { reason };
                 }
-                tracing::warn!(task_id = %self.task().id, tool = self.task().tool, reason, "the task is undone without");
+                let (task_id, tool) = (self.task().id, &self.task().tool);
+                tracing::warn!(%task_id, tool, reason, "the task is undone without it");
             }
         }
         match self.0.suspend.drive(self.run_compensations()).await {

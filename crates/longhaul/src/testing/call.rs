@@ -33,7 +33,7 @@ impl TestServer {
     /// A call of one of its tools, by somebody whom nobody identifies.
     pub fn call(&self, tool: impl Into<String>, arguments: Value) -> Call {
         let tool = tool.into();
-        let policy = TaskPolicy::optional().run_at_most(A_YEAR);
+        let policy = TaskPolicy::optional().run_at_most(A_YEAR).compensates();
         let server = self.server.clone();
         let server = if self.any_tool { server.task(tool.clone(), policy) } else { server };
         let caller = Principal::from(OwnerId::of(Identity::Anonymous));
@@ -207,7 +207,8 @@ impl Call {
     }
 
     /// Makes the call, and runs its task to its end: time passes, crashed attempts are repeated, questions are
-    /// answered. What the server [cleans up](Server::clean_up) is cleaned up, or given up.
+    /// answered. After the end, [compensations](longhaul_mcp::TaskContext::on_failure) run, and what the server [cleans
+    /// up](Server::clean_up) is cleaned up, or given up.
     ///
     /// # Errors
     /// [`TestError`]. A task that fails is not an error: look at [`Run::status`].
