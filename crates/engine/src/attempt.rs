@@ -125,8 +125,8 @@ impl Attempt {
         Self::with(engine, start, Compensations::default())
     }
 
-    /// An attempt of a task that has ended, which does none of the tool's work: it replays the tool to the end of its
-    /// record, to register its compensations. Sleeps until `until` are over.
+    /// An attempt of a task that has ended. It does none of the tool's work, and replays the tool to the end of its
+    /// record, to register its compensations. Sleeps until `until` have passed.
     pub(crate) fn replay(engine: Engine, start: Start, until: Timestamp) -> Self {
         let steps = start.journal.iter().filter(|entry| entry.kind == EntryKind::Step);
         let steps = steps.map(|entry| entry.name.clone()).collect();

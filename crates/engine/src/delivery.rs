@@ -111,16 +111,18 @@ impl Engine {
             Some(cancelled) => Err(cancelled),
             None => self.start(task, signals).await,
         };
-        let disposition = match started {
+        let (disposition, has_succeeded) = match started {
             Ok(attempt) => {
                 let end = self.watch(&attempt, delivery, runner, signals).await;
-                self.conclude(&attempt, end).await
+                let has_succeeded = end.is_success();
+                (self.conclude(&attempt, end).await, has_succeeded)
             }
-            Err(disposition) => disposition,
+            Err(disposition) => (disposition, false),
         };
         self.observer().attempt_ended(&claimed, self.now().since_ms(began_at));
         match disposition {
-            Disposition::Acknowledge if claimed.cleanup.is_armed() => {
+            // If the task was cancelled just before its tool succeeded, its cleanup has a message of its own.
+            Disposition::Acknowledge if claimed.cleanup.is_armed() && !has_succeeded => {
                 // An attempt that died without a word may only have lost its lease, by a clock that is behind, and run
                 // on.
                 let comes = if claimed.follows_a_dead_attempt() {

@@ -123,14 +123,15 @@ impl Server {
         self
     }
 
-    /// Runs `clean_up` when a task of `tool` was ended by anything but its tool: it was cancelled, missed its deadline,
-    /// or failed too often. It runs in a worker, at least once, and not before the tool has stopped running everywhere.
-    /// It gets the values of the task's steps, and removes the resources that they made. It does not run if the tool
-    /// returned a result or an error: the tool has ended the task itself.
+    /// Runs `clean_up` when a task of `tool` has not ended with success. Its tool returned an error or a result that
+    /// says so, or it was cancelled, missed its deadline, or failed too often. It runs in a worker, at
+    /// least once, after the tool has stopped running everywhere, and after its
+    /// [compensations](crate::TaskContext::on_failure). It gets the values of the task's steps, and removes what they
+    /// made.
     ///
     /// If it fails, panics, takes longer than the setting `cleanup-ms` (a minute), or its worker dies, it is tried
     /// again, up to five times in all, with growing pauses. So it must tolerate repetition. After the last try the log
-    /// says so. The status of the task does not change, and its client sees nothing of this.
+    /// says so, and so does the task's status message. Its status does not change.
     ///
     /// A step that is not recorded may have been done, if the worker died before the record: find its resources by
     /// [`EndedTask::idempotency_key`]. The closure cannot borrow its captures, since it is called often: write `move

@@ -214,9 +214,9 @@ impl TaskPolicy {
         self
     }
 
-    /// Lets the tool register [compensations](crate::TaskContext::on_failure). If a task of the tool ends otherwise than
-    /// with success, a worker replays the tool up to the end of its record, and then runs them. So code between steps
-    /// may run once more after the end: keep all that has effects in steps.
+    /// Lets the tool register [compensations](crate::TaskContext::on_failure). If its task does not end with success, a
+    /// worker replays the tool up to the end of its record, and then runs them. So code between steps may run once more
+    /// after the end: keep all that has effects in steps.
     ///
     /// It counts for tasks that are accepted from then on. It costs nothing as long as tasks succeed.
     #[must_use]

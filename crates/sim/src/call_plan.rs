@@ -75,6 +75,8 @@ pub enum Op {
     Poll(u64, u64, u64),
     /// A step whose work fails this often, with pauses of this length.
     Tries(u32, u64),
+    /// Registers what undoes a step, and does the step, which takes so long.
+    Undoable(u64),
     /// Waits for a signal, which is recorded so long after the tool told somebody.
     Signal(u64),
     /// Calls these tools at once, as tasks of their own: the calls from the first number, so many of them.
@@ -153,7 +155,7 @@ impl Op {
     pub(crate) const fn entries_max(self) -> usize {
         match self {
             Self::Step(..) | Self::Sleep(_) | Self::Ask | Self::Signal(_) => 1,
-            Self::TwoSteps(..) | Self::TwoAsks => 2,
+            Self::TwoSteps(..) | Self::TwoAsks | Self::Undoable(_) => 2,
             Self::Tries(fails, _) => 1 + fails as usize,
             Self::Call(_, count) | Self::CallAndGiveUp(_, count, _) => 2 * count,
             Self::AskOrSleep(_) => 3,
@@ -168,7 +170,12 @@ impl Op {
     const fn ms(self) -> u64 {
         match self {
             Self::CallAndGiveUp(_, _, ms) => ms,
-            Self::Work(ms) | Self::Step(ms, _) | Self::Sleep(ms) | Self::AskOrSleep(ms) | Self::Signal(ms) => ms,
+            Self::Work(ms)
+            | Self::Step(ms, _)
+            | Self::Undoable(ms)
+            | Self::Sleep(ms)
+            | Self::AskOrSleep(ms)
+            | Self::Signal(ms) => ms,
             Self::AskBeside(Beside::Reminders(ms, count)) => ms * count as u64,
             Self::AskBeside(Beside::Polls(there_ms, every_ms)) => there_ms + every_ms,
             Self::AskBeside(Beside::Signal(ms)) => ms,

@@ -44,6 +44,7 @@ mod story;
 mod stream_records;
 mod timed;
 mod tools;
+mod undoing;
 mod units;
 mod workers;
 mod world;

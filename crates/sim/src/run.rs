@@ -178,6 +178,7 @@ async fn direct(world: Arc<World>) {
         checks.must_have_ended(store, &keys, plan.care, now);
         checks.must_not_have_expired(&keys, plan, now);
         checks.must_be_clean(store, &keys, now);
+        checks.must_be_undone(store, &keys, now);
         checks.ends_have_reasons();
         checks.must_be_published(plan.endpoints);
         checks.must_have_kept_times();

@@ -22,7 +22,7 @@ pub(crate) struct SimTools {
 
 /// One tool, running.
 pub(super) struct Running<'a> {
-    pub(super) world: &'a World,
+    pub(super) world: &'a Arc<World>,
     pub(super) attempt: &'a Attempt,
     pub(super) key: TaskKey,
     pub(super) number: u32,
@@ -33,6 +33,9 @@ pub(super) struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
+        if self.is_replay() {
+            return;
+        }
         self.world.lock().checks.tool_stops(&self.key, self.number);
     }
 }
@@ -40,7 +43,7 @@ impl Drop for Running<'_> {
 #[async_trait]
 impl ToolRunner for SimTools {
     async fn run(&self, attempt: Attempt) -> AttemptEnd {
-        let world = &*self.world;
+        let world = &self.world;
         let scheduled = world.plan.schedule.as_ref().filter(|_| attempt.task().tool == SCHEDULED_TOOL);
         let call = scheduled.map(|schedule| schedule.call).or_else(|| call_of(attempt.request()));
         world.lock().checks.tool_begins(attempt.task(), call, attempt.request());
@@ -50,11 +53,9 @@ impl ToolRunner for SimTools {
         let Some((call, plan)) = call.and_then(|call| Some((call, world.plan.calls.get(call)?))) else {
             return AttemptEnd::Crashed { reason: "there is no such call".to_owned() };
         };
-        let (key, number) = (attempt.task().key(), attempt.task().attempt);
-        let name = world.lock().name(&key);
-        world.kernel.tell(|| format!("runs the tool of {name} as attempt {number}"));
-        let running =
-            Running { world, attempt: &attempt, key, number, call, plan, received: std::sync::Mutex::default() };
+        let running = Running::new(world, &attempt, (call, plan));
+        let name = world.lock().name(&running.key);
+        world.kernel.tell(|| format!("runs the tool of {name} as attempt {}", running.number));
         match &plan.tool {
             Tool::Rounds(rounds) => running.rounds(*rounds).await,
             Tool::Script(ops) => match attempt.drive(running.script(ops)).await {
@@ -71,7 +72,8 @@ impl ToolRunner for SimTools {
     async fn clean(&self, ended: &Ended) -> Cleaned {
         let world = &*self.world;
         let key = ended.task().key();
-        let Some(plan) = call_of(ended.request()).and_then(|call| world.plan.calls.get(call)) else {
+        let call = call_of(ended.request());
+        let Some((call, plan)) = call.and_then(|call| Some((call, world.plan.calls.get(call)?))) else {
             return Cleaned::Failed { reason: "there is no such call".to_owned() };
         };
         world.kernel.tell(|| format!("cleans up after {}", world.lock().name(&key)));
@@ -79,6 +81,10 @@ impl ToolRunner for SimTools {
         world.kernel.sleep(world.plan.latency_ms * 4).await;
         if tries <= plan.cleanup_fails {
             return Cleaned::Failed { reason: "it is still in use".to_owned() };
+        }
+        let undone = super::undoing::undo(&self.world, ended, (call, plan)).await;
+        if undone != Cleaned::Done {
+            return undone;
         }
         world.lock().checks.cleanup_ends(&key);
         Cleaned::Done
@@ -101,12 +107,24 @@ impl SimTools {
     }
 }
 
+impl<'a> Running<'a> {
+    pub(super) fn new(world: &'a Arc<World>, attempt: &'a Attempt, (call, plan): (usize, &'a CallPlan)) -> Self {
+        let (key, number) = (attempt.task().key(), attempt.task().attempt);
+        Self { world, attempt, key, number, call, plan, received: std::sync::Mutex::default() }
+    }
+}
+
 impl Running<'_> {
+    /// Whether the tool is replayed after the end of its task, and does nothing.
+    pub(super) fn is_replay(&self) -> bool {
+        self.attempt.task().has_ended()
+    }
+
     pub(super) fn now_ms(&self) -> u64 {
         self.world.kernel.now_ms()
     }
 
-    async fn script(&self, ops: &[Op]) -> AttemptEnd {
+    pub(super) async fn script(&self, ops: &[Op]) -> AttemptEnd {
         if ops.iter().any(|op| matches!(op, Op::Variable(_))) {
             let value = self.attempt.variable("v").await.as_ref().and_then(number);
             self.world.lock().checks.variable_is(&self.key, self.number, value);
@@ -139,6 +157,7 @@ impl Running<'_> {
                 let growing = Every::growing(Duration::from_millis(first_ms), Duration::from_millis(longest_ms));
                 self.poll(position, there_ms, growing).await;
             }
+            Op::Undoable(ms) => self.undoable(position, ms).await,
             Op::Tries(fails, pause_ms) => self.tries(position, fails, pause_ms).await,
             Op::Signal(after_ms) => self.signal(position, after_ms).await,
             Op::Call(first, count) => return self.call_all(first, count).await,
@@ -318,6 +337,9 @@ impl Running<'_> {
     }
 
     fn completed(&self, result: String, kind: ResultKind) -> AttemptEnd {
+        if self.is_replay() {
+            return AttemptEnd::Completed { result, kind };
+        }
         self.world.lock().checks.tool_gave(&self.key, self.number, &result);
         self.world.kernel.tell(|| "reaches the end of the tool".to_owned());
         AttemptEnd::Completed { result, kind }

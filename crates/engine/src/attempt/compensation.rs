@@ -131,8 +131,7 @@ impl Attempt {
         }
         if is_step || !state.names.insert(name.to_owned()) {
             let message = format!(
-                "the name `{name}` of a compensation is also that of a step or of another compensation; give each \
-                 its own"
+                "the compensation `{name}` has the name of a step or of another compensation; give each its own"
             );
             return Some((FailureKind::Misuse, message));
         }
@@ -194,8 +193,8 @@ impl Attempt {
                 if !state.is_at_the_end && matches!(replayed, Driven::Suspended(_)) {
                     return Cleaned::Failed { reason };
                 }
-                let task = self.task();
-                tracing::warn!(task_id = %task.id, tool = task.tool, reason, "the task is undone without");
+                let (task_id, tool) = (self.task().id, &self.task().tool);
+                tracing::warn!(%task_id, tool, reason, "the task is undone without it");
             }
         }
         match self.0.suspend.drive(self.run_compensations()).await {

@@ -5,7 +5,7 @@ use std::pin::pin;
 
 use futures::future::{Either, select};
 use longhaul_core::ports::{ApplyError, Delivery};
-use longhaul_core::{Refusal, TaskEvent, Timestamp, limits};
+use longhaul_core::{Refusal, ResultKind, TaskEvent, Timestamp, limits};
 
 use crate::attempt::News;
 use crate::suspension::{Reason, Suspended};
@@ -25,6 +25,18 @@ pub(crate) enum End {
 }
 
 impl End {
+    /// Whether the task ends with success, unless it has ended before.
+    pub(crate) const fn is_success(&self) -> bool {
+        match self {
+            Self::Tool(AttemptEnd::Completed { result, kind: ResultKind::Success }) => {
+                result.len() <= limits::RESULT_BYTES_MAX
+            }
+            Self::Tool(_) | Self::Lost(_) | Self::ParentEnded | Self::PastDeadline | Self::Overran | Self::Stopped => {
+                false
+            }
+        }
+    }
+
     /// Whether the attempt gives the task back, for another attempt to continue.
     pub(crate) const fn is_followed_by_another(&self) -> bool {
         match self {

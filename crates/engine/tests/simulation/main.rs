@@ -93,6 +93,8 @@ other_worlds! {
     no_seed_breaks_a_promise_where_filtered_lists_are_read: 4, with_filtered_lists;
     /// Worlds whose tools wait for signals, while somebody outside records them at any moment.
     no_seed_breaks_a_promise_where_tools_wait_for_signals: 2, with_signals;
+    /// Worlds whose tools register compensations, while their tasks fail, are cancelled and miss their deadlines.
+    no_seed_breaks_a_promise_where_tools_register_compensations: 2, with_compensations;
     /// Worlds whose tools ask beside sleeps, polls, signals and calls, while clients answer at any moment.
     no_seed_breaks_a_promise_where_tools_ask_beside_other_work: 2, with_questions;
     /// Each seed's world once more, in which most calls are to start later.

@@ -269,7 +269,8 @@ impl Call {
     }
 
     /// Makes the call, and runs its task to its end: time passes, crashed attempts are repeated, questions are
-    /// answered. What the server [cleans up](Server::clean_up) is cleaned up, or given up.
+    /// answered. After the end, [compensations](longhaul_mcp::TaskContext::on_failure) run, and what the server [cleans
+    /// up](Server::clean_up) is cleaned up, or given up.
     ///
     /// # Errors
     /// [`TestError`], including a task that does not end as it [was expected to](Self::expect_failure), and an answer to

@@ -23,8 +23,9 @@ const RESULT_CHARACTERS_MAX: usize = 200;
 
 impl Call {
     /// Runs the call once as it is, and then once for each moment at which its process can die, and compares: each run
-    /// has to come to the same end, by the same steps, in the same order. If the server cleans up after the task, that
-    /// has to come to the same end too, also after a crash that makes it run twice.
+    /// has to come to the same end, by the same steps, in the same order. Compensations are steps too: processes die
+    /// between them, before their records and after. If the server cleans up after the task, that has to come to the
+    /// same end too, also after a crash that makes it run twice.
     ///
     /// Names and values that depend on the time, on random numbers or on the order of a `HashMap` are found unless they
     /// happen to be the same in all runs. What a tool does outside its process is not looked at.
@@ -133,6 +134,12 @@ fn within(run: &Run, order: Order, where_: &str) -> Vec<String> {
         differences.extend(forgotten.map(|step| {
             format!("{where_}: step `{step}` is recorded, but the attempt that ended the task did not reach it")
         }));
+    }
+    if run.replay_differs() {
+        differences.push(format!(
+            "{where_}: the tool failed, and succeeded when it was replayed to undo its work: do in a step what may end \
+             otherwise the next time"
+        ));
     }
     if order == Order::Matters {
         let swaps = attempts.iter().zip(attempts.iter().skip(1)).filter_map(|(one, other)| swapped(one, other));

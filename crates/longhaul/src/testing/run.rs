@@ -140,8 +140,8 @@ impl Run {
         self.elapsed
     }
 
-    /// The return value of each run of the server's [`clean_up`](crate::Server::clean_up) after this task, in order:
-    /// the message of an error, or of a panic.
+    /// How each try of the cleanup ended, in order. An error is that of the server's
+    /// [`clean_up`](crate::Server::clean_up), or names the compensations that were given up.
     pub fn cleanups(&self) -> &[Result<(), String>] {
         &self.cleanups
     }
@@ -200,6 +200,11 @@ impl Run {
     /// The steps of each attempt.
     pub(super) fn seen(&self) -> Vec<Vec<Seen>> {
         self.script.attempts()
+    }
+
+    /// Whether the tool failed, and then succeeded when it was replayed to undo its work.
+    pub(super) fn replay_differs(&self) -> bool {
+        self.script.replay_differs()
     }
 
     /// The moments at which the process could have died.

@@ -282,7 +282,7 @@ impl Running {
     async fn ended(self) -> Result<Run, TestError> {
         let mut view = self.poll().await?;
         let task = self.world.engine.poll(&self.key).await.map_err(unexpected)?;
-        let (journal, elapsed) = (self.journal().await?, self.world.elapsed());
+        let elapsed = self.world.elapsed();
         let variables = match &task.variables {
             None => Map::new(),
             Some(payload) => {
@@ -291,6 +291,8 @@ impl Running {
             }
         };
         self.clean_up().await?;
+        // Compensations are recorded too.
+        let journal = self.journal().await?;
         let (script, status) = (Arc::clone(&self.world.script), task.status());
         let mut left = script.left();
         let attempts = script.attempts();

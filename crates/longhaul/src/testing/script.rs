@@ -81,6 +81,10 @@ struct Inner {
     times: BTreeMap<String, u32>,
     /// Whether the process dies at the first step that is not recorded, and which that was.
     replay: Option<Option<String>>,
+    /// Whether the process that runs now has died, and is about to be dropped.
+    is_dead: bool,
+    /// Whether a tool that had failed succeeded when it was replayed to undo its work.
+    replay_differs: bool,
 }
 
 impl Script {
@@ -92,6 +96,8 @@ impl Script {
             recorded: Vec::new(),
             times: BTreeMap::new(),
             replay: None,
+            is_dead: false,
+            replay_differs: false,
         };
         Self { inner: Mutex::new(inner), deaths: OnceLock::new(), cancel: Notify::new() }
     }
@@ -166,12 +172,23 @@ impl Script {
         self.lock().times.get(step).copied().unwrap_or(0)
     }
 
+    /// Whether the process that runs now has died since this was last called.
+    pub(super) fn takes_death(&self) -> bool {
+        std::mem::take(&mut self.lock().is_dead)
+    }
+
+    /// Whether a tool that had failed succeeded when it was replayed to undo its work.
+    pub(super) fn replay_differs(&self) -> bool {
+        self.lock().replay_differs
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The process of this attempt dies here, in the middle of the tool.
     fn die(&self) -> ! {
+        self.lock().is_dead = true;
         self.deaths.get().into_iter().for_each(|deaths| deaths.notify_one());
         // Nothing of the attempt runs on: whoever runs it drops it.
         std::panic::resume_unwind(Box::new("a crash that a test asked for"));
@@ -199,6 +216,10 @@ impl Inner {
 impl Observer for Script {
     fn attempt_began(&self, _task: &Task, _waited_ms: Option<u64>) {
         self.lock().attempts.push(Vec::new());
+    }
+
+    fn replay_differs(&self, _task: &Task) {
+        self.lock().replay_differs = true;
     }
 
     fn came_to_step(&self, _task: &Task, name: &str, recorded: IsRecorded) {

@@ -70,7 +70,7 @@ impl World {
         let engine = Engine::new(ports, settings).observed_by(Arc::<Script>::clone(&script));
         let settings = McpSettings { anonymous_callers: AnonymousCallers::OneUser, ..McpSettings::new([1; 32]) };
         let mcp = server.build(engine.clone(), settings);
-        let runner = Cleanups::of(mcp.runner());
+        let runner = Cleanups { runner: mcp.runner(), script: Arc::clone(&script), seen: Mutex::default() };
         Self { engine, client: Client { mcp, caller }, clock, script, records, queue, deaths, runner, deliveries }
     }
 
@@ -187,14 +187,11 @@ fn received<E: std::error::Error>(deliveries: Result<Vec<Delivery>, E>) -> Resul
 /// A runner that notes what the server's code that cleans up returned.
 pub(super) struct Cleanups {
     runner: Arc<dyn ToolRunner>,
+    script: Arc<Script>,
     seen: Mutex<Vec<Result<(), String>>>,
 }
 
 impl Cleanups {
-    pub(super) const fn of(runner: Arc<dyn ToolRunner>) -> Self {
-        Self { runner, seen: Mutex::new(Vec::new()) }
-    }
-
     /// What each of them returned.
     pub(super) fn seen(&self) -> Vec<Result<(), String>> {
         self.lock().clone()
@@ -213,7 +210,12 @@ impl ToolRunner for Cleanups {
     }
 
     async fn clean(&self, ended: &Ended) -> Cleaned {
+        let _earlier = self.script.takes_death();
         let cleaned = self.runner.clean(ended).await;
+        if self.script.takes_death() {
+            // The process died in a compensation: nothing of it is written, and the delivery is dropped.
+            return std::future::pending().await;
+        }
         match &cleaned {
             Cleaned::Done => self.lock().push(Ok(())),
             Cleaned::Failed { reason } | Cleaned::Unfinished { reason } | Cleaned::GivenUp { reason } => {

@@ -19,6 +19,7 @@ mod steps;
 #[cfg(feature = "aws")]
 mod storage;
 mod testing;
+mod undo;
 mod versions;
 
 /// A call of this tool at a server, as a client makes it that does not know tasks: its answer comes with the task's

@@ -22,10 +22,10 @@ impl TaskContext {
     /// Registers a compensation: work that undoes something if the task does not end with success. Await it, which
     /// takes no time and writes nothing.
     ///
-    /// It runs if the tool returns an error, or a result that says so (`is_error`), and if the task is cancelled,
-    /// misses its deadline, or crashes too often. The client sees that end at once. Then a worker replays the tool up
-    /// to the end of its record, and runs what the tool has registered by then, the last first. The tool needs a policy
-    /// that says so: [`TaskPolicy::compensates`](crate::TaskPolicy::compensates).
+    /// It runs if the tool returns an error, or a result that says so (`is_error`). It also runs if the task is
+    /// cancelled, misses its deadline, or crashes too often. The client sees that end at once. Then a worker replays
+    /// the tool up to the end of its record, and runs what the tool has registered by then, the last first. The tool
+    /// needs a policy that says so: [`TaskPolicy::compensates`](crate::TaskPolicy::compensates).
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;
@@ -50,14 +50,14 @@ impl TaskContext {
     ///
     /// Each compensation is a step of its own: it runs at least once, and its outcome is recorded. An error is tried
     /// again for six hours, unless [`Compensation::retry`] says otherwise, or the error cannot get better, as with
-    /// [`try_step`](Self::try_step). One that is given up does not keep the others from running; it is shown in the
-    /// task's status message, in a metric and in a webhook.
+    /// [`try_step`](Self::try_step). One that is given up does not keep the others from running. The task's status
+    /// message, a metric and a webhook then say so.
     ///
     /// Register it right after the step that it undoes, or right before, without other work in between. Its name is
     /// unique among the steps and compensations of the task. It cannot borrow from the tool.
     ///
-    /// In a plain call, it runs before an error of the tool is returned, while the call has time, and nothing is
-    /// recorded: a caller that leaves, and a process that dies, undo nothing.
+    /// In a plain call, it runs before an error of the tool is returned, while the call has time. Nothing is recorded:
+    /// if the caller leaves or the process dies, nothing is undone.
     pub fn on_failure<'a, W, Args>(&'a self, name: &'a str, work: W) -> Compensation<'a, W, Args>
     where
         W: StepWork<Args> + 'static,

@@ -100,7 +100,7 @@ impl Policies {
         }
     }
 
-    /// Whether new tasks of this tool are to be cleaned up after, if they do not end with success.
+    /// Whether new tasks of this tool have a cleanup, which runs if they do not end with success.
     pub(crate) fn cleans_up(&self, tool: &str) -> bool {
         self.cleaners.cover(tool) || self.compensates(tool)
     }

@@ -15,5 +15,6 @@ mod signals;
 mod state;
 mod times;
 mod tool;
+mod undo;
 
 pub(crate) use state::{Checks, Observation};

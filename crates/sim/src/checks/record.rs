@@ -58,6 +58,8 @@ impl Checks {
             calls: Calls::default(),
             cleanups: 0,
             is_cleaned: false,
+            begun: Vec::new(),
+            undone: Vec::new(),
             answered: Vec::new(),
             progress: (0, 0.0),
         });

@@ -78,6 +78,10 @@ pub(super) struct Trace {
     /// How often its cleanup has begun.
     pub(super) cleanups: u32,
     pub(super) is_cleaned: bool,
+    /// The places of the steps that have begun and have compensations.
+    pub(super) begun: Vec<usize>,
+    /// Those whose compensations ran, in this order.
+    pub(super) undone: Vec<usize>,
     pub(super) progress: (u32, f64),
 }
 

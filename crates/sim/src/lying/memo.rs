@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use longhaul_core::TaskKey;
+use longhaul_core::ports::{StoreError, TaskStore};
+use longhaul_core::{Task, TaskKey, Timestamp};
 
 /// Which part of the product an instance is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,4 +39,9 @@ impl Memo {
     fn lock(&self) -> MutexGuard<'_, Option<TaskKey>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether the task has ended. It may have expired.
+pub(super) async fn has_ended(store: &dyn TaskStore, key: &TaskKey) -> Result<bool, StoreError> {
+    Ok(store.get(key, Timestamp::from_ms(0)).await?.as_ref().is_some_and(Task::has_ended))
 }

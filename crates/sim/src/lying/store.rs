@@ -13,7 +13,7 @@ use longhaul_core::{
 use longhaul_testkit::StoreLayer;
 use longhaul_testkit::models::PlantedFault;
 
-use super::memo::{Instance, Memo};
+use super::memo::{Instance, Memo, has_ended};
 
 /// Far away: no world lasts that long.
 pub(super) const FAR_MS: u64 = 1 << 40;
@@ -185,11 +185,9 @@ impl LyingStore {
             return ended_long_ago(task);
         }
         let mut record = task.into_record();
-        match (self.fault, &record.state) {
-            (PlantedFault::CompletedIsCleaned, State::Completed { .. }) if record.expires_at > now => {
-                record.state = State::Cancelled;
-            }
-            _ => {}
+        let is_completed = matches!(record.state, State::Completed { .. }) && record.expires_at > now;
+        if is_completed && self.fault == PlantedFault::CompletedIsCleaned {
+            record.state = State::Cancelled;
         }
         Task::restore(record)
     }
@@ -324,6 +322,7 @@ impl StoreLayer for LyingStore {
         }
         let mut journal = self.inner.journal(key).await?;
         match self.fault {
+            PlantedFault::UndoneWithoutRecord if has_ended(&*self.inner, key).await? => journal.clear(),
             PlantedFault::StepRunAgain => journal.retain(|entry| entry.kind != EntryKind::Step),
             PlantedFault::TriesForgotten => journal.retain(|entry| entry.kind != EntryKind::Try),
             PlantedFault::AnswerAskedAgain => journal.retain(|entry| entry.kind != EntryKind::Answer),

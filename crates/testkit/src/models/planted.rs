@@ -16,6 +16,8 @@ pub enum ShowsIn {
     LimitedAttempts,
     /// Those whose tools wait for signals.
     Signals,
+    /// Those whose tools register compensations.
+    Compensations,
     /// Those whose tools ask next to something else.
     Questions,
     /// Those whose tools call tools.
@@ -225,6 +227,8 @@ planted_faults! {
     CleanupBesideTheTool breaks CleansUp;
     /// A completed task is cleaned.
     CompletedIsCleaned breaks CleansUp;
+    /// The replay of a task that is to be undone does not get the recorded steps.
+    UndoneWithoutRecord breaks Undoes in Compensations;
     /// Dead letters are deleted unread.
     DeadLetterDropped breaks ContinuesWithoutPolls;
     /// The message of a task that another worker holds is deleted.

@@ -80,6 +80,9 @@ promises! {
     /// A task with cleanup that did not end with success is cleaned at least once, never while its tool runs, and no
     /// other task ever is.
     CleansUp,
+    /// A step that has begun is undone by the compensation that its tool registered before, if its task ends otherwise
+    /// than with success. The last one is undone first, and none before the end.
+    Undoes,
     /// The record says of each of the latest attempts when it began, when it ended, and how.
     AttemptsAreNoted,
     /// Where nothing disturbs it, a task that waits for a signal continues soon after it is recorded, whichever came

@@ -1,0 +1,47 @@
+//! The checker of compensations: what a tool has begun is undone if its task does not end with success.
+
+use longhaul_core::{Cleanup, TaskKey, Timestamp};
+use longhaul_testkit::models::{Promise, StoreModel};
+
+use super::state::Checks;
+
+impl Checks {
+    /// The work of a step begins whose compensation is registered. That is never so in a replay.
+    pub(crate) fn undoable_begins(&mut self, key: &TaskKey, position: usize, is_replay: bool) {
+        if is_replay {
+            self.fail(Promise::Undoes, format!("step {position} of {} runs in a replay", self.name(key)));
+        }
+        if let Some(trace) = self.trace(key)
+            && !trace.begun.contains(&position)
+        {
+            trace.begun.push(position);
+        }
+    }
+
+    /// The compensation of the step at this place of its tool runs: after those of all later steps.
+    pub(crate) fn compensation_runs(&mut self, key: &TaskKey, position: usize) {
+        let name = self.name(key);
+        let Some(trace) = self.trace(key) else { return };
+        let earlier = trace.undone.last().copied();
+        let is_over = trace.latest().is_some_and(|task| task.has_ended());
+        trace.undone.push(position);
+        if earlier.is_some_and(|earlier| earlier < position) {
+            self.fail(Promise::Undoes, format!("step {position} of {name} is undone after an earlier one"));
+        }
+        if !is_over {
+            self.fail(Promise::Undoes, format!("step {position} of {name} is undone before the end"));
+        }
+    }
+
+    /// The time is up: where the record says that all is clean, all that was begun is undone.
+    pub(crate) fn must_be_undone(&mut self, store: &StoreModel, keys: &[TaskKey], now: Timestamp) {
+        for key in keys {
+            let Some(task) = store.peek(key).filter(|task| !task.has_expired(now)) else { continue };
+            let Some(trace) = self.trace(key).filter(|_| task.cleanup == Cleanup::Done) else { continue };
+            let left = trace.begun.iter().find(|position| !trace.undone.contains(position)).copied();
+            if let Some(position) = left {
+                self.fail(Promise::Undoes, format!("step {position} of {} is not undone", self.name(key)));
+            }
+        }
+    }
+}
