@@ -22,21 +22,21 @@ use crate::suspension::{Driven, Reason, StepRunning, SuspendState, Wait};
 use crate::{Engine, IsRecorded, LoadError};
 
 mod calling;
-mod compensation;
+mod compensations;
 mod pending;
 mod polling;
 mod retry;
 mod round;
 mod sleeping;
 mod tries;
+mod undo;
 
-pub use compensation::Compensate;
-use compensation::Compensations;
+pub use compensations::Compensate;
+use compensations::Compensations;
 pub(crate) use pending::News;
 use pending::PendingUpdates;
 pub use polling::Every;
-pub use retry::Retry;
-pub use tries::Tried;
+pub use retry::{Retry, Tried};
 pub(crate) use tries::outcome;
 
 /// A tool's handle on its task for one attempt. Clones are the same handle.
@@ -433,7 +433,7 @@ impl Attempt {
     /// Each name is used once: a second use would get the value of the first.
     async fn name_once(&self, kind: EntryKind, name: &str) {
         let first = self.0.named.lock().unwrap_or_else(PoisonError::into_inner).insert((kind, name.to_owned()));
-        if kind == EntryKind::Step && self.0.compensations.name(name) {
+        if kind == EntryKind::Step && self.0.compensations.have_name(name) {
             let message = format!("a step has the name `{name}` of a compensation; give each its own");
             return self.fail(FailureKind::Misuse, message).await;
         }
