@@ -262,7 +262,10 @@ impl Attempt {
     /// before it is known what this branch waits for.
     async fn wait_until(&self, until: Timestamp, running: StepRunning<'_>) {
         if let Some(replayed_until) = self.0.compensations.replayed_until() {
-            return if until <= replayed_until { () } else { self.stay_at_the_end().await };
+            if until > replayed_until {
+                self.stay_at_the_end::<()>().await;
+            }
+            return;
         }
         let left_ms = until.since_ms(self.0.engine.now());
         if left_ms == 0 {

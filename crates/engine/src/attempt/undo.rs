@@ -85,24 +85,28 @@ impl Attempt {
                 succeeded: it does not do the same each time");
             self.0.engine.observer().replay_differs(self.task());
         }
-        {
-            let mut state = self.0.compensations.lock();
-            state.phase = Phase::Undo;
-            if let Some(step) = state.ahead.first() {
-                // The code may be another one by now. If the tool is not even at the end, something holds it up.
-                let reason = format!("the replay of the tool did not come to the recorded step `{step}`");
-                if !state.is_at_the_end && matches!(replayed, Driven::Suspended(_)) {
-                    return Cleaned::Failed { reason };
-                }
-                let (task_id, tool) = (self.task().id, &self.task().tool);
-                tracing::warn!(%task_id, tool, reason, "the task is undone without it");
-            }
+        if let Some(reason) = self.begin_undo(&replayed) {
+            return Cleaned::Failed { reason };
         }
         match self.0.suspend.drive(self.run_compensations()).await {
             Driven::Ended(failed) if failed.is_empty() => Cleaned::Done,
             Driven::Ended(failed) => Cleaned::GivenUp { reason: failed.join("; ") },
             Driven::Suspended(Suspended(reason)) => self.undone_later(reason),
         }
+    }
+
+    /// Ends the replay. Returns why it cannot be relied on, if something held the tool up before a recorded step. A tool
+    /// that is at the end without having come there is another one by now.
+    fn begin_undo(&self, replayed: &Driven<bool>) -> Option<String> {
+        let mut state = self.0.compensations.lock();
+        state.phase = Phase::Undo;
+        let reason = format!("the replay of the tool did not come to the recorded step `{}`", state.ahead.first()?);
+        if !state.is_at_the_end && matches!(replayed, Driven::Suspended(_)) {
+            return Some(reason);
+        }
+        let (task_id, tool) = (self.task().id, &self.task().tool);
+        tracing::warn!(%task_id, tool, reason, "the task is undone without it");
+        None
     }
 
     /// Whether the tool itself ended its task with an error.
