@@ -95,8 +95,8 @@ impl Attempt {
         }
     }
 
-    /// Ends the replay. Returns why it cannot be relied on, if something held the tool up before a recorded step. A tool
-    /// that is at the end without having come there is another one by now.
+    /// Ends the replay. Returns why it cannot be relied on, if something held the tool up before a recorded step. A
+    /// tool that is at the end without having come there is another one by now.
     fn begin_undo(&self, replayed: &Driven<bool>) -> Option<String> {
         let mut state = self.0.compensations.lock();
         state.phase = Phase::Undo;
