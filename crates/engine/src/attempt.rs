@@ -22,7 +22,7 @@ use crate::suspension::{Driven, Reason, StepRunning, SuspendState, Wait};
 use crate::{Engine, IsRecorded, LoadError};
 
 mod calling;
-mod compensation;
+mod compensations;
 mod fitting;
 mod pending;
 mod place;
@@ -31,15 +31,15 @@ mod retry;
 mod round;
 mod sleeping;
 mod tries;
+mod undo;
 
-pub use compensation::Compensate;
-use compensation::Compensations;
+pub use compensations::Compensate;
+use compensations::Compensations;
 pub(crate) use pending::News;
 use pending::PendingUpdates;
 use place::Place;
 pub use polling::Every;
-pub use retry::Retry;
-pub use tries::Tried;
+pub use retry::{Retry, Tried};
 pub(crate) use tries::outcome;
 
 /// A tool's handle on its task for one attempt. Clones are the same handle.
@@ -285,7 +285,10 @@ impl Attempt {
     /// before it is known what this branch waits for.
     async fn wait_until(&self, until: Timestamp, running: StepRunning<'_>) {
         if let Some(replayed_until) = self.0.compensations.replayed_until() {
-            return if until <= replayed_until { () } else { self.stay_at_the_end().await };
+            if until > replayed_until {
+                self.stay_at_the_end::<()>().await;
+            }
+            return;
         }
         let left_ms = until.since_ms(self.0.engine.now());
         if left_ms == 0 {
@@ -460,7 +463,7 @@ impl Attempt {
     /// Each name is used once: a second use would get the value of the first.
     async fn name_once(&self, kind: EntryKind, name: &str) {
         let first = self.0.named.lock().unwrap_or_else(PoisonError::into_inner).insert((kind, name.to_owned()));
-        if kind == EntryKind::Step && self.0.compensations.name(name) {
+        if kind == EntryKind::Step && self.0.compensations.have_name(name) {
             let message = format!("a step has the name `{name}` of a compensation; give each its own");
             return self.fail(FailureKind::Misuse, message).await;
         }

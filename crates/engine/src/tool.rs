@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use longhaul_core::{Entry, EntryKind, Task, Timestamp};
 
 use crate::attempt::{Start, outcome};
-use crate::{Attempt, AttemptEnd, Engine, LoadError};
+use crate::{Attempt, AttemptEnd, Cleaned, Engine, LoadError};
 
 /// Runs the tool of a task for one attempt.
 #[async_trait]
@@ -34,37 +34,6 @@ pub struct Ended {
     journal: Arc<Vec<Entry>>,
     /// How long the worker has for this try.
     until: Timestamp,
-}
-
-/// How a try to clean up ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cleaned {
-    /// All is clean.
-    Done,
-    /// It failed, and is to be tried again, but not often: it may always fail.
-    Failed {
-        /// What is known about it, for the log.
-        reason: String,
-    },
-    /// The author's code returned an error, and is to be tried again for hours: what it cleans may not be reachable.
-    Unfinished {
-        /// What is known about it, for the log.
-        reason: String,
-    },
-    /// A compensation is to be tried again at this moment, which is recorded: this counts as no try.
-    Waits {
-        /// The moment.
-        until: Timestamp,
-    },
-    /// All that could be done is done. Some compensations have failed for good, and are given up.
-    GivenUp {
-        /// Which ones, and why, for the log.
-        reason: String,
-    },
-    /// This worker does not have the tool, or no cleanup for it: nothing was run, and another worker may have it.
-    NoSuchTool,
-    /// This worker has no memory for what the tool was called with: nothing was run, and it may have some in a moment.
-    NoMemory,
 }
 
 impl Ended {

@@ -123,7 +123,7 @@ impl<H: ServerHandler> Runner<H> {
             },
             Driven::Suspended(suspended) => return attempt.undo(Driven::Suspended(suspended)).await,
         };
-        match self.drive(&attempt, call, declared, round).await {
+        match Box::pin(self.drive(&attempt, call, declared, round)).await {
             Ok(Driven::Suspended(suspended)) => attempt.undo(Driven::Suspended(suspended)).await,
             Ok(Driven::Ended(ended)) => attempt.undo(Driven::Ended(has_succeeded(&ended))).await,
             // It died where it died before. Nothing of it is left.
@@ -170,9 +170,9 @@ impl<H: ServerHandler> ToolRunner for Runner<H> {
         }
         let Some(_held) = self.shared.memory.for_attempt(ended.request()) else { return Cleaned::NoMemory };
         // The author's code is called inside, so that a panic there is caught too.
-        let cleaned = catch(async {
+        let cleaned = catch(Box::pin(async {
             // A tool that never ran has registered nothing.
-            let undone = if compensates && task.attempt > 0 { self.undo(ended).await } else { Cleaned::Done };
+            let undone = if compensates && task.attempt > 0 { Box::pin(self.undo(ended)).await } else { Cleaned::Done };
             match (undone, cleaner) {
                 (undone @ (Cleaned::Done | Cleaned::GivenUp { .. }), Some(cleaner)) => {
                     match cleaner(ended.clone()).await {
@@ -182,7 +182,7 @@ impl<H: ServerHandler> ToolRunner for Runner<H> {
                 }
                 (undone, _) => undone,
             }
-        });
+        }));
         cleaned.await.unwrap_or_else(|Panicked(words)| Cleaned::Failed { reason: format!("it panicked: {words}") })
     }
 }

@@ -82,7 +82,7 @@ impl ToolRunner for SimTools {
         if tries <= plan.cleanup_fails {
             return Cleaned::Failed { reason: "it is still in use".to_owned() };
         }
-        let undone = super::undoing::undo(&self.world, ended, (call, plan)).await;
+        let undone = self.undo(ended, (call, plan)).await;
         if undone != Cleaned::Done {
             return undone;
         }

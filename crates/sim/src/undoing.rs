@@ -9,8 +9,7 @@ use longhaul_engine::{Cleaned, Driven, Ended, Retry, Tried};
 use longhaul_testkit::models::Randomness;
 
 use super::plan::{After, CallPlan, Ending, Op, Plan, Tool};
-use super::tools::Running;
-use super::world::World;
+use super::tools::{Running, SimTools};
 
 impl Plan {
     /// The world of `seed`, whose tools register what undoes each of their steps. Many of their tasks fail, or are
@@ -49,23 +48,25 @@ fn undoable_and(dice: &mut Randomness, lease_ms: u64) -> Vec<Op> {
     [Op::Undoable(dice.below(lease_ms / 3))].into_iter().chain(next).collect()
 }
 
-/// Replays the tool of a task that has not ended with success, and undoes what it has registered.
-pub(super) async fn undo(world: &Arc<World>, ended: &Ended, (call, plan): (usize, &CallPlan)) -> Cleaned {
-    let ops = plan.ops();
-    if ended.task().attempt == 0 || !ops.iter().any(|op| matches!(op, Op::Undoable(_))) {
-        return Cleaned::Done;
+impl SimTools {
+    /// Replays the tool of a task that has not ended with success, and undoes what it has registered.
+    pub(super) async fn undo(&self, ended: &Ended, (call, plan): (usize, &CallPlan)) -> Cleaned {
+        let ops = plan.ops();
+        if ended.task().attempt == 0 || !ops.iter().any(|op| matches!(op, Op::Undoable(_))) {
+            return Cleaned::Done;
+        }
+        let attempt = ended.replay();
+        let replayed = {
+            let running = Running::new(&self.world, &attempt, (call, plan));
+            attempt.drive(running.script(ops)).await
+        };
+        attempt
+            .undo(match replayed {
+                Driven::Ended(_) => Driven::Ended(false),
+                Driven::Suspended(suspended) => Driven::Suspended(suspended),
+            })
+            .await
     }
-    let attempt = ended.replay();
-    let replayed = {
-        let running = Running::new(world, &attempt, (call, plan));
-        attempt.drive(running.script(ops)).await
-    };
-    attempt
-        .undo(match replayed {
-            Driven::Ended(_) => Driven::Ended(false),
-            Driven::Suspended(suspended) => Driven::Suspended(suspended),
-        })
-        .await
 }
 
 impl Running<'_> {

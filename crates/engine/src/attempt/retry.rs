@@ -25,6 +25,17 @@ pub struct Retry {
     within_ms: Option<u64>,
 }
 
+/// How a try of a step ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tried {
+    /// With a value, as JSON text.
+    Value(String),
+    /// With an error, as JSON text, that another try may not meet.
+    Failed(String),
+    /// With an error, as JSON text, that every try would meet.
+    FailedForGood(String),
+}
+
 impl Default for Retry {
     fn default() -> Self {
         Self { first_ms: FIRST_MS, longest_ms: LONGEST_MS, tries: TRIES, within_ms: None }

@@ -6,23 +6,12 @@ use longhaul_core::{Clock, EntryKind, FailureKind, Timestamp, strict_json};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::Retry;
+use super::{Retry, Tried};
 use crate::suspension::{Reason, StepRunning};
 use crate::{Attempt, IsRecorded};
 
 /// How the recorded text of a step begins that failed for good. The error follows, as JSON text, and a brace.
 const FAILED: &str = r#"{"dev.longhaul/failed":"#;
-
-/// How a try of a step ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tried {
-    /// With a value, as JSON text.
-    Value(String),
-    /// With an error, as JSON text, that another try may not meet.
-    Failed(String),
-    /// With an error, as JSON text, that every try would meet.
-    FailedForGood(String),
-}
 
 /// The tries of a step that have failed.
 #[derive(Clone, Copy)]

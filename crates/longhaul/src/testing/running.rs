@@ -290,7 +290,7 @@ impl Running {
                 strict_json::from_str(&text).map_err(unexpected)?
             }
         };
-        self.clean_up().await?;
+        Box::pin(self.clean_up()).await?;
         // Compensations are recorded too.
         let journal = self.journal().await?;
         let (script, status) = (Arc::clone(&self.world.script), task.status());

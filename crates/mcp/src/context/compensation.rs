@@ -139,18 +139,18 @@ where
     Box::new(move |number| {
         let step = StepContext::of(&key, &name, number);
         let tried = work.run(step.clone());
-        async move {
-            match catch(tried).await {
-                Ok(Ok(_done)) => Tried::Value("null".to_owned()),
-                Ok(Err(error)) => {
-                    let text = serde_json::to_string(&error).unwrap_or_else(|error| text(&error.to_string()));
-                    if is_final(&error, &step, None) { Tried::FailedForGood(text) } else { Tried::Failed(text) }
-                }
-                Err(Panicked(words)) => Tried::Failed(text(&format!("it panicked: {words}"))),
-            }
-        }
-        .boxed()
+        async move { outcome(catch(tried).await, &step) }.boxed()
     })
+}
+
+fn outcome<T, E: Serialize + 'static>(tried: Result<Result<T, E>, Panicked>, step: &StepContext) -> Tried {
+    let error = match tried {
+        Ok(Ok(_done)) => return Tried::Value("null".to_owned()),
+        Ok(Err(error)) => error,
+        Err(Panicked(words)) => return Tried::Failed(text(&format!("it panicked: {words}"))),
+    };
+    let text = serde_json::to_string(&error).unwrap_or_else(|error| text(&error.to_string()));
+    if is_final(&error, step, None) { Tried::FailedForGood(text) } else { Tried::Failed(text) }
 }
 
 fn text(words: &str) -> String {

@@ -148,23 +148,25 @@ impl PlainCall {
     /// Runs all compensations, the last first, each as long as the call has time for it.
     pub(crate) async fn undo(&self) {
         loop {
-            let Some(Registered { name, retry, mut work }) = self.compensations().pop() else { return };
-            let began_at = self.now();
-            for number in 1.. {
-                let (error, may_succeed) = match work(number).await {
-                    Tried::Value(_) => break,
-                    Tried::Failed(error) => (error, true),
-                    Tried::FailedForGood(error) => (error, false),
-                };
-                let pause_ms = retry.pause_ms(number, self.now().since_ms(began_at));
-                match pause_ms.filter(|ms| may_succeed && self.has_time_for(*ms)) {
-                    Some(ms) => self.sleep_ms(ms).await,
-                    None => {
-                        tracing::error!(name, error, "a compensation of a plain call failed, and is given up");
-                        break;
-                    }
-                }
-            }
+            let Some(registered) = self.compensations().pop() else { return };
+            self.undo_one(registered).await;
+        }
+    }
+
+    async fn undo_one(&self, Registered { name, retry, mut work }: Registered) {
+        let began_at = self.now();
+        for number in 1.. {
+            let (error, may_succeed) = match work(number).await {
+                Tried::Value(_) => return,
+                Tried::Failed(error) => (error, true),
+                Tried::FailedForGood(error) => (error, false),
+            };
+            let pause_ms = retry.pause_ms(number, self.now().since_ms(began_at));
+            let Some(ms) = pause_ms.filter(|ms| may_succeed && self.has_time_for(*ms)) else {
+                tracing::error!(name, error, "a compensation of a plain call failed, and is given up");
+                return;
+            };
+            self.sleep_ms(ms).await;
         }
     }
 

@@ -147,6 +147,14 @@ fn only_what_is_published_invokes_the_publisher() {
         assert!(!invokes("INSERT", "report", None, Some(before)));
         assert!(!invokes("REMOVE", "report", Some(before), None));
     }
+    let cleanup = |before: &str, after: &str| {
+        let image = |cleanup: &str| json!({"state": {"S": "failed"}, "tool": {"S": "t"}, "cleaning": {"S": cleanup}});
+        let record = json!({"eventName": "MODIFY", "dynamodb": {"OldImage": image(before), "NewImage": image(after)}});
+        patterns.iter().any(|pattern| matches(pattern, &record))
+    };
+    let (armed, given_up) = (r#"{"armed":{}}"#, r#""given_up""#);
+    assert!(cleanup(armed, given_up), "cleanup that is given up is published");
+    assert!(!cleanup(armed, r#""done""#) && !cleanup(armed, armed) && !cleanup(given_up, given_up));
     let journal_entry =
         json!({"eventName": "MODIFY", "dynamodb": {"OldImage": {}, "NewImage": {"kind": {"S": "step"}}}});
     assert!(!patterns.iter().any(|pattern| matches(pattern, &journal_entry)));

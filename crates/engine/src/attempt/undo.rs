@@ -1,114 +1,15 @@
-//! Compensations: they undo the work of a tool whose task did not end with success.
-//!
-//! A compensation is the author's code, so no record can hold it. When the task has ended, the tool is replayed up to
-//! the end of its record, which registers the same compensations again. Then they run, the last first, each as a step
-//! of its own.
+//! Compensations: what undoes the work of a tool whose task did not end with success.
 
-use std::collections::BTreeSet;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use futures::future::BoxFuture;
-use longhaul_core::{EntryKind, FailureKind, State as TaskState, Suspension, Timestamp, limits};
+use longhaul_core::{EntryKind, FailureKind, State as TaskState, Suspension, limits};
 
-use super::{Retry, Tried};
+use super::Retry;
+use super::compensations::{Compensate, Compensation, Phase};
 use crate::limits::REPLAY_MS_MAX;
 use crate::suspension::{Driven, Reason, Suspended};
 use crate::{Attempt, Cleaned};
-
-/// The work of a compensation: one try, whose number it is given.
-pub type Compensate = Box<dyn FnMut(u32) -> BoxFuture<'static, Tried> + Send>;
-
-struct Compensation {
-    name: String,
-    retry: Retry,
-    work: Compensate,
-}
-
-/// The purpose of an attempt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
-    /// To do the tool's work.
-    #[default]
-    Work,
-    /// To register the compensations of a task that has ended. No work is done, and nothing is recorded.
-    Replay {
-        /// Sleeps that end before this time have ended: the tool may have run until then.
-        until: Timestamp,
-    },
-    /// To run them.
-    Undo,
-}
-
-/// The compensations of an attempt, and how far its replay is.
-#[derive(Default)]
-pub(crate) struct Compensations(Mutex<State>);
-
-#[derive(Default)]
-struct State {
-    phase: Phase,
-    registered: Vec<Compensation>,
-    /// The names of all that were registered, those that have run among them.
-    names: BTreeSet<String>,
-    /// The recorded steps that the replay has not come to.
-    ahead: BTreeSet<String>,
-    /// How many recorded values are being read.
-    reading: u32,
-    is_at_the_end: bool,
-}
-
-impl Compensations {
-    /// Those of the replay of a task that has these recorded steps.
-    pub(super) fn of_replay(until: Timestamp, steps: BTreeSet<String>) -> Self {
-        Self(Mutex::new(State { phase: Phase::Replay { until }, ahead: steps, ..State::default() }))
-    }
-
-    /// Whether a step may not have this name.
-    pub(super) fn name(&self, step: &str) -> bool {
-        let state = self.lock();
-        state.phase != Phase::Undo && state.names.contains(step)
-    }
-
-    pub(super) fn came_to(&self, step: &str) {
-        self.lock().ahead.remove(step);
-    }
-
-    /// The time until which sleeps have ended, in a replay.
-    pub(super) fn replayed_until(&self) -> Option<Timestamp> {
-        match self.lock().phase {
-            Phase::Replay { until } => Some(until),
-            Phase::Work | Phase::Undo => None,
-        }
-    }
-
-    pub(super) fn is_undo(&self) -> bool {
-        self.lock().phase == Phase::Undo
-    }
-
-    /// Holds the end of a replay back until the guard is dropped: the tool is about to continue.
-    pub(super) fn reading(&self) -> Reading<'_> {
-        self.lock().reading += 1;
-        Reading(self)
-    }
-
-    fn take_last(&self) -> Option<Compensation> {
-        self.lock().registered.pop()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-pub(super) struct Reading<'a>(&'a Compensations);
-
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.reading = state.reading.saturating_sub(1);
-    }
-}
 
 impl Attempt {
     /// Registers what is to be done if the task ends otherwise than with success. It is a step of this name, which runs
@@ -184,24 +85,28 @@ impl Attempt {
                 succeeded: it does not do the same each time");
             self.0.engine.observer().replay_differs(self.task());
         }
-        {
-            let mut state = self.0.compensations.lock();
-            state.phase = Phase::Undo;
-            if let Some(step) = state.ahead.first() {
-                // The code may be another one by now. If the tool is not even at the end, something holds it up.
-                let reason = format!("the replay of the tool did not come to the recorded step `{step}`");
-                if !state.is_at_the_end && matches!(replayed, Driven::Suspended(_)) {
-                    return Cleaned::Failed { reason };
-                }
-                let (task_id, tool) = (self.task().id, &self.task().tool);
-                tracing::warn!(%task_id, tool, reason, "the task is undone without it");
-            }
+        if let Some(reason) = self.begin_undo(&replayed) {
+            return Cleaned::Failed { reason };
         }
         match self.0.suspend.drive(self.run_compensations()).await {
             Driven::Ended(failed) if failed.is_empty() => Cleaned::Done,
             Driven::Ended(failed) => Cleaned::GivenUp { reason: failed.join("; ") },
             Driven::Suspended(Suspended(reason)) => self.undone_later(reason),
         }
+    }
+
+    /// Ends the replay. Returns why it cannot be relied on, if something held the tool up before a recorded step. A
+    /// tool that is at the end without having come there is another one by now.
+    fn begin_undo(&self, replayed: &Driven<bool>) -> Option<String> {
+        let mut state = self.0.compensations.lock();
+        state.phase = Phase::Undo;
+        let reason = format!("the replay of the tool did not come to the recorded step `{}`", state.ahead.first()?);
+        if !state.is_at_the_end && matches!(replayed, Driven::Suspended(_)) {
+            return Some(reason);
+        }
+        let (task_id, tool) = (self.task().id, &self.task().tool);
+        tracing::warn!(%task_id, tool, reason, "the task is undone without it");
+        None
     }
 
     /// Whether the tool itself ended its task with an error.
