@@ -44,6 +44,15 @@ impl Attempt {
         Some(self.load_or_abort(&payload).await)
     }
 
+    /// Records `text` as step `name`, without any work, and returns what is recorded.
+    pub async fn choose(&self, name: &str, text: String) -> String {
+        if let Some(text) = self.replayed(name).await {
+            return text;
+        }
+        let running = self.0.suspend.step_running();
+        self.record_step(name, text, self.now(), running).await
+    }
+
     /// Notes that the tool has come to an entry, which was recorded at `at`. Entries of older versions have no time.
     pub(super) fn come_to_entry(&self, kind: EntryKind, name: &str, at: Option<Timestamp>) {
         let mut place = self.place();
