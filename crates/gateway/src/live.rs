@@ -48,7 +48,6 @@ impl Live {
 }
 
 /// Reads lists that are due while a client waits for their changes, or a server is not there yet.
-#[expect(clippy::disallowed_methods, reason = "ends with the gateway")]
 fn keep_up(live: Weak<Live>) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     runtime.spawn(async move {

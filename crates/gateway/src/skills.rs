@@ -17,13 +17,7 @@ impl Shared {
         for upstream in self.skilled.iter().filter_map(|server| self.upstreams.get(*server)) {
             let listed = async { answer(connect(upstream).await?, read_skills).await };
             match listed.await {
-                Ok(skills) => {
-                    for skill in skills {
-                        if is_valid(upstream.name(), &skill, &all) {
-                            all.push(skill);
-                        }
-                    }
-                }
+                Ok(skills) => add_valid(&mut all, upstream.name(), skills),
                 Err(error) => {
                     let (server, why) = (upstream.name(), &error.message);
                     tracing::warn!(server, %why, "the skills of a server are left out");
@@ -64,6 +58,14 @@ impl Shared {
             }
         }
         Err(refusal.unwrap_or_else(|| ErrorData::invalid_params("no server has folders", None)))
+    }
+}
+
+fn add_valid(all: &mut Vec<Skill>, server: &str, skills: Vec<Skill>) {
+    for skill in skills {
+        if is_valid(server, &skill, all) {
+            all.push(skill);
+        }
     }
 }
 

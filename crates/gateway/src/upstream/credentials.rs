@@ -195,7 +195,7 @@ fn read(text: &str) -> Result<Kept, String> {
         return Ok(Kept { headers: HeaderMap::from_iter([(AUTHORIZATION, bearer(text)?)]), until_ms: None });
     }
     let object: serde_json::Map<String, Value> =
-        strict_json::from_str(text).map_err(|_| "it is neither JSON nor a token in one line".to_owned())?;
+        strict_json::from_str(text).map_err(|_unquoted| "it is neither JSON nor a token in one line".to_owned())?;
     let (headers, expires_in) = match object.get("headers").and_then(Value::as_object) {
         Some(headers) => (headers, object.get("expiresIn").and_then(Value::as_f64)),
         None => (&object, None),
@@ -220,7 +220,7 @@ fn read(text: &str) -> Result<Kept, String> {
 
 fn bearer(token: &str) -> Result<HeaderValue, String> {
     let value = HeaderValue::from_str(&format!("Bearer {token}"));
-    let mut value = value.map_err(|_| "the token cannot be sent in a header".to_owned())?;
+    let mut value = value.map_err(|_unquoted| "the token cannot be sent in a header".to_owned())?;
     value.set_sensitive(true);
     Ok(value)
 }

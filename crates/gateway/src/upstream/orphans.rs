@@ -11,7 +11,6 @@ use super::process::Groups;
 use crate::limits;
 
 /// Waits for the ends of such processes from now on, if they become children of this one.
-#[expect(clippy::disallowed_methods, reason = "ends with the program")]
 pub(crate) fn reap(groups: Groups) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     if !getpid().is_init() {

@@ -192,12 +192,12 @@ fn listening(uris: &BTreeSet<String>, lists: bool) -> Option<(ClientJsonRpcMessa
         "io.modelcontextprotocol/clientInfo": {"name": "longhaul", "version": env!("CARGO_PKG_VERSION")},
         "io.modelcontextprotocol/clientCapabilities": {},
     });
-    let mut wanted = json!({"resourceSubscriptions": uris});
-    if lists {
-        for list in ["toolsListChanged", "promptsListChanged", "resourcesListChanged"] {
-            wanted[list] = json!(true);
-        }
-    }
+    let wanted = json!({
+        "resourceSubscriptions": uris,
+        "toolsListChanged": lists,
+        "promptsListChanged": lists,
+        "resourcesListChanged": lists,
+    });
     let params = json!({"_meta": meta, "notifications": wanted});
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params});
     let mut client = InitializeRequestParams::default();
