@@ -1,13 +1,17 @@
 //! A server as its author builds, starts and tests it, with nothing but the public API.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 
+mod args;
 mod bearer;
 mod cleanup;
 mod command_line;
 mod disk;
+mod hooks;
 mod mounted;
+mod outside;
 mod own_backend;
 mod owners;
+mod programs;
 mod scopes;
 mod starting;
 mod steps;
