@@ -13,7 +13,7 @@ readonly needs_other_programs=(--skip external:: --skip real::)
 # The test binaries that need nothing else, and take no minutes.
 readonly alone=(
     architecture console delivering endpoint fakes function jobs load pages planted profile_dataset proofs refused server
-    simulation sqlite streams table targets task tokens use_cases
+    simulation sqlite stdio streams table targets task tokens use_cases
 )
 # Most of these tests wait for a server that they have started.
 readonly server_tests_at_a_time=8

@@ -152,6 +152,7 @@ async fn answer(url: &str, method: &str, params: Value) -> Value {
 
 /// The second program has the path and the route `/mcp` of its own that the first one had not.
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a client waits between two polls")]
 async fn an_unfinished_task_continues_in_the_next_mounted_server() {
     let folder = tempfile::tempdir().unwrap();
     let mounted = async || {

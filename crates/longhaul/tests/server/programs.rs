@@ -8,6 +8,7 @@ use longhaul::Program;
 /// In real time, and generous: nothing is measured here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+#[expect(clippy::disallowed_methods, reason = "it waits for other processes, between two looks at them")]
 async fn until(mut is_so: impl FnMut() -> bool) {
     let so = async {
         while !is_so() {
