@@ -119,6 +119,12 @@ def refusal(value, allowed):
     return None
 
 
+def reserved_names(setting, value):
+    """The names in `tool-env` that a function cannot have as variables."""
+    names = [pair.partition("=")[0] for pair in value.split(",")] if setting == "tool-env" else []
+    return [name for name in names if re.match(r"AWS_|LAMBDA_|LONGHAUL_|_|(LD_LIBRARY_PATH|LD_PRELOAD|PATH|TZ)$", name)]
+
+
 def entries(bundle, text):
     """What a bundle carries: names and values, and what is wrong with it as a whole."""
     if bundle == "Settings":
@@ -149,6 +155,8 @@ def faults_of(bundle, text):
             yield f"`{name}` in {bundle} is there twice: leave one of them out"
         elif not texts or not all(isinstance(text, str) and text for text in texts):
             yield f"`{name}` in {bundle} has no value: it must be {allowed}"
+        elif reserved := reserved_names(name, ",".join(texts)):
+            yield f"`{name}` in {bundle} sets `{reserved[0]}`, which Lambda or Longhaul reserves: take another name"
         elif problem := refusal(",".join(texts), allowed):
             yield f"`{name}` in {bundle} {problem}"
         seen[name] = ",".join(text for text in texts if isinstance(text, str))

@@ -12,8 +12,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly needs_other_programs=(--skip external:: --skip real::)
 # The test binaries that need nothing else, and take no minutes.
 readonly alone=(
-    architecture audit_lines console delivering endpoint fakes function jobs load pages planted profile_dataset proofs refused server
-    settings simulation sqlite streams targets task tokens use_cases
+    architecture audit_lines console delivering endpoint fakes function jobs load pages planted profile_dataset proofs
+    refused server settings simulation sqlite stdio streams targets task tokens use_cases
 )
 # Most of these tests wait for a server that they have started.
 readonly server_tests_at_a_time=8

@@ -5,8 +5,8 @@ use std::future::Future;
 
 use crate::Server;
 
-/// A [`Server`], a `Result` with one, or a future of either: the forms in which a program may make its server for a
-/// whole `main`, such as [`serve::main`](crate::serve::main).
+/// A [`Server`], a `Result` with one, or a future of either: a whole `main`, such as
+/// [`serve::main`](crate::serve::main), takes each of these.
 ///
 /// There is nothing to implement.
 pub trait IntoServer<Kind> {

@@ -36,6 +36,8 @@
 //! # }
 //! ```
 
+mod variables;
+
 use std::fmt;
 use std::future::ready;
 use std::process::ExitCode;
@@ -72,6 +74,9 @@ pub enum FunctionError {
     /// Something that the function needs does not answer.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// The values of `tool-env` could not be set as environment variables.
+    #[error("the program could not be started again with the values of `tool-env` as environment variables")]
+    Variables(#[source] std::io::Error),
     /// Lambda's Runtime API does not answer.
     #[error("the Runtime API does not answer")]
     RuntimeApi(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -144,7 +149,8 @@ pub struct ApiFunction {
 }
 
 impl ApiFunction {
-    /// Reads the environment: Longhaul's settings, and those that the application declares.
+    /// Reads the environment: Longhaul's settings, and those that the application declares. If `tool-env` has values
+    /// that are not environment variables yet, the program is started again with them: call it first.
     ///
     /// # Errors
     /// [`FunctionError::Settings`], with all that is wrong with either.
@@ -195,7 +201,8 @@ pub struct WorkerFunction {
 }
 
 impl WorkerFunction {
-    /// Reads the environment: Longhaul's settings, and those that the application declares.
+    /// Reads the environment: Longhaul's settings, and those that the application declares. If `tool-env` has values
+    /// that are not environment variables yet, the program is started again with them: call it first.
     ///
     /// # Errors
     /// [`FunctionError::Settings`], with all that is wrong with either.
@@ -273,8 +280,11 @@ fn start_logs(config: &Common) {
     init_logs(&LogSettings { filter: &config.log, payloads: config.log_payloads, audit: config.audit, clock });
 }
 
-fn read(place: Place, own: &[&'static dyn Declared]) -> Result<Values, SettingsError> {
-    Values::read(place, &[&table::ALL, own], &Flags::new(), &ProcessEnv)
+fn read(place: Place, own: &[&'static dyn Declared]) -> Result<Values, FunctionError> {
+    let values = Values::read(place, &[&table::ALL, own], &Flags::new(), &ProcessEnv)?;
+    variables::check(&values)?;
+    variables::set(&values, &ProcessEnv)?;
+    Ok(values)
 }
 
 fn world() -> World {

@@ -75,10 +75,12 @@
 // Pages on docs.rs say which feature an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod handlers;
 #[cfg(any(feature = "lambda", feature = "serve"))]
 mod into_server;
 #[cfg(feature = "lambda")]
 pub mod lambda;
+mod program;
 #[cfg(feature = "serve")]
 pub mod serve;
 mod server;
@@ -102,9 +104,10 @@ pub use longhaul_mcp::{
     StepWork,
     TaskContext, TaskPolicy, ToolError, UnknownTool, UseTryStep, VariableError, VariableLimit, VerifiedCaller,
 };
+pub use program::Program;
 pub use rmcp;
 #[cfg(feature = "serve")]
-pub use serve::serve;
+pub use serve::{serve, serve_stdio};
 pub use server::{Degraded, Server};
 pub use system::{OsIds, SystemClock};
 pub use tool_env::{NotInToolEnv, ToolEnv};

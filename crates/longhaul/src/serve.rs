@@ -9,7 +9,7 @@
 //! | the program | calls |
 //! | --- | --- |
 //! | is new, and has nothing else to do | [`main`] |
-//! | has a `main`, flags and a runtime | [`longhaul::serve(server, options).await`](fn@serve) |
+//! | has a `main`, flags and a runtime | [`longhaul::serve(server, options).await`](fn@serve), or [`serve_stdio`] |
 //! | has a listener, or something to do next to the server | [`start`], which returns a [`Running`] |
 //!
 //! [`Args`] are Longhaul's flags for a command of the program's own.
@@ -28,12 +28,16 @@ mod limits;
 mod logs;
 mod mounted;
 mod options;
+mod project;
 mod running;
 #[cfg(feature = "aws")]
 mod shared;
 mod start;
+mod stdio;
+mod stopping;
 mod storage;
 mod tool_env;
+mod until_stopped;
 mod webhooks;
 mod welcome;
 mod worker;
@@ -48,8 +52,10 @@ pub use logs::init as init_logs;
 pub use mounted::{Caller, McpService};
 pub use options::Options;
 pub use running::Running;
-pub use start::{serve, start};
+pub use start::start;
+pub use stdio::serve_stdio;
 pub use tool_env::ToolEnvError;
+pub use until_stopped::serve;
 
 use crate::{IntoServer, ToolEnv};
 

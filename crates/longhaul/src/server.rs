@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::{Arc, OnceLock};
 
-use async_trait::async_trait;
 use longhaul_engine::Engine;
-use longhaul_mcp::{
-    EndedTask, McpServer, McpSettings, Policies, Schedule, TaskPolicy, ToolError, check_schedules, check_tools,
-    form_of, task_support,
-};
+use longhaul_mcp::{EndedTask, McpServer, McpSettings, Policies, Schedule, TaskPolicy, ToolError, form_of};
 use rmcp::ServerHandler;
+use rmcp::model::Implementation;
 use rmcp::schemars::JsonSchema;
 use serde_json::Value;
+
+use crate::handlers::{Handlers, Made, program};
 
 /// A durable server that is not running yet. `longhaul::serve` runs it as one process, `longhaul::lambda` as two
 /// Lambda functions.
@@ -49,6 +48,7 @@ pub struct Server {
     handlers: Arc<dyn Handlers>,
     /// Names its parts that cannot be used now.
     degraded: Arc<dyn Fn() -> Vec<Degraded> + Send + Sync>,
+    info: Option<Implementation>,
 }
 
 /// A part of a server that cannot be used now, such as another server that its tools need.
@@ -77,7 +77,17 @@ impl Server {
             forms: Vec::new(),
             handlers: Arc::new(Made(make_handler)),
             degraded: Arc::new(Vec::new),
+            info: None,
         }
+    }
+
+    /// The name and the version that clients see, unless the handler has its own: `env!("CARGO_PKG_NAME")` and
+    /// `env!("CARGO_PKG_VERSION")`. Without this, the name is that of the program, and the version `0.0.0`. A handler
+    /// has its own by `#[tool_handler(name = "…")]`, or in its `get_info`.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
+        self.info = Some(Implementation::new(name, version));
+        self
     }
 
     /// Says that calls of `tool` may become tasks, and on which terms. A tool that says so itself
@@ -406,7 +416,9 @@ impl Server {
     /// The name that it gives itself, and the tools that it lists.
     #[cfg(feature = "serve")]
     pub(crate) async fn outline(&self) -> longhaul_mcp::Outline {
-        self.handlers.outline().await
+        let outline = self.handlers.outline().await;
+        let name = outline.name.or_else(|| Some(self.info.as_ref()?.name.clone()));
+        longhaul_mcp::Outline { name: name.or_else(|| Some(program())), ..outline }
     }
 
     #[cfg_attr(
@@ -415,6 +427,8 @@ impl Server {
     )]
     pub(crate) fn build(&self, engine: Engine, mut settings: McpSettings) -> McpServer {
         settings.scopes.tools.clone_from(&self.scopes);
+        let info = || self.info.clone().unwrap_or_else(|| Implementation::new(program(), "0.0.0"));
+        settings.server_info.get_or_insert_with(info);
         self.handlers.build(self.tasks(), engine, settings).with_schedules(&self.schedules)
     }
 }
@@ -426,55 +440,5 @@ impl std::fmt::Debug for Server {
             .field("scopes", &self.scopes)
             .field("schedules", &self.schedules)
             .finish_non_exhaustive()
-    }
-}
-
-/// Creates the author's handlers; hides their type.
-#[async_trait]
-trait Handlers: Send + Sync {
-    fn build(&self, tasks: Policies, engine: Engine, settings: McpSettings) -> McpServer;
-
-    async fn declared(&self) -> Result<BTreeMap<String, TaskPolicy>, ToolError>;
-
-    async fn check(
-        &self,
-        tasks: &Policies,
-        scopes: &BTreeMap<String, BTreeSet<String>>,
-        schedules: &[Schedule],
-    ) -> Result<(), ToolError>;
-
-    #[cfg(feature = "serve")]
-    async fn outline(&self) -> longhaul_mcp::Outline;
-}
-
-struct Made<F>(F);
-
-#[async_trait]
-impl<H, F> Handlers for Made<F>
-where
-    H: ServerHandler,
-    F: Fn() -> H + Clone + Send + Sync + 'static,
-{
-    fn build(&self, tasks: Policies, engine: Engine, settings: McpSettings) -> McpServer {
-        McpServer::new(self.0.clone(), tasks, engine, settings)
-    }
-
-    async fn declared(&self) -> Result<BTreeMap<String, TaskPolicy>, ToolError> {
-        task_support::declared(&self.0).await
-    }
-
-    async fn check(
-        &self,
-        tasks: &Policies,
-        scopes: &BTreeMap<String, BTreeSet<String>>,
-        schedules: &[Schedule],
-    ) -> Result<(), ToolError> {
-        check_tools(&self.0, tasks, scopes).await?;
-        Ok(check_schedules(&self.0, tasks, schedules).await?)
-    }
-
-    #[cfg(feature = "serve")]
-    async fn outline(&self) -> longhaul_mcp::Outline {
-        longhaul_mcp::outline(&self.0).await
     }
 }

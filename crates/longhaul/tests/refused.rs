@@ -14,8 +14,9 @@ use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::serve::CommandLine;
 use longhaul::{Server, TaskPolicy};
 
-/// The name under which this file is the program.
+/// The names under which this file is the program: as it should be, and inside a runtime of its own.
 const PROGRAM: &str = "shop";
+const NESTED: &str = "nested";
 
 #[derive(Clone)]
 struct Shop;
@@ -36,9 +37,17 @@ impl Shop {
 #[tool_handler]
 impl ServerHandler for Shop {}
 
+fn shop() -> ExitCode {
+    CommandLine::new(PROGRAM).main(|_env| Server::new(|| Shop).task("order", TaskPolicy::optional()))
+}
+
 fn main() -> ExitCode {
-    if std::env::args_os().next().is_some_and(|name| name == PROGRAM) {
-        return CommandLine::new(PROGRAM).main(|_env| Server::new(|| Shop).task("order", TaskPolicy::optional()));
+    match std::env::args_os().next() {
+        Some(name) if name == PROGRAM => return shop(),
+        Some(name) if name == NESTED => {
+            return tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async { shop() });
+        }
+        _ => {}
     }
     let test = |name: &str, run: fn()| {
         Trial::test(name, move || {
@@ -56,6 +65,7 @@ fn main() -> ExitCode {
         test("a_missing_token_file_is_named", a_missing_token_file_is_named),
         test("a_token_file_that_others_may_read_is_refused", a_token_file_that_others_may_read_is_refused),
         test("an_unknown_flag_is_refused_with_the_nearest_one", an_unknown_flag_is_refused_with_the_nearest_one),
+        test("a_program_with_a_runtime_is_told_what_to_call", a_program_with_a_runtime_is_told_what_to_call),
         test("a_value_that_cannot_be_used_is_wrong_usage", a_value_that_cannot_be_used_is_wrong_usage),
         test(
             "settings_that_contradict_each_other_are_wrong_usage",
@@ -153,6 +163,14 @@ fn a_token_file_that_others_may_read_is_refused() {
 fn an_unknown_flag_is_refused_with_the_nearest_one() {
     let said = is_wrong_usage(&["--lissen", "127.0.0.1:0"]);
     assert!(said.contains("unexpected argument '--lissen'") && said.contains("'--listen'"), "{said}");
+    assert!(said.contains("knows Longhaul's flags only") && said.contains("longhaul::serve::Args"), "{said}");
+}
+
+fn a_program_with_a_runtime_is_told_what_to_call() {
+    let ended = program(&["--db", ":memory:"]).arg0(NESTED).output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!((ended.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("call `longhaul::serve(server, options).await` instead"), "{said}");
 }
 
 fn a_value_that_cannot_be_used_is_wrong_usage() {

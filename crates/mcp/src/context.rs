@@ -9,9 +9,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use futures::future::Either;
 use longhaul_core::{FailureKind, TaskKey, Timestamp, strict_json};
 use longhaul_engine::Attempt;
-use rmcp::ErrorData;
 use rmcp::handler::server::common::{AsRequestContext, FromContextPart};
 use rmcp::model::ClientCapabilities;
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -26,6 +27,7 @@ mod chance;
 mod compensation;
 mod form;
 mod input;
+mod outside;
 mod parallel;
 mod plain;
 mod progress;
@@ -130,6 +132,43 @@ impl TaskContext {
             tools: None,
             draws: AtomicU64::default(),
         }))
+    }
+
+    /// The context of the call that a handler answers, for a `call_tool` that is written by hand. Tools made by the
+    /// macros of `rmcp` take it as a parameter.
+    ///
+    /// Where `rmcp` alone serves the handler, such as in a test, the call is plain. Steps run, [sleeps](Self::sleep) of
+    /// any length sleep, progress goes to the client, and [questions](Self::ask) are asked. Nothing survives the
+    /// process. An error names everything else that a plain call cannot do. A [callback](Self::callback) is logged as
+    /// an error, and never comes.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// use longhaul::TaskContext;
+    /// use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock};
+    /// use rmcp::service::RequestContext;
+    /// use rmcp::{ErrorData, RoleServer, ServerHandler};
+    ///
+    /// struct Reports;
+    ///
+    /// impl ServerHandler for Reports {
+    ///     async fn call_tool(
+    ///         &self,
+    ///         request: CallToolRequestParams,
+    ///         context: RequestContext<RoleServer>,
+    ///     ) -> Result<CallToolResponse, ErrorData> {
+    ///         let task = TaskContext::of(&context);
+    ///         let sum = task.step("add up", async || 42).await;
+    ///         Ok(CallToolResult::success(vec![ContentBlock::text(format!("{}: {sum}", request.name))]).into())
+    ///     }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn of(context: &RequestContext<RoleServer>) -> Self {
+        context.extensions.get::<Self>().cloned().unwrap_or_else(|| {
+            let capabilities = context.client_capabilities().unwrap_or_default();
+            Self::plain(PlainCall::outside(context), capabilities, BTreeMap::new(), None)
+        })
     }
 
     /// The attempt of a task; `None` in a plain call.
@@ -258,9 +297,6 @@ async fn read<T: DeserializeOwned>(attempt: &Attempt, name: &str, text: &str) ->
 
 impl<C: AsRequestContext> FromContextPart<C> for TaskContext {
     fn from_context_part(context: &mut C) -> Result<Self, ErrorData> {
-        context.as_request_context().extensions.get::<Self>().cloned().ok_or_else(|| {
-            tracing::error!("a tool takes a TaskContext, but its handler is not served by Longhaul");
-            ErrorData::internal_error("this tool needs Longhaul around its handler", None)
-        })
+        Ok(Self::of(context.as_request_context()))
     }
 }

@@ -10,7 +10,7 @@ use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
     CompleteRequestParams, CompleteResult, CustomNotification, CustomRequest, CustomResult, DiscoverResult,
     ExtensionCapabilities, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult,
-    GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult, ListPromptsResult,
+    GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListToolsResult, PaginatedRequestParams,
     ProgressNotificationParam, ProtocolVersion, ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult,
     ReadResourceRequestParams, ReadResourceResponse, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
@@ -39,6 +39,15 @@ pub(crate) struct Durable<H> {
 impl<H: ServerHandler> Durable<H> {
     pub(crate) const fn new(inner: H, shared: Arc<Shared>) -> Self {
         Self { inner, shared }
+    }
+
+    /// Gives a server its name that has only the one of `rmcp`.
+    fn name(&self, info: &mut Implementation) {
+        if let Some(own) = &self.shared.settings.server_info
+            && *info == Implementation::from_build_env()
+        {
+            *info = own.clone();
+        }
     }
 }
 
@@ -85,6 +94,7 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
     fn get_info(&self) -> ServerConfig {
         let mut info = self.inner.get_info();
         declare(&mut info.capabilities.extensions, TASKS_EXTENSION_ID);
+        self.name(&mut info.server_info);
         info
     }
 
@@ -92,6 +102,10 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         let owner = caller::principal(&context)?;
         let takes_keys = !session::is_shared(self.shared.settings.anonymous_callers, &owner.owner);
         let mut discovered = guard(self.inner.discover(context)).await?;
+        if let Some(mut info) = discovered.server_info() {
+            self.name(&mut info);
+            discovered.set_server_info(info);
+        }
         let ours =
             [TASKS_EXTENSION_ID, LATER_STARTS_EXTENSION_ID].into_iter().chain(takes_keys.then_some(KEYS_EXTENSION_ID));
         ours.for_each(|id| declare(&mut discovered.capabilities.extensions, id));
@@ -147,6 +161,7 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         let negotiated = self.inner.negotiate_initialize(&request).map(|info| info.protocol_version);
         let asked = request.protocol_version.clone();
         let mut result = guard(self.inner.initialize(request, context)).await?;
+        self.name(&mut result.server_info);
         let negotiated = negotiated?;
         if negotiated == asked || !result.protocol_version.has_initialize() {
             result.protocol_version = negotiated;

@@ -69,6 +69,8 @@ pub(crate) enum Need {
     /// It is answered within a limited time, and after that with a job id.
     Optional,
     Required,
+    /// The same as optional, and clients that know tasks are answered in the same way.
+    OnWorker,
 }
 
 /// When a call becomes a task.
@@ -109,6 +111,31 @@ impl TaskPolicy {
     #[must_use]
     pub fn required() -> Self {
         Self { need: Need::Required, ..Self::optional() }
+    }
+
+    /// The call is answered as a plain call is, to every client, and runs where tasks run. It is for a quick tool that
+    /// needs the files, layers, programs, memory or secrets of the workers. The function that answers requests does
+    /// not have them. The call is a task on its way, and survives the same crashes. It may take 15 seconds. With a
+    /// longer [`run_at_most`](Self::run_at_most), a client whose call takes longer than a job's gets a job id.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskPolicy;
+    /// let policy = TaskPolicy::on_worker();
+    /// # let _ = policy;
+    /// ```
+    #[must_use]
+    pub fn on_worker() -> Self {
+        let policy = Self { need: Need::OnWorker, ..Self::optional() };
+        policy.run_at_most(ON_WORKER).retention(ON_WORKER_KEPT).ttl(2 * ON_WORKER_KEPT)
+    }
+
+    /// Whether clients that know tasks may have the task of a call.
+    pub(crate) const fn may_be_seen_as_task(&self) -> bool {
+        match self.need {
+            Need::Optional | Need::Required => true,
+            Need::OnWorker => false,
+        }
     }
 
     /// The tool asks the client before it becomes a task: a call without answers is a plain call, which can return its
@@ -348,6 +375,12 @@ impl TaskPolicy {
 }
 
 const DAY_MS: u64 = 86_400_000;
+
+/// How long a call may take that is answered as a plain call: less than the time for which its caller waits.
+const ON_WORKER: Duration = Duration::from_secs(15);
+
+/// How long its task is kept: only its caller reads it.
+const ON_WORKER_KEPT: Duration = Duration::from_secs(60);
 
 fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)

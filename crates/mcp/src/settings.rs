@@ -6,6 +6,7 @@ use longhaul_core::limits::PollLimit;
 use longhaul_core::settings::table::Responses;
 use longhaul_core::settings::{Number, Setting, SettingsError, Values, table};
 use longhaul_engine::Settings;
+use rmcp::model::Implementation;
 
 /// How much of a request remains after its longest wait, for the last read and the answer.
 const ANSWER_MS: u64 = 5_000;
@@ -52,6 +53,8 @@ pub struct McpSettings {
     pub streams_counted: StreamsCounted,
     /// Which scopes requests need.
     pub scopes: NeededScopes,
+    /// The name and the version of a server whose handler says nothing of either: `rmcp` would give it its own.
+    pub server_info: Option<Implementation>,
 }
 
 /// Which scopes requests need of callers who come with scopes. Where there are several, all of them are needed; where
@@ -137,6 +140,7 @@ impl McpSettings {
             streams_max: None,
             streams_counted: StreamsCounted::InProcess,
             scopes: NeededScopes::NONE,
+            server_info: None,
         }
     }
 }

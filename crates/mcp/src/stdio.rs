@@ -1,5 +1,5 @@
-//! One client on standard input and output: each of its lines becomes a request to the endpoint, in the same process,
-//! and what the endpoint answers becomes lines. Revisions, sessions and tasks are those of HTTP.
+//! One client on standard input and output. Each of its lines becomes a request to the endpoint in the same process,
+//! and the answers become lines. Revisions, sessions and tasks are those of HTTP.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,13 +33,13 @@ const LAST_ANSWERS_MS: u64 = 2_000;
 /// How long the endpoint is left alone after a stream that ended at once.
 const STREAM_PAUSE_MS: u64 = 1_000;
 
-/// What the client still waited for when it left. As long as this exists, the calls do not know that it has.
+/// The calls for which the client still waited when it left. As long as this exists, the calls do not know that it has.
 #[must_use = "calls end when this is dropped"]
 pub struct Unanswered(
     #[expect(dead_code, reason = "it is there to be dropped")] FuturesUnordered<BoxFuture<'static, ()>>,
 );
 
-/// Serves the client whose messages are `lines` until there are no more, or until nobody reads `out`. `respond` is the
+/// Serves the client whose messages are `lines` until there are no more, or until `out` is closed. `respond` is the
 /// endpoint.
 pub async fn converse_over_stdio<F>(
     respond: impl Fn(Request<Bytes>) -> F + Send + Sync + 'static,
@@ -105,7 +105,7 @@ struct State {
     open: HashMap<String, CancellationToken>,
 }
 
-/// What a line is.
+/// The kinds of lines.
 enum Read {
     /// A request that begins a session: what comes after it belongs to the session.
     Begins,
@@ -115,7 +115,7 @@ enum Read {
     },
     /// A notification, an answer, or something that is neither and is refused.
     OneWay {
-        /// Whether the client may be told of something from now on.
+        /// Whether the client may receive notifications from now on.
         has_begun: bool,
     },
 }
@@ -234,7 +234,7 @@ impl Stdio {
         }
     }
 
-    /// Opens the stream on which a session is told of changes, again and again.
+    /// Opens the stream on which a session receives notifications of changes, again and again.
     async fn listen(self: Arc<Self>) {
         loop {
             let mut request = self.http(Bytes::new());

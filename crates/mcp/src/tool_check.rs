@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul_core::{Scopes, ToolClass};
 use rmcp::ServerHandler;
-use rmcp::model::Implementation;
+use rmcp::model::{Implementation, TASKS_EXTENSION_ID};
 use serde_json::Value;
 
 use crate::nearest::nearest;
@@ -90,6 +90,12 @@ pub enum ToolError {
     /// No form can ask for a type: its name, and that of its field.
     #[error("{0}")]
     Form(String),
+    /// The handler has tasks of its own.
+    #[error(
+        "the handler declares tasks of its own (`{TASKS_EXTENSION_ID}`), whose `get_task`, `update_task` and \
+         `cancel_task` would never be called. Leave them and the declaration out; name the tools with `Server::task`"
+    )]
+    OwnTasks,
     /// A schedule cannot be kept.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
@@ -135,6 +141,9 @@ async fn check<H: ServerHandler>(
     policies: &Policies,
     scopes: &BTreeMap<String, BTreeSet<String>>,
 ) -> Result<(), ToolError> {
+    if handler.get_info().capabilities.supports_tasks() {
+        return Err(ToolError::OwnTasks);
+    }
     let named = policies.named().map(|(tool, _)| tool).chain(scopes.keys()).chain(policies.cleaners().names());
     let named: BTreeSet<&String> = named.collect();
     let mut schemas: BTreeMap<_, _> =

@@ -107,6 +107,9 @@ declare! {
 
     LISTEN: Address = Address, local Value("127.0.0.1:8080") =>
         "Address to listen on. Without `auth` it has to be loopback.";
+    STDIO: Switch = Switch, local Value("false") =>
+        "Serves one client on standard input and output instead of HTTP, and ends with it. Without `db`, tasks are in \
+         a file of the folder in which the process was started (`docs/stdio.md`).";
     DB: Path = Path("FILE"), local Value("longhaul.db") =>
         "File for tasks and their queue; created if missing. `:memory:` keeps nothing after the process ends.";
     STORE: Store = Store, local Unset("`sqlite:` and the file of `db`") =>
@@ -264,8 +267,9 @@ declare! {
         "How many streams, waits for a result and plain calls one owner may have open at a time.";
     TOOL_ENV: Pairs = Pairs::new("NAME=VALUE", NAMES_OF_TOOLS, is_name), local Unset("none"), lambda Unset("none"),
         parameter "Settings" =>
-        "Names and values that tools read from their `ToolEnv`, as in `BUCKET=reports,REGION=eu-west-1`. Values have \
-         no commas. They are not secret: every user who may read the configuration of the functions sees them.";
+        "Names and values that tools read from their `ToolEnv`, and in functions also from plain environment \
+         variables, as in `BUCKET=reports,REGION=eu-west-1`. Values have no commas. They are not secret: every user who \
+         may read the configuration of the functions sees them.";
     SECRET: Pairs = Pairs::new("NAME=SOURCE", NAMES_OF_TOOLS, is_name), with_variable "LONGHAUL_SECRETS",
         local Unset("none") =>
         "Secrets that tools read from their `ToolEnv`: each from a file, as in `DB_PASSWORD=file:PATH`, or from an \

@@ -150,13 +150,7 @@ impl CommandLine {
     /// }
     /// ```
     pub fn main<S: IntoServer<Kind>, Kind>(&self, server: impl FnOnce(ToolEnv) -> S) -> ExitCode {
-        let options = self.parse().map_err(|error| match error {
-            OptionsError::Usage(usage) if usage.contains("unexpected argument") => {
-                OptionsError::Usage(usage + OWN_FLAGS)
-            }
-            error => error,
-        });
-        run(options, |options| Ok(server(options.tool_env()?)))
+        run(self.parse_noting(OWN_FLAGS), |options| Ok(server(options.tool_env()?)))
     }
 
     /// [`main`](Self::main) for a program that reads its own settings to make its server, which may fail.
@@ -185,8 +179,13 @@ impl CommandLine {
     /// # Errors
     /// [`OptionsError`], including a request for help: [`OptionsError::report`] prints it.
     pub fn parse(&self) -> Result<Options, OptionsError> {
+        self.parse_noting("")
+    }
+
+    /// The same, with a note after the error of an unknown flag.
+    fn parse_noting(&self, unknown: &str) -> Result<Options, OptionsError> {
         let verbs = self.name.split(' ').count().saturating_sub(1);
-        self.read(std::env::args_os().skip(verbs), &ProcessEnv)
+        self.read_noting(unknown, std::env::args_os().skip(verbs), &ProcessEnv)
     }
 
     /// The options in `args` and `env`. The first of `args` is the program's name.
@@ -198,19 +197,28 @@ impl CommandLine {
         args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
         env: &dyn EnvSource,
     ) -> Result<Options, OptionsError> {
-        let flags = self.flags(args)?;
-        Ok(Options::from(Values::read(Place::Local, &[&table::ALL, &self.own], &flags, env)?))
+        self.read_noting("", args, env)
     }
 
-    fn flags(&self, args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Flags, OptionsError> {
-        let mut matches = self.command().try_get_matches_from(args).map_err(|error| {
+    fn read_noting(
+        &self,
+        unknown: &str,
+        args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+        env: &dyn EnvSource,
+    ) -> Result<Options, OptionsError> {
+        let flags = self.flags(args).map_err(|error| {
             let text = error.render().to_string();
             match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => OptionsError::Help(text),
+                ErrorKind::UnknownArgument => OptionsError::Usage(text + unknown),
                 _ => OptionsError::Usage(text),
             }
         })?;
-        Ok(flags::given(&self.own, &mut matches))
+        Ok(Options::from(Values::read(Place::Local, &[&table::ALL, &self.own], &flags, env)?))
+    }
+
+    fn flags(&self, args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Flags, clap::Error> {
+        Ok(flags::given(&self.own, &mut self.command().try_get_matches_from(args)?))
     }
 
     fn command(&self) -> Command {

@@ -35,6 +35,12 @@ pub enum ServeError {
     /// The database cannot be opened.
     #[error("the database of --db cannot be opened")]
     Open(#[source] Box<dyn Error + Send + Sync>),
+    /// There is no place for the tasks of a server on standard input and output.
+    #[error("no file for the tasks of this folder can be found: {cause}; name one with --db FILE or LONGHAUL_DB")]
+    NoPlace {
+        /// Why.
+        cause: String,
+    },
     /// The database was opened but does not answer.
     #[error("the database does not answer")]
     Database(#[source] Box<dyn Error + Send + Sync>),

@@ -91,12 +91,17 @@ impl Options {
         self
     }
 
-    /// The same without a listener and without a console: the program that [starts](super::start) the server has a
-    /// listener of its own, and passes requests on to [`Running::service`](super::Running::service).
+    /// The same without a listener and without a console. The program that [starts](super::start) the server passes
+    /// requests on to [`Running::service`](super::Running::service).
     #[must_use]
     pub const fn mounted(mut self) -> Self {
         self.connected = Connected::ByItsHost;
         self
+    }
+
+    /// Whether it was said where tasks are stored.
+    pub(super) fn has_store(&self) -> bool {
+        self.backend.is_some() || self.values.is_given(&table::DB) || self.values.is_given(&table::STORE)
     }
 
     /// The application's own store and queue, if it has them.

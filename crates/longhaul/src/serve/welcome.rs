@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
 
 use longhaul_core::settings::table::{self, Role};
 use serde_json::json;
@@ -30,7 +29,7 @@ impl Welcome {
     pub(super) async fn of(server: &Server, address: SocketAddr, storage: Option<&Storage>, config: &Config) -> Self {
         let (outline, tasks) = (server.outline().await, server.tasks());
         Self {
-            name: outline.name.unwrap_or_else(program),
+            name: outline.name.unwrap_or_default(),
             role: config.role,
             base: format!("http://{}", reachable(address)),
             has_console: config.console != table::Console::Off,
@@ -79,12 +78,6 @@ impl fmt::Display for Welcome {
         let with_token = if self.needs_token { ", with its token instead of TOKEN" } else { "" };
         writeln!(f, "\nConfiguration for a client{with_token}:\n\n{}\n", self.client())
     }
-}
-
-/// The name of a server whose handler has none: that of its program.
-fn program() -> String {
-    let path = std::env::args_os().next().unwrap_or_default();
-    Path::new(&path).file_name().map_or_else(|| "server".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// The address for a client on this machine.

@@ -1,6 +1,7 @@
 //! A server as its author builds, starts and tests it, with nothing but the public API.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 
+mod args;
 mod bearer;
 mod chance;
 mod cleanup;
@@ -8,10 +9,13 @@ mod command_line;
 mod deadlines;
 mod declared;
 mod disk;
+mod hooks;
 mod mounted;
+mod outside;
 mod own_backend;
 mod owners;
 mod parallel;
+mod programs;
 mod questions;
 mod scopes;
 mod starting;

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
@@ -13,14 +15,18 @@ use longhaul::rmcp::service::RequestContext;
 use longhaul::rmcp::{self, RoleServer, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::serve::{self, Caller, Options, Running};
 use longhaul::settings::table;
-use longhaul::{Server, TaskPolicy, VerifiedCaller};
-use serde_json::Value;
+use longhaul::{Server, TaskContext, TaskPolicy, VerifiedCaller};
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::call_at;
 
 struct Tools;
+
+/// How often the recorded step of `continues` was run; and that its first attempt has recorded it.
+static RUNS: AtomicU32 = AtomicU32::new(0);
+static RECORDED: Notify = Notify::const_new();
 
 #[tool_router]
 impl Tools {
@@ -33,6 +39,24 @@ impl Tools {
 
 #[tool_handler]
 impl ServerHandler for Tools {}
+
+struct Continuing;
+
+#[tool_router]
+impl Continuing {
+    #[tool]
+    async fn continues(&self, task: TaskContext) -> String {
+        task.step("once", async || RUNS.fetch_add(1, Ordering::Relaxed)).await;
+        if task.attempt() == 1 {
+            RECORDED.notify_one();
+            std::future::pending::<()>().await;
+        }
+        format!("attempt {}", task.attempt())
+    }
+}
+
+#[tool_handler]
+impl ServerHandler for Continuing {}
 
 async fn mounted(file: &Path) -> Running {
     let server = Server::new(|| Tools).task("who", TaskPolicy::optional());
@@ -109,4 +133,58 @@ async fn a_mounted_server_has_its_database_alone_until_it_stops() {
     assert_eq!(again.err().unwrap().to_string(), "the database of --db cannot be opened", "the first one has it open");
     first.stop().await;
     mounted(&file).await.stop().await;
+}
+
+/// What the mounted server answers to a request of a client that knows tasks.
+async fn answer(url: &str, method: &str, params: Value) -> Value {
+    let mut params = params;
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+    });
+    let name = params.get("name").or(params.get("taskId")).and_then(Value::as_str).unwrap().to_owned();
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    let request = reqwest::Client::new().post(url).body(body).header("content-type", "application/json");
+    let request = request.header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
+    let answer = request.header("mcp-name", name).send().await.unwrap().text().await.unwrap();
+    serde_json::from_str(&answer).unwrap_or_else(|_| panic!("{answer}"))
+}
+
+/// The second program has the path and the route `/mcp` of its own that the first one had not.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a client waits between two polls")]
+async fn an_unfinished_task_continues_in_the_next_mounted_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let mounted = async || {
+        let server = Server::new(|| Continuing).task("continues", TaskPolicy::optional());
+        let options = Options::default().with(&table::DB, folder.path().join("tasks.db")).with(&table::DRAIN_MS, 1_u64);
+        serve::start(&server, &options.mounted()).await.unwrap()
+    };
+    let first = mounted().await;
+    let (address, stop) = host(Router::new().nest_service("/a", first.service())).await;
+    let called =
+        answer(&format!("http://{address}/a"), "tools/call", json!({"name": "continues", "arguments": {}})).await;
+    let id = called["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{called}")).to_owned();
+    RECORDED.notified().await;
+    drop(stop);
+    first.stop().await;
+
+    let second = mounted().await;
+    let router = Router::new().route("/mcp", get(async || "mine")).nest_service("/b", second.service());
+    let (address, stop) = host(router).await;
+    assert_eq!(reqwest::get(format!("http://{address}/mcp")).await.unwrap().text().await.unwrap(), "mine");
+    let ended = async {
+        loop {
+            let task = answer(&format!("http://{address}/b"), "tasks/get", json!({"taskId": id})).await;
+            if task["result"]["status"] != "working" {
+                return task;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let ended = tokio::time::timeout(Duration::from_secs(60), ended).await.unwrap();
+    assert_eq!(ended["result"]["result"]["content"][0]["text"], "attempt 2", "{ended}");
+    assert_eq!(RUNS.load(Ordering::Relaxed), 1, "the step was recorded");
+    drop(stop);
+    second.stop().await;
 }

@@ -40,6 +40,8 @@ pub(crate) struct Start {
     pub(crate) rounds: Rounds,
     /// How often steps are tried that do not say it.
     pub(crate) retry: Retry,
+    /// Whether `rmcp` alone serves the handler.
+    pub(crate) is_outside: bool,
 }
 
 /// How the tool of a plain call asks the client.
@@ -49,6 +51,8 @@ pub(crate) enum Rounds {
     Known,
     /// Requests go to the client while the call waits: older revisions.
     Unknown,
+    /// The call is not run again with the answers: `2026-07-28` where `rmcp` alone serves the handler.
+    Impossible,
 }
 
 /// A compensation of a plain call.
@@ -113,6 +117,11 @@ impl PlainCall {
         let value = run().await;
         drop(running);
         value
+    }
+
+    /// Whether `rmcp` alone serves the handler, so that the call is not driven.
+    pub(crate) fn is_outside(&self) -> bool {
+        self.0.start.is_outside
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {
@@ -192,7 +201,7 @@ impl PlainCall {
     /// The error that says what a client would have to declare, with the code of its revision.
     pub(crate) fn refusal(&self, error: ErrorData) -> ErrorData {
         match self.0.start.rounds {
-            Rounds::Known => error,
+            Rounds::Known | Rounds::Impossible => error,
             Rounds::Unknown => errors::for_older(error),
         }
     }
@@ -201,6 +210,12 @@ impl PlainCall {
     pub(crate) async fn ask(&self, key: &str, request: InputRequest) -> Result<Value, ErrorData> {
         match self.0.start.rounds {
             Rounds::Known => Ok(self.end_with(key, request).await),
+            Rounds::Impossible => {
+                let message = format!(
+                    "the question `{key}` cannot be asked of a client of this revision: serve the handler with Longhaul"
+                );
+                Err(ErrorData::invalid_request(message, None))
+            }
             Rounds::Unknown => {
                 let never = CancellationToken::new();
                 asking::ask(&self.0.start.peer, request, &never).await.map_err(NoAnswer::into_error)

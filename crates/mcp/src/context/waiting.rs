@@ -110,6 +110,14 @@ impl TaskContext {
     {
         let attempt = match &self.0.run {
             Run::Task(attempt) => attempt,
+            Run::Plain(call) if call.is_outside() => {
+                tracing::error!(
+                    name,
+                    "this callback cannot come: serve the handler with Longhaul, and call its \
+                                       tool as a task"
+                );
+                return Ok(None);
+            }
             Run::Plain(call) => {
                 let message =
                     format!("this tool waits for the callback `{name}`, which a plain call cannot; call it as a task");

@@ -90,7 +90,9 @@ impl<H: ServerHandler> Durable<H> {
         match policy.start {
             // A tool that asks first must not run now either: it asks when its task has started.
             Start::AfterInput if request.input_responses.is_none() && not_before.is_none() => Ok(Plan::Plain),
-            Start::AtOnce | Start::AfterInput if caller.knows_tasks() => Ok(Plan::Task(policy)),
+            Start::AtOnce | Start::AfterInput if caller.knows_tasks() && policy.may_be_seen_as_task() => {
+                Ok(Plan::Task(policy))
+            }
             Start::AtOnce | Start::AfterInput => Ok(Plan::Job(policy)),
         }
     }

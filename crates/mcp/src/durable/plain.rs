@@ -98,6 +98,7 @@ impl<H: ServerHandler> Durable<H> {
 
     fn plain_call(&self, tool: &str, context: &RequestContext<RoleServer>, caller: &Caller, key: String) -> PlainCall {
         PlainCall::new(PlainStart {
+            is_outside: false,
             retry: self.shared.policies.get(tool).map(|policy| policy.retry).unwrap_or_default(),
             clock: Arc::clone(&self.shared.engine.ports().clock),
             wait_ms_max: self.shared.settings.plain_wait_ms_max,

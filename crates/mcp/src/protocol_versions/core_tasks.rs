@@ -96,7 +96,7 @@ fn declare(call: &Incoming<'_>, shared: &Shared, result: &mut Map<String, Value>
 
 fn support(shared: &Shared, tool: &str) -> &'static str {
     match shared.policies.get(tool).map(|policy| policy.need) {
-        None => "forbidden",
+        None | Some(Need::OnWorker) => "forbidden",
         Some(Need::Optional) => "optional",
         Some(Need::Required) => "required",
     }

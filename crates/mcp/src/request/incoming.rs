@@ -140,7 +140,7 @@ pub(crate) struct Incoming<'a> {
 pub(crate) struct Notice<'a> {
     pub(crate) method: Cow<'a, str>,
     pub(crate) params: Option<&'a RawValue>,
-    /// Who it is, as the HTTP frontend verified it.
+    /// The sender, as the HTTP frontend verified it.
     pub(crate) caller: &'a Arc<Principal>,
     pub(crate) owner: OwnerId,
     /// Where names are valid that the client chose.

@@ -31,6 +31,7 @@ mod members;
 mod missing_tool;
 mod older;
 mod older_client;
+mod on_worker;
 mod operations;
 mod passing_on;
 mod plain_calls;

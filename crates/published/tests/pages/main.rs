@@ -1,6 +1,7 @@
 //! Pages and files that are compared with what they describe. With the variable `UPDATE_GOLDEN` the tests write them.
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
+mod hooks;
 mod settings;
 mod starter_template;
 mod template_parts;

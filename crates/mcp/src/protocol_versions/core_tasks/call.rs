@@ -30,7 +30,7 @@ struct TaskMetadata {
 /// Answers a call that asks for a task, or that should have asked for one. All others are plain calls.
 pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
     let Params { name, task } = call.params()?;
-    let policy = endpoint.shared().policies.get(&name);
+    let policy = endpoint.shared().policies.get(&name).filter(|policy| policy.may_be_seen_as_task());
     let outcome = match (task, policy) {
         (None, Some(ref policy)) if policy.need == Need::Required => {
             Err(wrong_support(format!("`{name}` runs only as a task; call it with `task`")))

@@ -68,7 +68,7 @@ impl ProtocolVersion for Operations {
                 fields.insert("invocationMode".to_owned(), "async".into());
             }
         } else {
-            tools.retain(|tool| policy(tool).is_none_or(|policy| policy.need == Need::Optional));
+            tools.retain(|tool| policy(tool).is_none_or(|policy| policy.need != Need::Required));
         }
     }
 }
@@ -84,7 +84,7 @@ fn refuse_async_only(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Respons
     let Named { name } = call.params()?;
     let policy = endpoint.shared().policies.get(&name)?;
     match policy.need {
-        Need::Optional => None,
+        Need::Optional | Need::OnWorker => None,
         Need::Required => {
             let message =
                 format!("the tool `{name}` runs only as an operation or a task, and this revision supports neither");

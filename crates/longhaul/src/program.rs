@@ -1,0 +1,105 @@
+//! Programs that tools run, such as `ffmpeg`: they end with the attempt that started them.
+
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind, PipeWriter};
+use std::path::Path;
+use std::process::{ExitStatus, Output, Stdio};
+
+use tokio::process::Command;
+
+/// A shell that becomes the program, and leaves a process behind that waits for the end of a pipe. When the server has
+/// closed its end, or was killed, that process kills the whole group.
+const WATCHED: &str = r#"exec 3<&0 </dev/null; ( cat <&3; kill -9 0 ) >/dev/null 2>&1 & exec "$@" 3<&-"#;
+
+/// The codes by which a shell says that a program is not there, or cannot be executed.
+const CANNOT_RUN: [i32; 2] = [126, 127];
+
+/// A program that a tool runs. It ends with the tool's attempt, and so do the programs that it starts. An attempt ends
+/// when the task is cancelled, misses its deadline or loses its lease. It also ends when the server stops or is killed.
+///
+/// ```
+/// # async fn tool() -> std::io::Result<()> {
+/// use longhaul::Program;
+///
+/// let output = Program::new("echo")?.arg("hello").output().await?;
+/// assert_eq!(output.stdout, b"hello\n");
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(tool()).unwrap();
+/// ```
+///
+/// It has no standard input, and a process group of its own. Nothing is left of it after
+/// [`output`](Self::output) or [`status`](Self::status): background processes of the program are killed, too.
+#[must_use = "a program is started by `output` or `status`"]
+#[derive(Debug)]
+pub struct Program {
+    name: String,
+    command: Command,
+    /// As long as this is open, the program runs.
+    until: PipeWriter,
+}
+
+impl Program {
+    /// The program of this name or path. Nothing is started yet.
+    pub fn new(name: impl AsRef<OsStr>) -> io::Result<Self> {
+        let (watched, until) = io::pipe()?;
+        let name = name.as_ref();
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(WATCHED).arg("sh").arg(name).stdin(watched).process_group(0);
+        Ok(Self { name: name.to_string_lossy().into_owned(), command, until })
+    }
+
+    /// With one more argument.
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.command.arg(arg);
+        self
+    }
+
+    /// With more arguments.
+    pub fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    /// With an environment variable, in addition to those of the server.
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// In this folder.
+    pub fn current_dir(mut self, folder: impl AsRef<Path>) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
+    /// Runs it, and collects what it writes.
+    ///
+    /// # Errors
+    /// That it cannot be started. A program that fails is not an error here: look at its `status`.
+    pub async fn output(mut self) -> io::Result<Output> {
+        let output = self.command.output().await?;
+        self.check(output.status)?;
+        Ok(output)
+    }
+
+    /// Runs it. It writes where the server writes its errors, since standard output may belong to the protocol.
+    ///
+    /// # Errors
+    /// That it cannot be started. A program that fails is not an error here.
+    pub async fn status(mut self) -> io::Result<ExitStatus> {
+        let status = self.command.stdout(Stdio::from(io::stderr())).status().await?;
+        self.check(status)?;
+        Ok(status)
+    }
+
+    fn check(self, status: ExitStatus) -> io::Result<()> {
+        // What the program has left running ends now.
+        drop(self.until);
+        if status.code().is_some_and(|code| CANNOT_RUN.contains(&code)) {
+            let why = format!("the program `{}` cannot be run: install it where the tools run", self.name);
+            return Err(io::Error::new(ErrorKind::NotFound, why));
+        }
+        Ok(())
+    }
+}

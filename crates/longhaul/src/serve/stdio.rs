@@ -1,0 +1,202 @@
+//! Standard input and output instead of HTTP: one client, which started this process and ends it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::pin::pin;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::{Either, select};
+use http::Request;
+use longhaul_core::{Clock, Identity, OwnerId, with_causes};
+use longhaul_http::audited;
+use longhaul_mcp::{McpServer, converse_over_stdio};
+use longhaul_settings::table;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tracing::Instrument;
+
+use super::http_server::Endpoint;
+use super::stopping::stop_wanted;
+use super::{Options, Running, ServeError, health, project, start};
+use crate::{Server, SystemClock};
+
+/// The longest message of a client, in bytes.
+const LINE_BYTES_MAX: u64 = 16 << 20;
+
+/// So many messages wait in either direction.
+const AHEAD_MAX: usize = 64;
+
+/// How long a client may take that does not read, or does not write, when the server ends.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// How often, and with which pause, a message waits for a server that has no store yet.
+const BEGUN_TRIES: u32 = 150;
+const BEGUN_PAUSE_MS: u64 = 200;
+
+/// The JSON-RPC error of a server that could not start.
+const INTERNAL_ERROR: i32 = -32_603;
+
+/// Serves one client on standard input and output until it leaves, or the process is asked to stop. Its calls become
+/// tasks as over HTTP, and survive that this process is killed: the next one resumes them. Between two clients nothing
+/// runs.
+///
+/// Unless the options name a store, the tasks are in a file of the folder in which the process was started, below
+/// `$XDG_STATE_HOME/longhaul` or `~/.local/state/longhaul`. One process has the file at a time. A second one, such as
+/// for another window of the same project, answers its client with an error that says so.
+///
+/// Standard output belongs to the protocol: print nothing there. The same happens in [`serve`](fn@super::serve) if the
+/// setting `stdio` is on.
+///
+/// ```no_run
+/// # use longhaul::Server;
+/// # use longhaul::serve::Options;
+/// # #[derive(Clone)]
+/// # struct Reports;
+/// # impl longhaul::rmcp::ServerHandler for Reports {}
+/// #[tokio::main]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     Ok(longhaul::serve_stdio(Server::new(|| Reports), Options::from_env()?).await?)
+/// }
+/// ```
+pub async fn serve_stdio(server: Server, options: Options) -> Result<(), ServeError> {
+    let (mut lines, (out, writer)) = (read_lines(), write_lines());
+    let running = match start_for_client(&server, options).await {
+        Ok(running) => running,
+        Err(error) => {
+            tell_client(&error, &mut lines, out).await;
+            written(writer).await;
+            return Err(error);
+        }
+    };
+    let endpoint = running.endpoint().cloned();
+    let conversation = Box::pin(converse_over_stdio(
+        move |request| respond(endpoint.clone(), request),
+        Arc::new(SystemClock),
+        lines,
+        out,
+    ));
+    let stop = pin!(stop_wanted());
+    let left = select(conversation, stop).await;
+    running.stop().await;
+    // Now that the database is closed: what the client still waits for is not cancelled.
+    match left {
+        Either::Left((unanswered, _stop_wanted)) => drop(unanswered),
+        Either::Right(((), conversation)) => drop(conversation),
+    }
+    written(writer).await;
+    Ok(())
+}
+
+async fn start_for_client(server: &Server, options: Options) -> Result<Running, ServeError> {
+    let options = match options.has_store() {
+        true => options,
+        false => options.with(&table::DB, project::database(server.outline().await.name.as_deref())?),
+    };
+    tracing::info!(tasks = %options.values().get(&table::DB)?.display(), "serving MCP on standard input and output");
+    start(server, &options.mounted()).await
+}
+
+async fn respond(endpoint: Option<Endpoint>, mut request: Request<Bytes>) -> http::Response<longhaul_http::Body> {
+    let Some(mcp) = begun(endpoint.as_ref()).await else { return health::starting() };
+    let span = audited(&mut request, None::<&str>, None);
+    // Whoever started the process, as on a loopback address.
+    mcp.respond(request, OwnerId::of(Identity::Anonymous)).instrument(span).await
+}
+
+/// The server, once it has its store and its queue.
+async fn begun(endpoint: Option<&Endpoint>) -> Option<&McpServer> {
+    let endpoint = endpoint?;
+    for _ in 0..BEGUN_TRIES {
+        if let Some(mcp) = endpoint.mcp.get() {
+            return Some(mcp);
+        }
+        SystemClock.sleep_ms(BEGUN_PAUSE_MS).await;
+    }
+    None
+}
+
+/// Answers the first request of the client with what is wrong, since few clients show what a process writes elsewhere.
+async fn tell_client(error: &ServeError, lines: &mut Receiver<Bytes>, out: Sender<Bytes>) {
+    let first = tokio::time::timeout(LAST_LINES, lines.recv()).await;
+    let first: Option<Value> = first.ok().flatten().and_then(|line| longhaul_core::strict_json::from_slice(&line).ok());
+    let Some(id) = first.as_ref().and_then(|first| first.get("id")) else { return };
+    let error = json!({"code": INTERNAL_ERROR, "message": with_causes(error)});
+    let answer = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+    drop(out.send(answer.into()).await);
+}
+
+/// Waits until all is written that was said. A client that does not read is not waited for.
+async fn written(writer: JoinHandle<()>) {
+    let joined = tokio::task::spawn_blocking(move || drop(writer.join()));
+    drop(tokio::time::timeout(LAST_LINES, joined).await);
+}
+
+/// The lines of standard input. A thread reads them that nothing waits for: a runtime that ends would wait for one of
+/// its own until the client writes something.
+fn read_lines() -> Receiver<Bytes> {
+    let (read, lines) = channel(AHEAD_MAX);
+    std::thread::spawn(move || {
+        let mut input = BufReader::new(std::io::stdin());
+        while let Some(line) = next_line(&mut input) {
+            if !line.trim_ascii().is_empty() && read.blocking_send(line).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}
+
+/// The next line, without its end; `None` at the end of the input. A line that is too long is cut off, so that it is
+/// refused as something that is not a message.
+fn next_line(input: &mut impl BufRead) -> Option<Bytes> {
+    let mut line = Vec::new();
+    let read = input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+    match read {
+        Ok(0) => return None,
+        Ok(_) => {}
+        Err(error) => {
+            tracing::warn!(%error, "standard input cannot be read");
+            return None;
+        }
+    }
+    if !line.ends_with(b"\n") && line.len() as u64 == LINE_BYTES_MAX {
+        tracing::warn!("a message of the client has more than {} MiB, and is refused", LINE_BYTES_MAX >> 20);
+        line.truncate(1_024);
+        if let Err(error) = input.skip_until(b'\n') {
+            tracing::warn!(%error, "standard input cannot be read");
+        }
+    }
+    Some(line.trim_ascii().to_vec().into())
+}
+
+/// Where lines go to standard output.
+fn write_lines() -> (Sender<Bytes>, JoinHandle<()>) {
+    let (out, mut lines) = channel::<Bytes>(AHEAD_MAX);
+    let writer = std::thread::spawn(move || {
+        let mut output = std::io::stdout();
+        while let Some(line) = lines.blocking_recv() {
+            let written = output.write_all(&line).and_then(|()| output.write_all(b"\n")).and_then(|()| output.flush());
+            if let Err(error) = written {
+                tracing::debug!(%error, "the client does not read any more");
+                break;
+            }
+        }
+    });
+    (out, writer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_too_long_is_refused_and_the_next_one_is_read() {
+        let long = vec![b'x'; usize::try_from(LINE_BYTES_MAX).unwrap() + 10];
+        let mut input = BufReader::new(std::io::Cursor::new([&long[..], b"\nnext\n"].concat()));
+        assert_eq!(next_line(&mut input).unwrap().len(), 1_024);
+        assert_eq!(&next_line(&mut input).unwrap()[..], b"next");
+        assert!(next_line(&mut input).is_none());
+    }
+}

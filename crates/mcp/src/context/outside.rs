@@ -1,0 +1,59 @@
+//! A call of a handler that `rmcp` alone serves, such as over standard input and output or in a test.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use longhaul_core::{Clock, Timestamp};
+use longhaul_engine::Retry;
+use rmcp::RoleServer;
+use rmcp::model::ProtocolVersion;
+use rmcp::service::RequestContext;
+
+use super::plain::{PlainCall, Rounds, Start};
+use crate::revision::Generation;
+
+impl PlainCall {
+    /// The call of this context. It ends with its process, and may wait for as long as it likes until then.
+    pub(super) fn outside(context: &RequestContext<RoleServer>) -> Self {
+        let version = context.protocol_version();
+        let rounds = match Generation::of_version(version.as_ref().map(ProtocolVersion::as_str)) {
+            Generation::PerRequest => Rounds::Impossible,
+            Generation::Handshake => Rounds::Unknown,
+        };
+        Self::new(Start {
+            clock: Arc::new(ProcessClock),
+            wait_ms_max: u64::MAX,
+            cancelled: context.ct.clone(),
+            key: random_key(),
+            peer: context.peer.clone(),
+            progress_token: context.meta.get_progress_token(),
+            rounds,
+            retry: Retry::default(),
+            is_outside: true,
+        })
+    }
+}
+
+/// 128 random bits as text.
+fn random_key() -> String {
+    let bits = || RandomState::new().hash_one(0);
+    format!("{:016x}{:016x}", bits(), bits())
+}
+
+/// The clock of the process, since there is no server that gives one.
+struct ProcessClock;
+
+#[async_trait]
+#[expect(clippy::disallowed_methods, reason = "outside of Longhaul there is no clock that a server was given")]
+impl Clock for ProcessClock {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_ms(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    async fn sleep_ms(&self, ms: u64) {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+}
