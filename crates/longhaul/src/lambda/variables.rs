@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use longhaul_settings::{EnvSource, SettingsError, Values, table};
+use longhaul_core::settings::{EnvSource, SettingsError, Values, table};
 
 use super::FunctionError;
 

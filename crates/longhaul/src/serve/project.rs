@@ -3,7 +3,7 @@
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use longhaul_settings::EnvSource;
+use longhaul_core::settings::EnvSource;
 
 use super::ServeError;
 use crate::settings::ProcessEnv;

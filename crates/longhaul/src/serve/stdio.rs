@@ -12,7 +12,7 @@ use http::Request;
 use longhaul_core::{Clock, Identity, OwnerId, with_causes};
 use longhaul_http::audited;
 use longhaul_mcp::{McpServer, converse_over_stdio};
-use longhaul_settings::table;
+use longhaul_core::settings::table;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tracing::Instrument;

@@ -1,6 +1,6 @@
 //! A server until the process is asked to stop.
 
-use longhaul_settings::table;
+use longhaul_core::settings::table;
 
 use super::stdio::serve_stdio;
 use super::stopping::stop_wanted;
