@@ -156,6 +156,9 @@ impl Observer for EmbeddedMetrics {
         self.put(task, &[Metric::count(CLEANUPS_GIVEN_UP)]);
     }
 
+    /// Not counted: the log has a warning.
+    fn replay_differs(&self, _task: &Task) {}
+
     fn ended(&self, task: &Task) {
         let took_ms = task.ended_at.map_or(0, |ended_at| ended_at.since_ms(task.due_at()));
         let status = task.status();

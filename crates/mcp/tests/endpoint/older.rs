@@ -96,6 +96,7 @@ async fn a_tool_is_listed_with_the_fields_that_its_clients_revision_has() {
 }
 
 /// The tool's questions arrive on the stream of the call; the answers are posted to another instance.
+#[expect(clippy::disallowed_methods, reason = "reads the stream while the test does something else")]
 async fn asks_twice(tool: &str, revision: &str) -> Value {
     let world = World::plain();
     let client = Older::connect(&world.mcp, revision).await;
