@@ -12,10 +12,10 @@ const OTHER_PARTITIONS: [&str; 4] = ["cn-", "eu-iso", "eusc-", "us-iso"];
 
 /// The authorities for the endpoints of these variables.
 ///
-/// Most functions trust Amazon's authorities only: to read the more than a hundred of the system takes most of a
-/// function's start. The system's are used if an operator names others (`SSL_CERT_FILE`, `SSL_CERT_DIR`, as behind a
-/// proxy that reads the traffic), or an endpoint over TLS (`AWS_ENDPOINT_URL`), or if the region is not in the
-/// partition `aws` or `aws-us-gov`.
+/// Most functions trust Amazon's authorities only, because reading the more than a hundred of the system takes most of
+/// a function's start. There are three exceptions, which have those of the system: an operator names others
+/// (`SSL_CERT_FILE`, `SSL_CERT_DIR`); an endpoint over TLS is set (`AWS_ENDPOINT_URL`); the region is in another
+/// partition than `aws` and `aws-us-gov`.
 pub(crate) fn of_function(set: impl Fn(&str) -> Option<String>) -> TrustStore {
     let region = set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION")).unwrap_or_default();
     let is_elsewhere = OTHER_PARTITIONS.iter().any(|beginning| region.starts_with(beginning));

@@ -268,8 +268,8 @@ declare! {
     TOOL_ENV: Pairs = Pairs::new("NAME=VALUE", NAMES_OF_TOOLS, is_name), local Unset("none"), lambda Unset("none"),
         parameter "Settings" =>
         "Names and values that tools read from their `ToolEnv`, and in functions also from plain environment \
-         variables, as in `BUCKET=reports,REGION=eu-west-1`. Values have no commas. They are not secret: every user who \
-         may read the configuration of the functions sees them.";
+         variables, as in `BUCKET=reports,REGION=eu-west-1`. Values have no commas. They are not secret: every user \
+         who may read the configuration of the functions sees them.";
     SECRET: Pairs = Pairs::new("NAME=SOURCE", NAMES_OF_TOOLS, is_name), with_variable "LONGHAUL_SECRETS",
         local Unset("none") =>
         "Secrets that tools read from their `ToolEnv`: each from a file, as in `DB_PASSWORD=file:PATH`, or from an \

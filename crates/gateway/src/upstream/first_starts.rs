@@ -10,9 +10,12 @@ use tokio::sync::OwnedMutexGuard;
 /// Commands that download what they start into a cache that they share.
 const RUNNERS: [&str; 12] = ["bun", "bunx", "deno", "dnx", "npm", "npx", "pipx", "pnpm", "pnpx", "uv", "uvx", "yarn"];
 
+/// The turn of one runner.
+type Turn = Arc<tokio::sync::Mutex<()>>;
+
 /// The first starts that are under way. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FirstStarts(Arc<Mutex<BTreeMap<&'static str, Arc<tokio::sync::Mutex<()>>>>>);
+pub(crate) struct FirstStarts(Arc<Mutex<BTreeMap<&'static str, Turn>>>);
 
 impl FirstStarts {
     /// Waits while another server that the same runner downloads is starting for the first time. Any other command does

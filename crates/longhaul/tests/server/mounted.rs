@@ -173,18 +173,21 @@ async fn an_unfinished_task_continues_in_the_next_mounted_server() {
     let router = Router::new().route("/mcp", get(async || "mine")).nest_service("/b", second.service());
     let (address, stop) = host(router).await;
     assert_eq!(reqwest::get(format!("http://{address}/mcp")).await.unwrap().text().await.unwrap(), "mine");
-    let ended = async {
-        loop {
-            let task = answer(&format!("http://{address}/b"), "tasks/get", json!({"taskId": id})).await;
-            if task["result"]["status"] != "working" {
-                return task;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let ended = tokio::time::timeout(Duration::from_secs(60), ended).await.unwrap();
+    let ended =
+        tokio::time::timeout(Duration::from_secs(60), end_of(&format!("http://{address}/b"), &id)).await.unwrap();
     assert_eq!(ended["result"]["result"]["content"][0]["text"], "attempt 2", "{ended}");
     assert_eq!(RUNS.load(Ordering::Relaxed), 1, "the step was recorded");
     drop(stop);
     second.stop().await;
+}
+
+/// The task as a client sees it that polls it to its end.
+async fn end_of(url: &str, id: &str) -> Value {
+    loop {
+        let task = answer(url, "tasks/get", json!({"taskId": id})).await;
+        if task["result"]["status"] != "working" {
+            return task;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }

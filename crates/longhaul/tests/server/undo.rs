@@ -1,5 +1,7 @@
 //! Tools that undo their work, as an author writes and tests them.
 
+#![expect(clippy::excessive_nesting, reason = "a compensation is a closure of a tool, which is a closure itself")]
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
