@@ -35,7 +35,8 @@ impl Every {
     }
 
     /// Whether later pauses may be longer than the first.
-    pub(crate) const fn is_growing(self) -> bool {
+    #[must_use]
+    pub const fn is_growing(self) -> bool {
         self.first_ms < self.longest_ms
     }
 

@@ -60,13 +60,15 @@ impl TaskContext {
         let look = || {
             let looked = look();
             async {
-                // The same in every attempt: polls that had time when they began go on for as long as the task.
-                let second = attempt.recorded_now().plus_ms(every.pause_ms(0));
-                attempt.fits_until(&format!("the pause before the second poll of `{name}`"), second).await;
-                match looked.await? {
-                    Some(value) => Ok(Some(write(attempt, name, value).await)),
-                    None => Ok(None),
+                if let Some(value) = looked.await? {
+                    return Ok(Some(write(attempt, name, value).await));
                 }
+                // The same in every attempt: polls that had time when they began continue for as long as the task.
+                if !every.is_growing() {
+                    let second = attempt.recorded_now().plus_ms(every.pause_ms(0));
+                    attempt.fits_until(&format!("the pause before the second poll of `{name}`"), second).await;
+                }
+                Ok(None)
             }
         };
         let text = attempt.poll_until(name, every, look).await?;
