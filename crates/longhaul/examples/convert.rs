@@ -89,7 +89,7 @@ mod tests {
     #[tokio::test]
     async fn what_the_program_says_is_the_error() -> Result<(), TestError> {
         let folder = tempfile::tempdir().unwrap();
-        let run = convert(folder.path(), "missing.csv").to_end().await?;
+        let run = convert(folder.path(), "missing.csv").expect_failure().to_end().await?;
         assert!(run.text().contains("missing.csv"), "{}", run.text());
         Ok(())
     }

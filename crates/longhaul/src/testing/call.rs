@@ -33,7 +33,8 @@ impl TestServer {
     pub fn call(&self, tool: impl Into<String>, arguments: Value) -> Call {
         let tool = tool.into();
         let server = self.server.clone();
-        let server = if self.any_tool { server.task(tool.clone(), TaskPolicy::optional()) } else { server };
+        let policy = TaskPolicy::optional().compensates();
+        let server = if self.any_tool { server.task(tool.clone(), policy) } else { server };
         let caller = Principal::from(OwnerId::of(Identity::Anonymous));
         Call {
             server,

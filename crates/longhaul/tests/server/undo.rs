@@ -79,6 +79,7 @@ fn trip(agency: &Agency) -> testing::Call {
         let agency = agency.clone();
         async move { agency.trip(&task).await }
     })
+    .expect_any_end()
 }
 
 #[tokio::test]
@@ -182,7 +183,7 @@ async fn a_compensation_that_is_given_up_is_seen_and_the_others_run() {
             Err::<String, _>(ErrorData::internal_error("no", None))
         }
     });
-    let run = call.to_end().await.unwrap();
+    let run = call.expect_failure().to_end().await.unwrap();
     assert_eq!((run.times("tell the owner"), run.times("delete the disk")), (2, 1));
     assert_eq!(stopped.load(Ordering::Relaxed), 1);
     let [Err(why)] = run.cleanups() else { panic!("{:?}", run.cleanups()) };
@@ -222,14 +223,15 @@ fn server(machines: &Machines, policy: TaskPolicy) -> Server {
 async fn the_servers_cleanup_runs_after_the_compensations_and_for_returned_errors() {
     let machines = Machines::default();
     let run = testing::of(&server(&machines, TaskPolicy::optional().compensates())).call("deploy", json!({}));
-    assert_eq!(run.to_end().await.unwrap().status(), Status::Failed);
+    run.expect_failure().to_end().await.unwrap();
     assert_eq!(*machines.0.lock().unwrap(), ["started", "compensated", "cleaned up"]);
 }
 
 #[tokio::test]
 async fn a_compensation_without_a_policy_for_it_fails_the_task_with_what_to_do() {
     let machines = Machines::default();
-    let run = testing::of(&server(&machines, TaskPolicy::optional())).call("deploy", json!({})).to_end().await.unwrap();
+    let call = testing::of(&server(&machines, TaskPolicy::optional())).call("deploy", json!({}));
+    let run = call.expect_failure().to_end().await.unwrap();
     assert!(run.text().contains("add `.compensates()` to its `TaskPolicy`"), "{}", run.text());
     assert_eq!(*machines.0.lock().unwrap(), ["cleaned up"], "nothing was begun");
 }
