@@ -161,7 +161,7 @@ mod tests {
 
     fn says_what_to_do(answer: &serde_json::Value) {
         let message = answer["error"]["message"].as_str().unwrap();
-        assert!(message.contains("a function URL that streams"), "{message}");
+        assert!(message.contains("An endpoint that streams can deliver it"), "{message}");
         assert!(answer["error"]["data"]["bytes"].as_u64().unwrap() > 6_291_556);
     }
 

@@ -224,7 +224,7 @@ async fn an_attempt_that_reaches_no_step_boundary_in_its_time_is_a_failure_that_
     world.clock.advance_ms(1);
     assert_eq!(attempt.as_mut().now_or_never(), Some(Disposition::Acknowledge));
     let reason = world.on_record(&key).await.last_failure.clone().unwrap();
-    assert!(reason.contains("of 1000 ms"), "{reason}");
+    assert!(reason.contains("within the 1000 ms"), "{reason}");
 }
 
 #[tokio::test]

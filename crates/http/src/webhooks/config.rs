@@ -230,7 +230,7 @@ mod tests {
         let text = with("revision", json!(1)).to_string();
         let endpoints = read(&text, &fixed, Reach::Public).unwrap();
         let endpoint = endpoints.named("ops").unwrap();
-        assert_eq!(endpoint.events.len(), 3, "all ends");
+        assert_eq!(endpoint.events.len(), 4, "all but `input_required`");
         assert!(endpoint.tools.is_empty(), "all tools");
         assert_eq!((endpoint.secrets.len(), endpoint.revision), (1, 1));
         assert_eq!(

@@ -44,6 +44,9 @@ fn in_words_of_forms(property: &mut Value) {
     let Value::Object(property) = property else { return };
     property.remove("nullable");
     take_only_alternative(property);
+    if let Some(Value::Array(values)) = property.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
     if let Some(choices) = choices(property) {
         property.remove("oneOf");
         property.insert("type".to_owned(), "string".into());
