@@ -29,7 +29,6 @@ const KNOWN: &[(&str, &[&str])] = &[
             "upstream",
             "upstream::client",
             "upstream::http",
-            "upstream::lanes",
             "upstream::pool",
             "upstream::remote_tasks",
             "upstream::tasks",

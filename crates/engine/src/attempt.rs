@@ -27,6 +27,7 @@ mod fitting;
 mod pending;
 mod place;
 mod polling;
+mod replayed;
 mod retry;
 mod round;
 mod sleeping;

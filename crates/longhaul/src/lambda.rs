@@ -282,8 +282,8 @@ fn start_logs(config: &Common) {
 
 fn read(place: Place, own: &[&'static dyn Declared]) -> Result<Values, FunctionError> {
     let values = Values::read(place, &[&table::ALL, own], &Flags::new(), &ProcessEnv)?;
-    variables::check(&values)?;
-    variables::set(&values, &ProcessEnv)?;
+    let wanted = variables::wanted(&values)?;
+    variables::set(&wanted, &ProcessEnv).map_err(FunctionError::Variables)?;
     Ok(values)
 }
 

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use longhaul_core::{EntryKind, Timestamp, limits};
 
+use super::place::SINCE;
 use crate::{Attempt, IsRecorded};
-
-/// How the name of a timer begins that says when a tool began to poll.
-pub(super) const SINCE: &str = "since ";
 
 /// How long to wait between two polls of something: always equally long, or longer as time goes by. A [`Duration`] is
 /// an interval that stays the same. Intervals below 0.1 seconds count as 0.1 seconds.

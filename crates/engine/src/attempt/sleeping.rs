@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use longhaul_core::{EntryKind, FailureKind, Timestamp};
 
-use super::polling::SINCE;
+use super::place::SINCE;
 use crate::Attempt;
 
 impl Attempt {

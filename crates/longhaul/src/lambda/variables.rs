@@ -2,12 +2,11 @@
 //! programs that tools start.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use longhaul_core::settings::{EnvSource, SettingsError, Values, table};
-
-use super::FunctionError;
 
 /// The beginnings of names that are the platform's or the server's.
 const RESERVED: [&str; 4] = ["AWS_", "LAMBDA_", "LONGHAUL_", "_"];
@@ -15,10 +14,10 @@ const RESERVED: [&str; 4] = ["AWS_", "LAMBDA_", "LONGHAUL_", "_"];
 /// These are the platform's, too.
 const RESERVED_NAMES: [&str; 4] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "PATH", "TZ"];
 
-/// Refuses names that a function cannot have as variables.
-pub(super) fn check(values: &Values) -> Result<(), SettingsError> {
+/// The values of `tool-env`. Refuses names that a function cannot have as variables.
+pub(super) fn wanted(values: &Values) -> Result<BTreeMap<String, String>, SettingsError> {
     let wanted = values.find(&table::TOOL_ENV)?.unwrap_or_default();
-    let Some(name) = wanted.keys().find(|name| is_reserved(name)) else { return Ok(()) };
+    let Some(name) = wanted.keys().find(|name| is_reserved(name)) else { return Ok(wanted) };
     let why = format!("`{name}` is reserved by Lambda or Longhaul: take another name");
     Err(values.refuse(&table::TOOL_ENV, &wanted, &why))
 }
@@ -31,14 +30,13 @@ fn is_reserved(name: &str) -> bool {
 /// them, or cannot be started.
 ///
 /// A program cannot change its own variables safely once it has threads, and its author may have started some.
-pub(super) fn set(values: &Values, env: &dyn EnvSource) -> Result<(), FunctionError> {
-    let wanted = values.find(&table::TOOL_ENV)?.unwrap_or_default();
-    if has(&wanted, env) {
+pub(super) fn set(wanted: &BTreeMap<String, String>, env: &dyn EnvSource) -> io::Result<()> {
+    if has(wanted, env) {
         return Ok(());
     }
-    let program = std::env::current_exe().map_err(FunctionError::Variables)?;
+    let program = std::env::current_exe()?;
     // It returns only if the program was not started.
-    Err(FunctionError::Variables(Command::new(program).args(std::env::args_os().skip(1)).envs(wanted).exec()))
+    Err(Command::new(program).args(std::env::args_os().skip(1)).envs(wanted).exec())
 }
 
 /// Whether all of it is set.
