@@ -152,7 +152,6 @@ async fn answer(url: &str, method: &str, params: Value) -> Value {
 
 /// The second program has the path and the route `/mcp` of its own that the first one had not.
 #[tokio::test]
-#[expect(clippy::disallowed_methods, reason = "a client waits between two polls")]
 async fn an_unfinished_task_continues_in_the_next_mounted_server() {
     let folder = tempfile::tempdir().unwrap();
     let mounted = async || {
@@ -182,6 +181,7 @@ async fn an_unfinished_task_continues_in_the_next_mounted_server() {
 }
 
 /// The task as a client sees it that polls it to its end.
+#[expect(clippy::disallowed_methods, reason = "a client waits between two polls")]
 async fn end_of(url: &str, id: &str) -> Value {
     loop {
         let task = answer(url, "tasks/get", json!({"taskId": id})).await;

@@ -59,17 +59,7 @@ impl TaskContext {
         };
         let look = || {
             let looked = look();
-            async {
-                if let Some(value) = looked.await? {
-                    return Ok(Some(write(attempt, name, value).await));
-                }
-                // The same in every attempt: polls that had time when they began continue for as long as the task.
-                if !every.is_growing() {
-                    let second = attempt.recorded_now().plus_ms(every.pause_ms(0));
-                    attempt.fits_until(&format!("the pause before the second poll of `{name}`"), second).await;
-                }
-                Ok(None)
-            }
+            async { Ok(found(attempt, name, every, looked.await?).await) }
         };
         let text = attempt.poll_until(name, every, look).await?;
         Ok(read(attempt, name, &text).await)
@@ -161,4 +151,17 @@ async fn read_value<T: DeserializeOwned>(attempt: &Attempt, name: &str, text: &s
             attempt.fail(FailureKind::Tool, message).await
         }
     }
+}
+
+/// The text of what a poll has found. If it has found nothing, and no second poll can follow, the task fails.
+async fn found<T: Serialize>(attempt: &Attempt, name: &str, every: Every, found: Option<T>) -> Option<String> {
+    if let Some(value) = found {
+        return Some(write(attempt, name, value).await);
+    }
+    // The same in every attempt: polls that had time when they began continue for as long as the task.
+    if !every.is_growing() {
+        let second = attempt.recorded_now().plus_ms(every.pause_ms(0));
+        attempt.fits_until(&format!("the pause before the second poll of `{name}`"), second).await;
+    }
+    None
 }
