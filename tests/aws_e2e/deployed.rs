@@ -284,7 +284,7 @@ fn what_cannot_be_deployed_has_one_sentence_and_makes_nothing() {
         let why = with(more);
         assert!(why.contains(said) && why.lines().count() == 1, "{more:?}: {why}");
     }
-    let why = stack.refused("deploy", &["--yes"]);
+    let why = stack.refused("deploy", &["--yes", "--parameter", "AuthMode=iam"]);
     assert!(why.contains("there are no packages: name them with --api FILE"), "{why}");
     for verb in ["update", "rollback", "status", "logs", "destroy"] {
         let why = stack.refused(verb, &[]);

@@ -129,7 +129,7 @@ async fn an_execution_of_somebody_else_under_our_name_is_neither_taken_nor_stopp
     assert!(started["executionArn"].is_string(), "{started}");
     let gateway = setup.start();
     let why = why(&ended(&gateway.caller(), &id).await);
-    assert!(why.contains("was started by somebody else under this name") && why.contains(&name), "{why}");
+    assert!(why.contains("was started by another program under this name") && why.contains(&name), "{why}");
     assert_eq!(machine.until(1, "RUNNING").await["input"], theirs["input"]);
 }
 
@@ -150,7 +150,8 @@ async fn a_gateway_does_not_start_without_the_state_machine_and_says_what_to_do(
     let machine = Machine::waiting(0).await;
     let said = with(&format!("{}-missing", machine.arn()), json!({})).refusal();
     assert!(
-        said.contains("/mcpServers/etl: arn:aws:states:") && said.contains("-missing: there is no such state machine"),
+        said.contains("/mcpServers/etl: arn:aws:states:")
+            && said.contains("-missing: the state machine does not exist"),
         "{said}"
     );
 }
