@@ -10,17 +10,26 @@ const AMAZON: &str = include_str!("roots.pem");
 /// Beginnings of regions whose endpoints may have certificates of other authorities.
 const OTHER_PARTITIONS: [&str; 4] = ["cn-", "eu-iso", "eusc-", "us-iso"];
 
+/// Variables that name another endpoint of a service that Longhaul calls.
+const ENDPOINTS: [&str; 6] = [
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_DYNAMODB",
+    "AWS_ENDPOINT_URL_SQS",
+    "AWS_ENDPOINT_URL_SSM",
+    "AWS_ENDPOINT_URL_SECRETS_MANAGER",
+    "AWS_ENDPOINT_URL_EVENTBRIDGE",
+];
+
 /// The authorities for the endpoints of these variables.
 ///
 /// Most functions trust Amazon's authorities only, because reading the more than a hundred of the system takes most of
 /// a function's start. There are three exceptions, which have those of the system: an operator names others
-/// (`SSL_CERT_FILE`, `SSL_CERT_DIR`); an endpoint over TLS is set (`AWS_ENDPOINT_URL`); the region is in another
-/// partition than `aws` and `aws-us-gov`.
+/// (`SSL_CERT_FILE`, `SSL_CERT_DIR`); an endpoint over TLS is set (`AWS_ENDPOINT_URL` and those of the services); the
+/// region is in another partition than `aws` and `aws-us-gov`.
 pub(crate) fn of_function(set: impl Fn(&str) -> Option<String>) -> TrustStore {
     let region = set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION")).unwrap_or_default();
     let is_elsewhere = OTHER_PARTITIONS.iter().any(|beginning| region.starts_with(beginning));
-    let endpoints = ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"];
-    let has_own_endpoint = endpoints.iter().any(|name| set(name).is_some_and(|url| url.starts_with("https:")));
+    let has_own_endpoint = ENDPOINTS.iter().any(|name| set(name).is_some_and(|url| url.starts_with("https:")));
     let names_others = ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().any(|name| set(name).is_some());
     if is_elsewhere || has_own_endpoint || names_others {
         TrustStore::default()
@@ -65,6 +74,7 @@ mod tests {
         assert!(!trusted(&[("AWS_REGION", "us-east-1"), ("AWS_ENDPOINT_URL", "http://127.0.0.1:1")]));
         assert!(trusted(&[("AWS_REGION", "cn-north-1")]) && trusted(&[("AWS_DEFAULT_REGION", "us-isob-east-1")]));
         assert!(trusted(&[("AWS_REGION", "us-east-1"), ("AWS_ENDPOINT_URL_SQS", "https://sqs.example.com")]));
+        assert!(trusted(&[("AWS_REGION", "us-east-1"), ("AWS_ENDPOINT_URL_SSM", "https://ssm.example.com")]));
         assert!(trusted(&[("AWS_REGION", "us-east-1"), ("SSL_CERT_FILE", "/opt/ca.pem")]));
     }
 }

@@ -24,6 +24,7 @@ use crate::{Engine, IsRecorded, LoadError};
 mod calling;
 mod compensations;
 mod fitting;
+mod journal;
 mod pending;
 mod place;
 mod polling;
@@ -36,6 +37,7 @@ mod undo;
 
 pub use compensations::Compensate;
 use compensations::Compensations;
+use journal::Journal;
 pub(crate) use pending::News;
 use pending::PendingUpdates;
 use place::Place;
@@ -72,9 +74,6 @@ pub(crate) struct Shared {
     /// Fires when a tool that runs elsewhere has been dropped.
     gone: OnceLock<CancellationToken>,
 }
-
-/// The recorded values, and when they were recorded.
-type Journal = HashMap<(EntryKind, String), (Payload, Option<Timestamp>)>;
 
 pub(crate) struct Start {
     pub(crate) task: Task,
@@ -327,79 +326,6 @@ impl Attempt {
         std::future::pending().await
     }
 
-    /// The text of `payload`; if it cannot be loaded, the attempt is aborted.
-    pub(crate) async fn load_or_abort(&self, payload: &Payload) -> String {
-        match self.0.engine.load(&self.0.task.key(), payload).await {
-            Ok(text) => text,
-            Err(error @ (LoadError::Missing | LoadError::Unreadable(_))) => {
-                self.abort(Reason::corrupt(error.to_string())).await
-            }
-            Err(error @ LoadError::Unavailable(_)) => self.abort(Reason::Retry(error.to_string())).await,
-        }
-    }
-
-    pub(crate) async fn recorded(&self, kind: EntryKind, name: &str) -> Option<String> {
-        let (payload, at) = self.lock_journal().get(&(kind, name.to_owned())).cloned()?;
-        let _reading = self.0.compensations.reading();
-        let text = self.load_or_abort(&payload).await;
-        self.come_to_entry(kind, name, at);
-        Some(text)
-    }
-
-    /// Records `text`, which took the work of a step this long, and returns what is recorded: `text`, or what another
-    /// attempt recorded before.
-    pub(crate) async fn record(&self, kind: EntryKind, name: &str, text: String, took_ms: Option<u64>) -> String {
-        if self.is_replay() {
-            return match self.recorded(kind, name).await {
-                Some(text) => text,
-                None => self.stay_at_the_end().await,
-            };
-        }
-        if text.len() > limits::ENTRY_BYTES_MAX {
-            let (bytes, max) = (text.len(), limits::ENTRY_BYTES_MAX);
-            let message = format!("the value of step `{name}` has {bytes} bytes; at most {max} can be recorded");
-            return self.abort(Reason::Fail(FailureKind::TooLarge, message)).await;
-        }
-        if self.lock_journal().len() >= limits::ENTRIES_MAX && !self.0.compensations.is_undo() {
-            let message = format!("a task records at most {} steps, timers and answers", limits::ENTRIES_MAX);
-            return self.abort(Reason::Fail(FailureKind::TooLarge, message)).await;
-        }
-        let (engine, task) = (&self.0.engine, &self.0.task);
-        let parts = PartsName::Entry { attempt: task.attempt, entry: format!("{}#{name}", kind.as_str()) };
-        let recorded =
-            match engine.store_payload(&task.key(), parts, text.clone(), limits::ENTRY_INLINE_BYTES_MAX).await {
-                Ok(value) => {
-                    let recording = Some(Recording { at: engine.now(), took_ms, attempt: task.attempt });
-                    let entry = Entry { kind, name: name.to_owned(), value, recording };
-                    let recorded = engine.with_retry(async || engine.store().record(&task.key(), &entry).await).await;
-                    recorded.map(|recorded| (recorded, entry))
-                }
-                Err(error) => Err(error),
-            };
-        match recorded {
-            Ok((Recorded::First, entry)) => {
-                self.remember(entry);
-                text
-            }
-            Ok((Recorded::Earlier(entry), _)) => {
-                let earlier = self.load_or_abort(&entry.value).await;
-                self.remember(entry);
-                earlier
-            }
-            Err(error @ StoreError::Corrupt(_)) => {
-                self.abort(Reason::corrupt(format!("what is recorded as `{name}` cannot be read: {error}"))).await
-            }
-            Err(error) => self.abort(Reason::Retry(format!("`{name}` could not be recorded: {error}"))).await,
-        }
-    }
-
-    fn remember(&self, entry: Entry) {
-        let at = entry.recording.map(|made| made.at);
-        self.come_to_entry(entry.kind, &entry.name, at);
-        self.lock_journal().insert((entry.kind, entry.name), (entry.value, at));
-        self.note_advance();
-    }
-
     async fn run_step<F, Fut>(&self, name: &str, run: F) -> Fut::Output
     where
         F: FnOnce() -> Fut,
@@ -412,27 +338,6 @@ impl Attempt {
             trace = task.trace.as_ref().map(TraceParent::as_str)
         );
         run().instrument(span).await
-    }
-
-    /// Records what a step returned that began at a moment, and returns what is recorded.
-    async fn record_step(&self, name: &str, text: String, began_at: Timestamp, running: StepRunning<'_>) -> String {
-        let took_ms = self.0.engine.now().since_ms(began_at);
-        let text = self.record(EntryKind::Step, name, text, Some(took_ms)).await;
-        drop(running);
-        self.name_once(EntryKind::Step, name).await;
-        text
-    }
-
-    /// The moment on record as timer `name`. If there is none, `moment` is recorded.
-    async fn recorded_moment(&self, name: &str, moment: Timestamp) -> Timestamp {
-        let text = match self.recorded(EntryKind::Timer, name).await {
-            Some(text) => text,
-            None => self.record(EntryKind::Timer, name, moment.as_ms().to_string(), None).await,
-        };
-        match text.parse() {
-            Ok(ms) => Timestamp::from_ms(ms),
-            Err(error) => self.abort(Reason::corrupt(format!("timer `{name}` cannot be read: {error}"))).await,
-        }
     }
 
     fn came_to(&self, step: &str, recorded: IsRecorded) {
@@ -477,9 +382,5 @@ impl Attempt {
 
     fn has_named(&self, kind: EntryKind, name: &str) -> bool {
         self.0.named.lock().unwrap_or_else(PoisonError::into_inner).contains(&(kind, name.to_owned()))
-    }
-
-    pub(crate) fn lock_journal(&self) -> MutexGuard<'_, Journal> {
-        self.0.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

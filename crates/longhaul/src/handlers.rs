@@ -10,7 +10,6 @@ use longhaul_mcp::{
 use rmcp::ServerHandler;
 
 /// The name of a server that has none: that of its program.
-#[cfg(any(feature = "serve", feature = "lambda", feature = "testing"))]
 pub(crate) fn program() -> String {
     let path = std::env::args_os().next().unwrap_or_default();
     let name = std::path::Path::new(&path).file_stem();

@@ -263,10 +263,6 @@ impl Server {
     }
 
     /// The policies of its tools.
-    #[cfg_attr(
-        not(any(feature = "lambda", feature = "serve")),
-        expect(dead_code, reason = "only what runs a server asks")
-    )]
     pub(crate) fn tasks(&self) -> Policies {
         let mut tasks = self.tasks.clone();
         tasks.insert_declared(self.declared.get().unwrap_or(&BTreeMap::new()));

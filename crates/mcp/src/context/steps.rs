@@ -90,9 +90,9 @@ impl TaskContext {
     /// ```
     ///
     /// The work is a closure that may be called several times, without an argument or with a [`StepContext`]. A value
-    /// and an error are any types that `serde` can write and read. An [`ErrorData`] with the code of a wrong request,
-    /// such as `invalid params`, is final at once, unless [`Step::retry_if`] decides otherwise. An error that
-    /// [`StepContext::terminal`] has marked is always final.
+    /// and an error are any types that `serde` can write and read. An [`ErrorData`](rmcp::ErrorData) with the code of a
+    /// wrong request, such as `invalid params`, is final at once, unless [`Step::retry_if`] decides otherwise. An error
+    /// that [`StepContext::terminal`] has marked is always final.
     ///
     /// A try that a crash interrupts does not count, and is run again: the work runs at least once. For work that must
     /// not run twice there is [`Step::at_most_once`].
