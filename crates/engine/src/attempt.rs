@@ -8,10 +8,8 @@ use std::future::Future;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use longhaul_core::ports::{Recorded, StoreError};
 use longhaul_core::{
-    Ask, Entry, EntryKind, FailureKind, IdSource, PartsName, Payload, Progress, Recording, Task, TaskId, Timestamp,
-    TraceParent, limits,
+    Ask, Entry, EntryKind, FailureKind, IdSource, Progress, Task, TaskId, Timestamp, TraceParent, limits,
 };
 use serde_json::{Map, Value};
 use tokio::sync::RwLock;
@@ -19,7 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument;
 
 use crate::suspension::{Driven, Reason, StepRunning, SuspendState, Wait};
-use crate::{Engine, IsRecorded, LoadError};
+use crate::{Engine, IsRecorded};
 
 mod calling;
 mod compensations;
