@@ -134,6 +134,10 @@ def check():
         is_record = page.parent.name == "adr"
         if page not in listed and page != SUMMARY and not is_record:
             faults.append(f"{page.relative_to(ROOT)}: it is not in docs/SUMMARY.md: add it where readers look for it")
+    for number, record in enumerate(sorted((DOCS / "adr").glob("[0-9]*.md")), 1):
+        if not record.name.startswith(f"{number:04}-") or not title_of(record).startswith(f"{number}. "):
+            faults.append(f"{record.relative_to(ROOT)}: its name and its title begin with {number}, the next free number")
+            break
     if faults:
         sys.exit("\n".join(faults) + f"\ndocs: {len(faults)} faults")
 
