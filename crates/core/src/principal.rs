@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::OwnerId;
+use crate::{Identity, OwnerId};
 
 /// A caller, as the HTTP frontend verified it; never what callers say about themselves. It holds no credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,42 @@ impl From<OwnerId> for Principal {
     /// A caller of whom nothing but its owner is known, and who may do everything.
     fn from(owner: OwnerId) -> Self {
         Self { owner, identity: None, scopes: Scopes::Unrestricted }
+    }
+}
+
+impl Principal {
+    /// The bearer of a token from `issuer`. Its tasks belong to its `subject`, or to the value of the claim that the
+    /// operator chose: `owner` is that claim's name and value. Without a subject this claim also names the bearer, as
+    /// in the tokens that Keycloak calls lightweight. `None` if a token has neither.
+    ///
+    /// ```
+    /// use longhaul_core::{Principal, Scopes};
+    ///
+    /// let of = |subject, owner| {
+    ///     Principal::of_token("https://login.example.com", subject, owner, Default::default(), Scopes::Unrestricted)
+    /// };
+    /// let (ann, bob) = (of(Some("ann"), Some(("team", "red"))), of(Some("bob"), Some(("team", "red"))));
+    /// assert_eq!(ann.unwrap().owner, bob.unwrap().owner);
+    /// assert_eq!(of(None, Some(("team", "red"))).unwrap().identity.unwrap().subject, "team=red");
+    /// assert_eq!(of(None, None), None);
+    /// ```
+    #[must_use]
+    pub fn of_token(
+        issuer: &str,
+        subject: Option<&str>,
+        owner: Option<(&str, &str)>,
+        claims: Map<String, Value>,
+        scopes: Scopes,
+    ) -> Option<Self> {
+        let (owned_by, named) = match owner {
+            None => (Identity::Verified { issuer, subject: subject?, tenant: "" }, subject?.to_owned()),
+            Some((claim, tenant)) => {
+                let named = subject.map_or_else(|| format!("{claim}={tenant}"), str::to_owned);
+                (Identity::Verified { issuer, subject: "", tenant }, named)
+            }
+        };
+        let identity = VerifiedIdentity { claims, ..VerifiedIdentity::new(issuer, named) };
+        Some(Self { owner: OwnerId::of(owned_by), identity: Some(identity), scopes })
     }
 }
 

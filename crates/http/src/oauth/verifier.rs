@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul_core::{Clock, Identity, OwnerId, Principal, Timestamp, VerifiedIdentity};
+use longhaul_core::{Clock, Principal, Timestamp};
 
 use crate::oauth::Fetch;
 use crate::oauth::audience::{Audiences, Resource};
@@ -84,22 +84,12 @@ impl Verifier {
         if is_for_here { Ok(()) } else { Err(Refusal::Audience) }
     }
 
-    /// The bearer of the token. The claim that names the owner names its bearer too if the token has no subject, as
-    /// those that Keycloak calls lightweight.
     fn principal(&self, token: &Token<'_>, issuer: &str) -> Result<Principal, Refusal> {
         let claims = &token.claims;
-        let (owner, subject) = match (&self.owner_claim, claims.subject()?) {
-            (None, None) => return Err(Refusal::NoSubject),
-            (None, Some(subject)) => (Identity::Verified { issuer, subject, tenant: "" }, subject.to_owned()),
-            (Some(claim), subject) => {
-                let tenant = claims.owner(claim)?;
-                let named = subject.map_or_else(|| format!("{claim}={tenant}"), str::to_owned);
-                (Identity::Verified { issuer, subject: "", tenant }, named)
-            }
-        };
-        let mut identity = VerifiedIdentity::new(issuer, subject);
-        identity.claims = claims.visible(&self.claims)?;
-        Ok(Principal { owner: OwnerId::of(owner), identity: Some(identity), scopes: claims.scopes()? })
+        let subject = claims.subject()?;
+        let owner = self.owner_claim.as_deref().map(|claim| Ok((claim, claims.owner(claim)?))).transpose()?;
+        let visible = claims.visible(&self.claims)?;
+        Principal::of_token(issuer, subject, owner, visible, claims.scopes()?).ok_or(Refusal::NoSubject)
     }
 }
 

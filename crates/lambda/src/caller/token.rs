@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use aws_lambda_events::apigw::ApiGatewayRequestAuthorizerJwtDescription;
-use longhaul_core::{Identity, OwnerId, Principal, Scopes, VerifiedIdentity};
+use longhaul_core::{Principal, Scopes};
 use serde_json::{Map, Value};
 
 use super::signed::stated;
@@ -27,16 +27,15 @@ impl TokenClaims {
     /// verified the token itself.
     pub(super) fn caller(&self, jwt: &ApiGatewayRequestAuthorizerJwtDescription) -> Option<Principal> {
         let claim = |name: &str| stated(jwt.claims.get(name).map(String::as_str));
-        let (issuer, subject) = (claim("iss")?, claim("sub").filter(|subject| is_name(subject))?);
+        let subject = jwt.claims.get("sub").map(String::as_str);
         let owner = match &self.owner {
-            None => Identity::Verified { issuer, subject, tenant: "" },
-            Some(name) => {
-                Identity::Verified { issuer, subject: "", tenant: claim(name).filter(|value| is_one(value))? }
-            }
+            None => None,
+            Some(name) => Some((name.as_str(), claim(name).filter(|value| is_one(value))?)),
         };
-        let mut identity = VerifiedIdentity::new(issuer, subject);
-        identity.claims = self.visible(jwt)?;
-        Some(Principal { owner: OwnerId::of(owner), identity: Some(identity), scopes: scopes(jwt) })
+        if subject.is_some_and(|subject| subject.is_empty() || !is_name(subject)) {
+            return None;
+        }
+        Principal::of_token(claim("iss")?, subject, owner, self.visible(jwt)?, scopes(jwt))
     }
 
     /// As texts, which is how the gateway hands them on.
@@ -124,6 +123,13 @@ mod tests {
         assert_eq!(owner(&[("team", "a")]), owner(&[("team", "a"), ("sub", "bob")]));
         assert_ne!(owner(&[("team", "a")]), owner(&[("team", "b")]));
         assert_ne!(owner(&[("team", "ann")]), caller(&[]).map(|caller| caller.owner));
+        let mut lightweight = jwt(&[("team", "a")]);
+        lightweight.claims.remove("sub");
+        let bearer = by_team.caller(&lightweight).unwrap();
+        assert_eq!(
+            (Some(bearer.owner), bearer.identity.unwrap().subject),
+            (owner(&[("team", "a")]), "team=a".to_owned())
+        );
         for unclear in [&[][..], &[("team", "")], &[("team", "[a b]")], &[("team", "[a]")]] {
             assert_eq!(owner(unclear), None, "{unclear:?}");
         }
