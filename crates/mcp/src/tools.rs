@@ -106,6 +106,20 @@ impl Tools {
             Some(ArgumentCheck::BySchema) => {}
             Some(ArgumentCheck::ByTool) | None => return Ok(()),
         }
+        self.check_by_schema(handler, tool, arguments).await.inspect_err(|_| {
+            tracing::info!(
+                tool,
+                "a call was refused by the tool's input schema; `unchecked_arguments` lets it through"
+            );
+        })
+    }
+
+    async fn check_by_schema<H: ServerHandler>(
+        &self,
+        handler: &H,
+        tool: &str,
+        arguments: &mut Option<JsonObject>,
+    ) -> Result<(), String> {
         if let Some(known) = handler.get_tool(tool) {
             return self.check_against(tool, known.input_schema, arguments);
         }
@@ -137,13 +151,7 @@ impl Tools {
         if let Value::Object(taken) = taken {
             *arguments = Some(taken);
         }
-        checked.map_err(|faults| {
-            tracing::info!(
-                tool,
-                "a call was refused by the tool's input schema; `unchecked_arguments` lets it through"
-            );
-            format!("The arguments of `{tool}` are not valid: {}.", faults.join("; "))
-        })
+        checked.map_err(|faults| format!("The arguments of `{tool}` are not valid: {}.", faults.join("; ")))
     }
 
     /// The compiled schema; `None` if it cannot be compiled, which the start of the server refuses: then the tool has
