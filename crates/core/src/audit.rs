@@ -1,9 +1,9 @@
-//! The audit log: who did what to which task, from where, and with what outcome.
+//! The audit log: the caller, its address, the action, the task and the outcome.
 //!
-//! Whatever decides logs an [`Entry`], below all protocol versions, so that a new protocol version has nothing to do
-//! for it. Who sent the request, and from where, is in the [`CallerSpan`] around it, which the platform opens and the
-//! HTTP frontend completes. A subscriber with the audit layer of `logs` writes both as one line. Nothing here
-//! takes arguments, results, tokens or claims.
+//! The code that decides logs an [`Entry`], below all protocol versions: a new version needs no audit code. The
+//! [`CallerSpan`] around it holds the sender and its address. The platform opens that span, and the HTTP frontend
+//! completes it. A subscriber with the audit layer of `logs` writes both as one line. Nothing here takes arguments,
+//! results, tokens or claims.
 
 mod caller;
 mod entry;

@@ -36,8 +36,8 @@ pub enum CleanupEnd {
         /// When.
         again_at: Timestamp,
     },
-    /// It is put off, and counts as no try: the worker does not have the tool, or what is to be cleaned up cannot be
-    /// reached now.
+    /// It is put off, and does not count as a try: the worker does not have the tool, or the resource cannot be reached
+    /// now.
     Postponed {
         /// When the next worker may begin.
         again_at: Timestamp,

@@ -9,8 +9,8 @@ use uuid::{Builder, Uuid};
 
 use crate::{OwnerId, Timestamp};
 
-/// The name of a task on the wire: a UUID of version 7, sortable by the time of creation, with 74 random bits, so that
-/// it cannot be guessed (Tasks extension, "Security Considerations: Task ID unguessability").
+/// The name of a task on the wire: a UUID of version 7, which sorts by the time of creation. Its 74 random bits make it
+/// unguessable (Tasks extension, "Security Considerations: Task ID unguessability").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TaskId(Uuid);
@@ -146,8 +146,8 @@ pub trait IdSource: Send + Sync {
         max.checked_add(1).map_or(random, |numbers| random % numbers)
     }
 
-    /// A random delay from half of `longest_ms` to all of it, so that writers that were refused at the same time do not
-    /// all come back at the same time.
+    /// A random delay from half of `longest_ms` to all of it. It keeps writers that were refused together from
+    /// returning together.
     fn delay_ms(&self, longest_ms: u64) -> u64 {
         let half_ms = longest_ms.div_ceil(2);
         half_ms.saturating_add(self.up_to(longest_ms.saturating_sub(half_ms)))

@@ -69,8 +69,8 @@ pub struct Recording {
 
 /// The latest attempts of a task.
 ///
-/// An attempt is recorded twice: when it begins, and when it ends. The attempts that the task itself ended with have no
-/// end of their own, so that an end stays a write that needs to know nothing but the state.
+/// An attempt is recorded twice: when it begins, and when it ends. The attempt that ended the task has no end of its
+/// own: the write that ends a task needs to know only its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempts {
     /// When the latest attempt began, unless it is among `past`.

@@ -16,7 +16,7 @@ pub const REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024 + 64 * 1024;
 /// Bytes of a request's body: the largest request, and room for the envelope around it.
 pub const BODY_BYTES_MAX: usize = REQUEST_BYTES_MAX + 256 * 1024;
 
-/// Bytes of what is known about a caller, as JSON, that are stored with a task. The headers of a request, where a token
+/// Bytes of the JSON about a caller that is stored with a task. The headers of a request, where a token
 /// comes from, have at most 10 KB in all at API Gateway.
 pub const CALLER_BYTES_MAX: usize = 16 * 1024;
 
@@ -98,8 +98,8 @@ pub const MESSAGE_BYTES_MAX: usize = 1024;
 /// Attempts of a task that its record remembers.
 pub const NOTED_ATTEMPTS_MAX: u32 = 16;
 
-/// Bytes of the reason that a record remembers of an attempt that failed: all attempts together stay below 1 KB, or at
-/// most 1.5 KB if all of them failed.
+/// Bytes of the reason that a record keeps of a failed attempt. All attempts together stay below 1 KB, or at most 1.5
+/// KB if all of them failed.
 pub const ATTEMPT_REASON_BYTES_MAX: usize = 40;
 
 /// Bytes of all variables of a task together.
@@ -117,8 +117,8 @@ pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
 /// Tasks on one page of a list.
 pub const PAGE_MAX: usize = 100;
 
-/// Tasks that one page of a filtered list is chosen from, at most, by stores that read each of them (`DynamoDB`: 16
-/// queries for 64 items each).
+/// The most tasks that a store reads for one page of a filtered list, if it reads each of them. `DynamoDB` needs 16
+/// queries for 64 items each.
 pub const CHOSEN_FROM_MAX: usize = 1_024;
 
 /// Unfinished tasks of one owner, unless configured otherwise.
@@ -135,7 +135,7 @@ pub enum PollLimit {
     Off,
     /// They are answered later.
     Slow,
-    /// They are refused, and told when to come again.
+    /// They are refused, with the time after which to come again.
     Refuse,
 }
 
@@ -161,8 +161,8 @@ pub const ATTEMPT_MS_DEFAULT: u64 = 3_600_000;
 /// How long a result is retained after the end by default: 3 days.
 pub const RETENTION_MS_DEFAULT: u64 = 3 * 86_400_000;
 
-/// The shortest time that a result is retained after the end: a minute, enough for a poll to find that a task missed
-/// its deadline, and for the client to read that.
+/// The shortest time that a result is retained after the end. A minute lets a poll find that a task missed its
+/// deadline, and lets the client read that.
 pub const RETENTION_MS_MIN: u64 = 60_000;
 
 /// Consecutive attempts that may die or fail without recording a step before the task fails.
@@ -240,9 +240,9 @@ pub const fn minute_left_ms(since: Timestamp, now: Timestamp) -> u64 {
     NEW_TASKS_WINDOW_MS.saturating_sub(now.since_ms(since)).saturating_add(ahead_ms)
 }
 
-/// How long the next attempt of a task waits that is woken after this many attempts, in milliseconds: the first ones do
-/// not, and the later ones wait longer. The same attempt sees all signals of that time. So a thousand signals at once
-/// cost tens of attempts, and not a thousand.
+/// How long a signal delays the next attempt of a task after this many attempts, in milliseconds. The first ones are
+/// not delayed, and later ones are delayed for longer. The same attempt sees all signals of that time. So a thousand
+/// signals at once cost tens of attempts, and not a thousand.
 #[must_use]
 pub const fn wake_delay_ms(attempt: u32) -> u64 {
     let delay_ms = (attempt / 16) as u64 * 250;

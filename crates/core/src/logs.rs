@@ -1,9 +1,9 @@
-//! What goes into a log line, on a laptop and in a Lambda function.
+//! The contents of log lines, on a laptop and in a Lambda function.
 //!
-//! Log lines repeat what clients send: names of methods and tools, hosts, errors that quote their input. Each value in
-//! a line has a limit, and control characters are escaped, whoever logs it: [`text_fields`] does so for lines of text,
-//! [`JsonLines`] for lines of JSON. [`without_payloads`] keeps back what libraries log of arguments and results.
-//! [`AuditLog`] writes the audit log, whatever the filter of all other lines says.
+//! Log lines repeat text that clients send: names of methods and tools, hosts, errors that quote their input. Each
+//! value in a line has a limit, and control characters are escaped: [`text_fields`] does so for lines of text,
+//! [`JsonLines`] for lines of JSON. [`without_payloads`] removes arguments and results that libraries log. [`AuditLog`]
+//! writes the audit log, independent of the filter of all other lines.
 
 mod audit;
 mod json;

@@ -19,7 +19,7 @@ pub enum NotificationKind {
     Cancelled,
     /// It waits for its client's answers.
     InputRequired,
-    /// It has ended, not with success, and some of what it left could not be cleaned.
+    /// It has ended, not with success, and a part of its resources could not be cleaned up.
     CleanupGivenUp,
 }
 
@@ -58,7 +58,7 @@ impl NotificationKind {
 pub struct Notification {
     /// Which task.
     pub task: TaskKey,
-    /// What.
+    /// The kind of event.
     pub what: NotificationKind,
     /// The attempt that the task had: a task may wait for its client several times, each time in another attempt.
     pub attempt: u32,
@@ -121,8 +121,8 @@ impl Notification {
         }
     }
 
-    /// The id of the task that tells `endpoint` of this: always the same, and to be guessed only by a caller who knows
-    /// the id of the published task.
+    /// The id of the task that delivers this to `endpoint`. It is always the same. Only a caller who knows the id of
+    /// the published task can guess it.
     #[must_use]
     pub fn webhook_delivery_id(&self, endpoint: &str) -> TaskId {
         let event = self.id();

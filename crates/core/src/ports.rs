@@ -38,16 +38,16 @@ pub struct NewTask {
     /// How many unfinished tasks the owner may have, this one included.
     pub open_max: u32,
     /// How many bytes the arguments and results of the owner's tasks may have, the arguments of this one included. Only
-    /// creations are refused: an end never is. What has expired may count until it is deleted.
+    /// creations are refused: an end never is. Expired tasks may count until they are deleted.
     pub stored_max: u64,
-    /// How many tasks the owner may create in a minute, this one included; `None` for any number. They are counted in
-    /// windows of at least a minute, so that the last minute of one and the first of the next may have twice as many. A
-    /// creation that is refused does not count, and neither does a retry. A window ends on its own, even if its count
-    /// is wrong: see [`minute_left_ms`](crate::limits::minute_left_ms).
+    /// How many tasks the owner may create in a minute, this one included; `None` for any number. A window of the count
+    /// lasts at least a minute. The last minute of one and the first of the next may have twice as many. A refused
+    /// creation does not count, and neither does a retry. A window ends on its own, even if its count is wrong: see
+    /// [`minute_left_ms`](crate::limits::minute_left_ms).
     pub new_max: Option<u32>,
-    /// After this time in milliseconds, a first [message](Message::about) is to be visible in the queue that the engine
-    /// sends this task's work to, which a store that is one with that queue may do in the same write. `None` if the
-    /// store is not to send one.
+    /// The time in milliseconds after which a first [message](Message::about) is to be visible in the engine's queue
+    /// for this task. A store that is one with that queue may send it in the same write. `None` if the store is not to
+    /// send one.
     pub send_in_ms: Option<u64>,
 }
 
@@ -104,13 +104,13 @@ pub enum Left {
 /// Where tasks are stored.
 #[async_trait]
 pub trait TaskStore: Send + Sync {
-    /// Writes a new task, with the parts of its request and its idempotency key if it has any, all or nothing: a
+    /// Writes a new task, with the parts of its request and its idempotency key if it has any, all or nothing. A
     /// creation that is refused, or that finds an earlier task, leaves no parts. Only a writer that dies before the
     /// record is written may leave parts, which are deleted later.
     ///
-    /// Once it returns `New` or `NewAndSent`, [`get`](Self::get) finds the task. `NewAndSent` says that the message
-    /// which [`NewTask::send_in_ms`] asks for was sent in the same write, as [`WorkQueue::send`] would have sent it:
-    /// all or nothing with the record. Only a store that is one with the queue returns it. After `New`, the creator of
+    /// Once it returns `New` or `NewAndSent`, [`get`](Self::get) finds the task. `NewAndSent` says that the same write
+    /// sent the message of [`NewTask::send_in_ms`], as [`WorkQueue::send`] would have sent it: all or nothing with the
+    /// record. Only a store that is one with the queue returns it. After `New`, the creator of
     /// the task sends the message. `Existing` answers a retry, and sends nothing: the same key with the same request,
     /// or the same task id. Keys and tasks past their time to live count as absent.
     async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError>;
@@ -126,12 +126,12 @@ pub trait TaskStore: Send + Sync {
     /// Does what [`Task::apply`] does, in one conditional write. A returned task is the recorded one.
     ///
     /// A write whose caller did not wait for the answer, or got [`StoreError::Unavailable`], may be applied late, after
-    /// other writes. But a heartbeat is never applied late after one of the same attempt with a later `now`: it would
-    /// undo newer progress and shorten the lease.
+    /// other writes. A heartbeat is never applied after one of the same attempt with a later `now`: it would undo newer
+    /// progress and shorten the lease.
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError>;
 
-    /// The tasks of `owner` older than `before`, newest first, at most `limit`; expired ones, and those that a newer
-    /// version wrote, are passed over and do not shorten the page. [`Task::unreadable`] stands for each task whose
+    /// The tasks of `owner` older than `before`, newest first, at most `limit`. Expired tasks, and those that a newer
+    /// version wrote, are skipped and do not shorten the page. [`Task::unreadable`] stands for each task whose
     /// record cannot be read.
     async fn list(
         &self,
@@ -142,10 +142,10 @@ pub trait TaskStore: Send + Sync {
     ) -> Result<Page, StoreError>;
 
     /// The tasks of [`list`](Self::list) that `filter` takes. A store may stop once it has read
-    /// [`CHOSEN_FROM_MAX`](limits::CHOSEN_FROM_MAX) tasks, with any result: then the page may be short or empty,
-    /// and `next` says where to continue. A task that does not change in the meantime is on exactly one of the pages
-    /// that follow each other, or on none if the filter does not take it. A task whose record cannot be read is on the
-    /// pages of failed tasks once any other verb has come across it.
+    /// [`CHOSEN_FROM_MAX`](limits::CHOSEN_FROM_MAX) tasks. The page may then be short or empty, and `next` says where
+    /// to continue. A task that the filter takes, and that does not change meanwhile, is on exactly one of the
+    /// consecutive pages. A task whose record cannot be read is on the pages of failed tasks once any other verb has
+    /// come across it.
     ///
     /// This default works for every store; a store that needs fewer reads has its own.
     async fn list_filtered(
@@ -207,9 +207,9 @@ pub trait TaskStore: Send + Sync {
     -> Result<Option<String>, StoreError>;
 }
 
-/// Notifications that are not passed on yet. They are optional. If a store has them and they are enabled, each event
-/// that ends a task, or after which it waits for its client, stores a notification in the same atomic write. Such a
-/// store does not count [webhook deliveries](Task::is_webhook_delivery) among what is limited for their owners.
+/// Notifications that are not passed on yet. They are optional. If the store has them and they are enabled, some events
+/// store a notification in the same atomic write. These events end a task, or make it wait for its client. Such a store
+/// does not count [webhook deliveries](Task::is_webhook_delivery) among what is limited for their owners.
 #[async_trait]
 pub trait Outbox: Send + Sync {
     /// Up to `max` notifications, those first that were left first; waits up to `wait_ms` for the first one. Returns

@@ -95,8 +95,8 @@ pub enum Scopes {
 const SCOPE_BYTES_MAX: usize = 256;
 
 impl Scopes {
-    /// Whether `text` can be a scope (RFC 6749, section 3.3): it has at least one character, and neither spaces, quotes
-    /// and backslashes nor anything beyond ASCII.
+    /// Whether `text` can be a scope (RFC 6749, section 3.3). It has at least one character, no spaces, quotes or
+    /// backslashes, and nothing beyond ASCII.
     #[must_use]
     pub fn is_scope(text: &str) -> bool {
         let allowed = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
@@ -120,13 +120,13 @@ impl Scopes {
 }
 
 /// Why a request was refused. An answer that carries this among its extensions becomes a challenge at the HTTP
-/// frontend, which knows how callers are told (RFC 6750, section 3.1).
+/// frontend, which knows the form of challenges (RFC 6750, section 3.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingScopes {
     /// The scopes that the request needs and its caller does not have.
     pub missing: BTreeSet<String>,
-    /// The scopes that the caller should come back with: all that the request needs, and those of this server that the
-    /// caller has, since many clients replace their token by one with just the scopes that they are told.
+    /// The scopes of the token that the caller should get: all that the request needs, and those of this server that
+    /// the caller has. Many clients replace their token by one with the scopes of the challenge alone.
     pub wanted: BTreeSet<String>,
 }
 

@@ -59,8 +59,8 @@ pub enum Refusal {
     /// The task's tool has no cleanup, it is done or given up, or the tool brought the task to its end itself.
     #[error("there is nothing to clean up")]
     NothingToClean,
-    /// The task does not wait for anything from outside: it runs or is about to, waits for its client alone, for the
-    /// delay before a retry, or for a later start.
+    /// The task does not wait for anything from outside. It runs or is about to, or it waits for its client alone, for
+    /// the delay before a retry, or for a later start.
     #[error("the task waits for nothing that could be there sooner")]
     NothingToWake,
     /// A suspension without questions.

@@ -112,7 +112,7 @@ pub enum FailureKind {
     TimedOut,
     /// The result, a step or a question exceeds its limit.
     TooLarge,
-    /// The record is unusable: a part is missing, or a recorded step is not what the tool expects.
+    /// The record is unusable: a part is missing, or the tool does not expect a recorded step.
     Corrupt,
     /// The tool did something that cannot be made durable: used one name for two steps, or a name that is too long.
     Misuse,

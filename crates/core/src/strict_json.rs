@@ -1,9 +1,9 @@
-//! JSON that others wrote. By itself, `serde` reads a structure also from a list, by the positions of its fields: then
-//! `[1]` is a message, and its first element is believed. Here a structure is read from an object, at every depth;
-//! all else is as in [`serde_json`].
+//! JSON from outside. `serde` alone also reads a structure from a list, by the positions of its fields. Then `[1]` is a
+//! message, and its first element is believed. Here a structure is read from an object, at every depth. All else is as
+//! in [`serde_json`].
 //!
-//! Not held to this are the variants of an `untagged` or `tag`ged enum, and the fields of a `flatten`ed one: `serde`
-//! reads those from a copy of its own.
+//! Exceptions are the variants of an `untagged` or `tag`ged enum, and the fields of a `flatten`ed one. `serde` reads
+//! those from a copy of its own.
 
 use std::fmt;
 
@@ -48,9 +48,8 @@ fn has_long_integer(value: &Value) -> bool {
     }
 }
 
-/// Reads a number that may be missing, for a field of an `untagged`, `tag`ged or `flatten`ed type. By itself, `serde`
-/// reads a fraction there only if `serde_json` does not keep all digits of numbers, which one crate of a program
-/// decides for all.
+/// Reads a number that may be missing, for a field of an `untagged`, `tag`ged or `flatten`ed type. `serde` alone reads
+/// no fraction there if `serde_json` keeps all digits of numbers. One crate of a program decides that for all.
 ///
 /// # Errors
 /// If it is not a number.

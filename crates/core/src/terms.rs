@@ -63,7 +63,7 @@ pub struct Terms {
 
 impl Terms {
     /// The terms that `policy` allows for `requested`. The time to live always covers the longest run and the retention
-    /// of its result, even if less was asked for, so that a result never expires right after a long run.
+    /// of its result, even if less was requested. So a result never expires right after a long run.
     #[must_use]
     pub fn negotiate(policy: &Policy, requested: RequestedTerms) -> Self {
         let run_ms = policy.run_ms_max.clamp(1, limits::TTL_MS_CEILING);
@@ -81,9 +81,9 @@ impl Terms {
         }
     }
 
-    /// How long a client should wait before it polls a task of this age again, in milliseconds. Grows with the age: at
-    /// first it is as long as the task is old, so that a client learns of an end in at most twice the time that the
-    /// task took. The author's hint replaces the first step, and later steps are never shorter than the hint.
+    /// How long a client should wait before it polls a task of this age again, in milliseconds. It grows with the age,
+    /// and is at first as long as the task is old. So a client learns of an end in at most twice the time that the task
+    /// took. The author's hint replaces the first step, and later steps are never shorter than the hint.
     #[must_use]
     pub fn poll_interval_ms(&self, age_ms: u64) -> u64 {
         let by_age = limits::POLL_STEPS

@@ -129,7 +129,7 @@ impl Task {
         end(next, state, now);
     }
 
-    /// Whether the task expires before what was agreed on. An earlier write that arrives late must not bring it back.
+    /// Whether the task expires before the agreed time. An earlier write that arrives late must not bring it back.
     fn was_forgotten(&self) -> bool {
         let lives_until = self.due_at().plus_ms(self.terms.ttl_ms);
         let retained_until = self.ended_at.map(|ended_at| ended_at.plus_ms(self.terms.retention_ms));
@@ -180,7 +180,7 @@ impl Task {
         if self.has_ended() { Err(Refusal::Ended) } else { Ok(()) }
     }
 
-    /// Suspends the task. It does not wait for what was answered while the attempt ran.
+    /// Suspends the task. It does not wait for questions that were answered while the attempt ran.
     fn suspend(&self, next: &mut TaskRecord, suspension: &Suspension) -> Result<(), Refusal> {
         next.state = suspension.state()?;
         match suspension {
@@ -194,8 +194,8 @@ impl Task {
         Ok(())
     }
 
-    /// Closes questions. Where none is open, because an attempt works next to them or is about to, their answers are
-    /// noted: an attempt that has read the journal before may still suspend the task on them.
+    /// Closes questions. None is open while an attempt works next to them or is about to. Then the answers are noted:
+    /// an attempt that has read the journal before may still suspend the task on them.
     fn answer(&self, next: &mut TaskRecord, keys: &[String], now: Timestamp) -> Result<(), Refusal> {
         self.must_not_have_ended()?;
         let now_answered: Vec<String> =

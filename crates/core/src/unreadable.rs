@@ -14,8 +14,8 @@ const MESSAGE: &str = "the stored record of this task cannot be read";
 const NOTED_MAX: usize = 1_024;
 
 impl Task {
-    /// The task that stands for a record under `key` that cannot be read: it has failed, and takes no event. The same
-    /// for the same arguments, which are what a store knows without the record.
+    /// The task that stands for a record under `key` that cannot be read: it has failed, and takes no event. It is the
+    /// same for the same arguments, which a store knows without the record.
     #[must_use]
     pub fn unreadable(key: &TaskKey, tool: Option<String>, expires_at: Option<Timestamp>) -> Self {
         let created_at = key.id.begins_at();

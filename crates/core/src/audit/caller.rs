@@ -1,4 +1,4 @@
-//! Who sent a request, and from where.
+//! The sender of a request, and its address.
 
 use crate::{Identity, OwnerId, Principal, VerifiedIdentity};
 use tracing::Span;
@@ -15,7 +15,7 @@ pub struct Source<'a, A> {
     pub http_method: &'a str,
     /// The platform's id of the request.
     pub request_id: Option<&'a str>,
-    /// What the client says that it is.
+    /// The client's name for itself.
     pub user_agent: Option<&'a str>,
 }
 
@@ -59,7 +59,7 @@ impl CallerSpan {
     }
 }
 
-/// The subject, hashed with its issuer: the owner that it is as long as it shares its tasks with nobody.
+/// The subject, hashed with its issuer. It is the owner of a caller that shares its tasks with no other.
 fn pseudonym(identity: &VerifiedIdentity) -> OwnerId {
     let VerifiedIdentity { issuer, subject, .. } = identity;
     OwnerId::of(Identity::Verified { issuer, subject, tenant: "" })

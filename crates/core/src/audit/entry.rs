@@ -4,7 +4,7 @@ use crate::{OwnerId, TaskId, TaskKey};
 
 use crate::audit::TARGET;
 
-/// What somebody wanted to do.
+/// The action that a caller requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// To have a call accepted as a task.
@@ -39,7 +39,7 @@ impl Event {
     }
 }
 
-/// What came of it.
+/// The outcome of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was done.
@@ -48,13 +48,13 @@ pub enum Outcome {
     Repeated,
     /// There was nothing to do any more.
     Unchanged,
-    /// The caller has no such task.
+    /// The caller does not have this task.
     NotFound,
     /// The caller may not do it, or not now.
     Refused,
-    /// Nobody verified the caller.
+    /// The caller was not verified.
     Denied,
-    /// The store did not answer, so nobody knows.
+    /// The store did not answer, so the outcome is unknown.
     Unavailable,
 }
 
@@ -76,15 +76,15 @@ impl Outcome {
         }
     }
 
-    /// Whether identical entries of this outcome are counted instead of written one by one: somebody who gets nowhere
-    /// can send as many such requests as the network carries.
+    /// Whether identical entries of this outcome are counted instead of written one by one. A caller who is refused can
+    /// send as many requests as the network carries.
     #[must_use]
     pub fn is_counted(text: &str) -> bool {
         [Self::Refused, Self::Denied].iter().any(|outcome| outcome.as_str() == text)
     }
 }
 
-/// One entry. Who sent the request is in the [`CallerSpan`](crate::audit::CallerSpan) around it.
+/// One entry. The [`CallerSpan`](crate::audit::CallerSpan) around it holds the sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     event: Event,
@@ -103,7 +103,7 @@ impl<'a> Entry<'a> {
         Self { event, outcome, reason: None, scopes: None, owner: None, task: None, tool: None }
     }
 
-    /// Why it was refused or denied: never a part of what the caller sent.
+    /// The reason of a refusal or denial. It never repeats the request.
     #[must_use]
     pub const fn because(self, reason: &'a str) -> Self {
         Self { reason: Some(reason), ..self }

@@ -13,7 +13,7 @@ pub struct Field {
     pub name: &'static str,
     /// Whether every line has it.
     pub always: bool,
-    /// What it says.
+    /// Its meaning.
     pub says: &'static str,
 }
 

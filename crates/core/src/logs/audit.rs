@@ -50,7 +50,7 @@ pub fn audited(audit: Audited) -> FilterFn<impl Fn(&Metadata<'_>) -> bool + Clon
     })
 }
 
-/// What [`audited`] lets through.
+/// The lines that [`audited`] lets through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audited {
     /// The audit log.

@@ -29,7 +29,7 @@ impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for JsonLines<W> {
     }
 }
 
-/// Clips the texts in each line. The formatter writes a line at a time.
+/// Clips the strings in each line. The formatter writes a line at a time.
 #[derive(Debug)]
 pub struct Clipping<W>(pub(crate) W);
 
@@ -77,7 +77,7 @@ fn end_of(text: &str) -> usize {
     quote.unwrap_or(text.len())
 }
 
-/// Adds the text, whole or clipped, with what JSON allows and a terminal does not.
+/// Adds the text, whole or clipped. Characters that JSON allows and a terminal does not are escaped.
 fn push(short: &mut String, text: &str) {
     let length = units(text).count();
     if length <= VALUE_CHARS_MAX {

@@ -9,7 +9,7 @@ const CARRIERS: [&str; 7] = ["rmcp", "aws", "h2", "hyper", "lambda", "reqwest", 
 /// Whether arguments and results may be logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payloads {
-    /// They may not, whatever the filter says.
+    /// They may not, even if the filter allows it.
     Hidden,
     /// They are logged if the filter says so.
     Shown,

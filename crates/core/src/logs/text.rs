@@ -12,7 +12,7 @@ pub const VALUE_CHARS_MAX: usize = 256;
 /// How many of them come from the end of a longer value: of a chain of errors that is the cause.
 pub(crate) const TAIL_CHARS: usize = 64;
 
-/// Stands for what is left out.
+/// Stands for the text that is left out.
 pub(crate) const CUT: char = '…';
 
 /// The beginning of `text`, and its end if something between them is left out.

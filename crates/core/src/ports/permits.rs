@@ -30,7 +30,7 @@ pub enum Taken {
 }
 
 /// The permits of running attempts, where their number is limited for each owner. No store needs them: an engine
-/// without them has no such limit.
+/// without them has no limit.
 #[async_trait]
 pub trait AttemptPermits: Send + Sync {
     /// Takes a permit for an attempt, unless another attempt of its task has one, or the owner has `attempts_max` of

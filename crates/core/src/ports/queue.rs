@@ -19,9 +19,8 @@ pub struct Message {
     pub task: TaskKey,
     /// The trace that the call belongs to.
     pub trace: Option<TraceParent>,
-    /// The task's highest attempt when it was sent, if that is known. A message that is delivered for the first time
-    /// after a later attempt is not the one that the later attempt came from: then there is another one, and this one
-    /// may go.
+    /// The task's highest attempt when it was sent, if that is known. The first delivery of a message may come after a
+    /// later attempt. Then another message started that attempt, and this one may be deleted.
     pub attempt: Option<u32>,
 }
 
@@ -72,7 +71,7 @@ pub trait WorkQueue: Send + Sync {
     /// Which of the visible messages it delivers is the queue's decision. It should let the owners take turns, so that
     /// many messages of one owner do not keep those of another waiting.
     ///
-    /// It need not be durable when it returns: if the queue itself dies right after, the message may be visible again,
+    /// It need not be durable when it returns. If the queue itself dies right after, the message may be visible again,
     /// and this delivery may not count.
     async fn receive(&self, max: usize, visibility_ms: u64, wait_ms: u64) -> Result<Vec<Delivery>, QueueError>;
 

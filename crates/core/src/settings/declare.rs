@@ -3,8 +3,8 @@
 /// Declares settings: a `static` [`Setting`](crate::settings::Setting) for each, and the list of all of them.
 ///
 /// A setting has the name that its flag and its variable have: `DATA_DIR` makes `--data-dir` and, with the beginning of
-/// all variables, `SHOP_DATA_DIR`. Its kind follows, then by the names of the methods of [`Setting`](crate::settings::Setting)
-/// who reads it, and its sentence.
+/// all variables, `SHOP_DATA_DIR`. Its kind follows, then by the names of the methods of
+/// [`Setting`](crate::settings::Setting) who reads it, and its sentence.
 ///
 /// ```
 /// use longhaul_core::settings::Preset::{Unset, Value};

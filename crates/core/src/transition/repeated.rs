@@ -3,8 +3,8 @@
 use crate::{FailureKind, State, Suspension, Task, TaskEvent};
 
 impl Task {
-    /// Whether `self`, the task for which a store refused `event`, shows that the same write was applied before: a
-    /// writer whose answer was lost repeats the write, which is then refused because of its own effect.
+    /// Whether `self`, the task for which a store refused `event`, shows that the same write was applied before. A
+    /// writer that lost the answer repeats the write, which its own effect then refuses.
     ///
     /// Only the holder of an attempt writes events that carry it, and a token is generated for one claim. So a task in
     /// the state that such an event leads to was brought there by that event.

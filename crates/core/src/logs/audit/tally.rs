@@ -1,9 +1,9 @@
 //! Counting identical lines of callers who get nowhere, so that a flood of denied requests is not a flood of lines.
 //!
-//! In every minute, the first of them is written at once, and then the second, the fourth, the eighth and so on, each
-//! with the number of requests since the line before. What is left at the end of the minute is written when the next
-//! request comes, or when the process ends: the counts of all lines add up to the number of requests. A process that is
-//! killed before that loses less than half of its last minute's.
+//! In every minute, the first of them is written at once, then the second, the fourth, the eighth and so on. Each line
+//! has the number of requests since the line before. The next request, or the end of the process, writes the rest of a
+//! minute. So the counts of all lines add up to the number of requests. A process that is killed before that loses less
+//! than half of its last minute's.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -19,17 +19,17 @@ const WINDOW_MS: u64 = 60_000;
 /// have any number of addresses.
 const DIFFERENT_MAX: usize = 64;
 
-/// What makes two lines identical.
+/// Two lines with the same values of these fields are identical.
 const SAME: [&str; 7] = ["event", "outcome", "reason", "scopes", "owner", "tool", "address"];
 
-/// What makes two lines identical once there are too many different ones.
+/// The same, once there are too many different lines.
 const SAME_REASON: [&str; 3] = ["event", "outcome", "reason"];
 
 /// The fields of a line, or of a span that is around one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fields {
     pub(super) values: BTreeMap<&'static str, String>,
-    /// This is no line: what was counted is written now.
+    /// This is not a line: the counts are written now.
     pub(super) is_flush: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Counted {
     pub(super) count: u64,
 }
 
-/// What was counted in the current minute.
+/// The counts of the current minute.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     ends_at: Option<Timestamp>,
@@ -78,7 +78,7 @@ struct Line {
 }
 
 impl Line {
-    /// What was not written yet.
+    /// The count that is not written yet.
     fn rest(&mut self) -> Option<Counted> {
         let count = self.count - self.written;
         self.written = self.count;
