@@ -34,7 +34,7 @@ struct Counters {
 }
 
 impl Budget {
-    /// For what callers send.
+    /// For requests of callers.
     pub(crate) fn of_callers() -> Self {
         Self::new(LONG_BYTES_MAX)
     }

@@ -1,5 +1,5 @@
-//! Requests of scripts in web pages: the CORS protocol of the Fetch standard. A browser asks before it sends
-//! a request of a page to another origin, and shows the page no more of the answer than this allows.
+//! Requests of scripts in web pages: the CORS protocol of the Fetch standard. A browser asks before it sends a page's
+//! request to another origin. It shows the page only the parts of the answer that this module allows.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -26,7 +26,7 @@ const PARAMETER_HEADERS: &str = "mcp-param-";
 /// How many of them a page may send.
 const PARAMETERS_MAX: usize = 64;
 
-/// The headers of an answer that a page may read besides those that every page may.
+/// The headers of an answer that a page may read in addition to those that every page may.
 pub const READABLE_HEADERS: &str = "mcp-session-id, retry-after, www-authenticate";
 
 /// How long a browser need not ask again, in seconds.
@@ -65,7 +65,7 @@ pub(crate) fn permission(origin: Option<HeaderValue>, headers: HeaderValue) -> R
     readable(answer, Some(origin.unwrap_or(ANY)))
 }
 
-/// The answer, which scripts of pages of `origin` may read. What everyone may read stays so.
+/// The answer, which scripts of pages of `origin` may read. Public answers stay public.
 pub(crate) fn readable(mut answer: Response<Body>, origin: Option<HeaderValue>) -> Response<Body> {
     let Some(origin) = origin else { return answer };
     let headers = answer.headers_mut();

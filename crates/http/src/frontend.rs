@@ -20,7 +20,7 @@ use crate::{
     SlowBody, audited, cors,
 };
 
-/// Extension of an answer: the caller was not verified, and the audit log has a denied log-in.
+/// Extension of an answer: the caller was not verified, and the audit log has a denied authentication.
 #[derive(Clone, Copy, Debug)]
 pub struct DeniedLogIn;
 
@@ -243,8 +243,8 @@ fn unreadable(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Reject
     Rejection::Unreadable
 }
 
-/// Reads the rest of a body that is refused: most clients look for a response only after they have sent everything, so
-/// one that is cut off while it sends never learns why. A body that does not end within the bound is cut off.
+/// Reads the rest of a body that is refused. Most clients look for a response only after they have sent everything: one
+/// that is cut off earlier never learns the reason. A body that does not end within the bound is cut off.
 async fn discard<B: http_body::Body<Data = Bytes>>(mut body: Pin<Box<B>>) {
     let mut discarded = 0;
     while let Some(Ok(frame)) = body.frame().await

@@ -1,5 +1,5 @@
-//! Who calls: how the frontend learns who sent a request, and what the header `WWW-Authenticate` says of how a caller
-//! shows who it is, or which scopes it needs (RFC 6750, section 3).
+//! The caller of a request: how the frontend identifies it, and the header `WWW-Authenticate`. The header names the
+//! credentials and the scopes that a caller needs (RFC 6750, section 3).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,15 +12,16 @@ use longhaul_core::{Identity, MissingScopes, OwnerId, Principal};
 
 use crate::Rejection;
 
-/// One way to learn who calls: from what was verified, never from what the caller claims without proof.
+/// One way to identify the caller: by verified facts, never by claims without proof.
 #[async_trait]
 pub trait Identify: Send + Sync {
-    /// Who sent this request. Fails with [`Rejection::Unauthorized`] or [`Rejection::NotSigned`], if nobody verified
-    /// the caller.
+    /// The sender of this request. Fails with [`Rejection::Unauthorized`] or [`Rejection::NotSigned`] if the caller is
+    /// not verified.
     async fn identify(&self, request: &Parts) -> Result<Identified, Rejection>;
 
-    /// The JSON document that anyone may read at the path of this request, and that tells a caller how to sign in (RFC
-    /// 9728, section 3); `None` if there is none.
+    /// The public JSON document at the path of this request, which describes how a caller signs in (RFC 9728, section
+    /// 3).
+    /// `None` if there is none.
     fn document(&self, _request: &Parts) -> Option<Bytes> {
         None
     }
@@ -53,7 +54,7 @@ impl Identify for Anyone {
     }
 }
 
-/// How callers of one resource are told to come back with a token, or with a better one.
+/// The answer to a caller of one resource who needs a token, or a better one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Challenge {
     resource_metadata: Option<Arc<str>>,
@@ -70,8 +71,8 @@ impl Challenge {
         Self { resource_metadata: Some(resource_metadata) }
     }
 
-    /// For a request without an acceptable token. `why` is `None` if it has none; `scope` is what a client should ask
-    /// for, separated by spaces, and may be empty.
+    /// For a request without an acceptable token. `why` is `None` if it has none. `scope` holds the scopes that a
+    /// client should request, separated by spaces, and may be empty.
     #[must_use]
     pub fn unauthorized(&self, why: Option<InvalidToken>, scope: &str) -> HeaderValue {
         let why = why.as_ref().map(|InvalidToken(description)| ("invalid_token", &**description));

@@ -1,5 +1,5 @@
-//! The HTTP frontend of the MCP endpoint, the same on a laptop and in a Lambda function: paths, caller identity, host
-//! and origin checks, and the size of requests.
+//! The HTTP frontend of the MCP endpoint, the same on a laptop and in a Lambda function. It checks paths, callers,
+//! hosts, origins and the size of requests.
 
 mod audited;
 mod authority;

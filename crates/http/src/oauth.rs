@@ -1,8 +1,8 @@
 //! Longhaul as an OAuth resource server: access tokens in, verified callers out (MCP `2026-07-28`, "Authorization").
 //!
-//! A [`ResourceServer`] verifies the signed JWT of a request with the keys that the token's issuer publishes, says in
-//! its metadata where callers log in (RFC 9728), and tells in its refusals what a caller may do. It is the same in one
-//! process and in a Lambda function.
+//! A [`ResourceServer`] verifies the signed JWT of a request with the keys that the token's issuer publishes. Its
+//! metadata names the place where callers log in (RFC 9728), and its refusals say how to continue. It is the same in
+//! one process and in a Lambda function.
 
 mod algorithm;
 mod audience;

@@ -73,7 +73,7 @@ impl OriginPolicy {
     /// Checks the `Origin` of a request, if there is one.
     ///
     /// # Errors
-    /// [`Rejection::Origin`], with what the request says.
+    /// [`Rejection::Origin`], with the origin of the request.
     pub fn check_origin(&self, headers: &HeaderMap) -> Result<(), Rejection> {
         match headers.get(ORIGIN) {
             Some(origin) if self.page(headers).is_none() => Err(Rejection::Origin { origin: shown(origin.as_bytes()) }),

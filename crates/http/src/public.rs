@@ -1,7 +1,7 @@
 //! Which URLs and addresses are public: `https` on port 443, at addresses of the public internet.
 //!
-//! A server that connects to hosts that callers name must not become a way into its own network. So whoever connects
-//! resolves the name, checks every address, and connects to a checked address only; a redirect is checked like a first
+//! A server that connects to hosts that callers name must not become a way into its own network. So the connecting code
+//! resolves the name, checks every address, and connects to a checked address only. A redirect is checked like a first
 //! URL, or not followed. Addresses that embed IPv4 ones (mapped, NAT64, 6to4, Teredo) are refused as a whole: no public
 //! server needs them.
 
@@ -9,7 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::Url;
 
-/// Checks the form of `url`, and its address if it has one. What a host name stands for is checked when it is resolved.
+/// Checks the form of `url`, and its address if it has one. The addresses of a host name are checked when it is
+/// resolved.
 ///
 /// # Errors
 /// Its fault, in words that follow the name of the URL: "must begin with `https://`".

@@ -1,4 +1,4 @@
-//! Why a request is refused before it reaches MCP, and what its sender is told.
+//! The reasons to refuse a request before it reaches MCP, and the answers to its sender.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -110,8 +110,7 @@ pub enum Rejection {
     Method,
 }
 
-/// The error of a request's body that does not arrive in time. Whoever gives the frontend a body decides how long that
-/// is.
+/// The error of a request's body that does not arrive in time. The caller of the frontend sets that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the body did not arrive in time")]
 pub struct SlowBody;

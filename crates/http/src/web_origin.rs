@@ -38,7 +38,7 @@ pub enum OriginError {
 impl WebOrigin {
     /// The origin that `text` is, as a request or a setting has it.
     ///
-    /// Of schemes that browsers know, such as `https`, hosts are spelled as browsers spell them. Others, such as
+    /// Hosts are spelled as browsers spell them if browsers know the scheme, such as `https`. Other schemes, such as
     /// `chrome-extension`, have a name instead of the host, or nothing (`file://`).
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
@@ -107,8 +107,7 @@ fn of_the_web(text: &str) -> Option<String> {
     (is_origin && origin.is_tuple()).then(|| origin.ascii_serialization())
 }
 
-/// The spelling of what stands for the host of a scheme that browsers know nothing of: nothing, or a name and perhaps a
-/// port.
+/// The spelling of the host part of a scheme that browsers do not know: nothing, or a name and perhaps a port.
 fn of_another(authority: &str) -> Option<String> {
     if authority.is_empty() {
         return Some(String::new());

@@ -1,8 +1,8 @@
-//! Telling others that tasks have ended, or wait for their clients: by webhooks, as [Standard Webhooks] describes them.
+//! Webhooks, as [Standard Webhooks] describes them, notify others that tasks have ended, or wait for their clients.
 //!
-//! Each webhook is a task of its own, a webhook delivery: it sleeps from one try to the next, survives crashes, and
-//! shows its owner how each try went. What is sent is thin: which task, which tool, which status; no arguments, no
-//! results.
+//! Each webhook is a task of its own, a webhook delivery. It sleeps from one try to the next, survives crashes, and
+//! shows its owner the outcome of each try. The message names the task, the tool and the status. It has no arguments
+//! and no results.
 //!
 //! [Standard Webhooks]: https://www.standardwebhooks.com
 

@@ -72,7 +72,7 @@ pub struct TokenEntry {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Why a list of tokens cannot be used. Contains nothing of what is in the list.
+/// Why a list of tokens cannot be used. The error repeats no part of the list.
 #[derive(Debug, thiserror::Error)]
 pub enum TokensError {
     /// It cannot be read.

@@ -1,4 +1,4 @@
-//! How tokens may be signed: with a private key, so that a verifier of tokens cannot make one (RFC 7518,
+//! The allowed signatures of tokens. All need a private key, so that a verifier of tokens cannot make one (RFC 7518,
 //! section 3; RFC 8037; RFC 9864).
 
 use aws_lc_rs::signature::{

@@ -49,8 +49,8 @@ impl Resource {
         self.name.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default()
     }
 
-    /// The URL of its metadata. If the endpoint's callers know it below a path, something in front of the server takes
-    /// that path away, and passes on what is below it alone.
+    /// The URL of its metadata. If callers know the endpoint below a path, a proxy in front of the server removes that
+    /// path from each request.
     pub(crate) fn metadata_url(&self) -> String {
         match self.path().strip_suffix(MCP_PATH) {
             Some(taken_away) => format!("{}{taken_away}{WELL_KNOWN}{MCP_PATH}", self.origin),

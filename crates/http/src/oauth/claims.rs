@@ -130,7 +130,7 @@ impl Claims {
         self.0.get(name)?.as_str()
     }
 
-    /// A text, or a list of at most `most` texts.
+    /// A string, or a list of at most `most` strings.
     fn texts(&self, name: &'static str, most: usize) -> Result<Option<Vec<&str>>, Refusal> {
         match self.0.get(name) {
             None => Ok(None),

@@ -17,7 +17,7 @@ const AUDIENCES_MAX: usize = 16;
 /// Clients of one server whose tokens need no audience.
 const CLIENT_IDS_MAX: usize = 64;
 
-/// Scopes that clients are told to ask for: all of them stand in one header.
+/// The most scopes in a challenge: all of them are in one header.
 const SCOPES_ADVERTISED_MAX: usize = 32;
 
 /// The scope for a refresh token. That is between it and the issuer, and no resource needs it.
@@ -37,10 +37,10 @@ pub struct OauthConfig {
     pub(crate) owner_claim: Option<String>,
     /// The claims that tools may see.
     pub(crate) claims: Vec<String>,
-    /// The scopes that clients should ask for at first: those of methods, or those that the operator names. Those of
-    /// single tools are asked for when a tool needs them: a client that is told no scope asks for all that the metadata
-    /// has, which MCP therefore calls the minimal set; and an issuer may refuse the whole log-in of a user who may not
-    /// have one of them.
+    /// The scopes that clients should request at first: those of methods, or those that the operator names. The scopes
+    /// of single tools are requested when a tool needs them. A client that gets no scope in its challenge requests all
+    /// scopes of the metadata, which MCP therefore calls the minimal set. An issuer may refuse the whole login of a
+    /// user who may not have one of them.
     pub(crate) scopes: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ impl OauthConfig {
         })
     }
 
-    /// The same, for a server that has to be told its URL: nothing else knows how its callers reach it.
+    /// The same, for a server whose operator has to set its URL: the server cannot find out how its callers reach it.
     pub fn with_own_url(self, values: &Values) -> Result<Self, SettingsError> {
         if self.audiences.resources.is_empty() {
             let why = "it needs the URL of this endpoint as its callers know it, which their tokens have to be issued \

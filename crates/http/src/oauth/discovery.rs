@@ -20,7 +20,7 @@ pub(crate) enum DiscoveryError {
         #[source]
         cause: FetchError,
     },
-    /// The metadata is not what an authorization server publishes.
+    /// The metadata is not that of an authorization server.
     #[error("the metadata is not a JSON object with `issuer` and `jwks_uri`")]
     NotMetadata,
     /// The metadata belongs to another issuer.

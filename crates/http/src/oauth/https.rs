@@ -16,8 +16,8 @@ use crate::oauth::{Fetch, FetchError};
 /// How long a connection is kept for the next document: metadata and keys are fetched one after the other.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// An HTTPS client for small public documents. It is set up when it is used for the first time, because reading the
-/// system's roots takes time that the start of a function does not have.
+/// An HTTPS client for small public documents. Its first use sets it up: it takes too long for a function's start to
+/// read the system's roots.
 #[derive(Debug, Default)]
 pub struct HttpsClient {
     client: OnceLock<Client>,

@@ -74,7 +74,7 @@ impl ResourceServer {
         }
     }
 
-    /// The metadata of the endpoint at `authority`, if that is what is at `path`.
+    /// The metadata of the endpoint at `authority`, if its path is `path`.
     #[must_use]
     pub fn document_at(&self, authority: Option<&str>, path: &str) -> Option<Bytes> {
         let here = self.resource_at(authority).filter(|here| here.has_metadata_at(path))?;
@@ -87,7 +87,7 @@ impl ResourceServer {
         serde_json::to_vec(&metadata).ok().map(Bytes::from)
     }
 
-    /// How callers of the endpoint at `authority` are told where to log in.
+    /// The challenge that sends callers of the endpoint at `authority` to the login.
     #[must_use]
     pub fn challenge_at(&self, authority: Option<&str>) -> Challenge {
         let here = self.resource_at(authority);
@@ -139,7 +139,7 @@ fn authority(request: &Parts) -> Option<&str> {
     }
 }
 
-/// The tokens in a request's head. Those in its query or body are not looked at.
+/// The tokens in a request's head. Tokens in its query or body are ignored.
 enum Sent<'a> {
     None,
     One(&'a str),

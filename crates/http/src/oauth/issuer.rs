@@ -15,7 +15,7 @@ const ANY_TENANT: &str = "common";
 pub(crate) struct Issuer {
     /// Exactly as its metadata name it; and its tokens, unless it issues those of many tenants.
     name: String,
-    /// Where it is, as clients are told.
+    /// Its URL, as clients see it.
     url: String,
     uri: Uri,
 }
@@ -56,8 +56,9 @@ impl Issuer {
         self.name.contains(TENANT)
     }
 
-    /// Where its metadata may be, in the order in which to ask, which is that of MCP's clients: as RFC 8414, section 3,
-    /// has it, the document of OpenID Connect in the same way, and as OpenID Connect Discovery, section 4, has it.
+    /// The URLs where its metadata may be, in the order in which MCP's clients try them. The first follows RFC 8414,
+    /// section 3. The second has the document of OpenID Connect in the same place. The third follows OpenID Connect
+    /// Discovery, section 4.
     pub(crate) fn metadata_urls(&self) -> Vec<String> {
         let path = self.uri.path().trim_end_matches('/');
         let origin = web_url::origin(&self.uri);

@@ -11,8 +11,8 @@ use crate::oauth::discovery::{self, DiscoveryError};
 use crate::oauth::issuer::Issuer;
 use crate::oauth::key_set::KeySet;
 
-/// How long keys are used before the issuer is asked again: a key that it withdrew is accepted for no longer, as long
-/// as the issuer answers.
+/// How long keys are used before the issuer is asked again. A key that it withdrew is accepted for no longer, if the
+/// issuer answers.
 const AGE_MS_MAX: u64 = 10 * 60 * 1_000;
 
 /// The shortest time between two questions to an issuer whose keys are known: for keys that it may have published

@@ -41,8 +41,8 @@ pub(crate) struct Proven {
 /// The verified tokens of the last minutes, within a bound.
 ///
 /// There are two halves. A token that is used moves to the younger one; when that is full, the older one is forgotten
-/// as a whole. Only good tokens are kept, so that a caller cannot displace them without having hundreds of their own,
-/// and a displaced caller is only verified again.
+/// as a whole. Only good tokens are kept: a caller needs hundreds of them to displace others. A displaced caller is
+/// only verified again.
 #[derive(Debug, Default)]
 pub(crate) struct Remembered {
     halves: Mutex<Halves>,

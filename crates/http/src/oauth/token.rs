@@ -10,7 +10,7 @@ use crate::oauth::key_set::Key;
 use crate::oauth::object;
 use crate::oauth::refusal::Refusal;
 
-/// Bytes of a token. Those of large organisations, with all the groups of a user, have 8 KiB.
+/// Bytes of a token. Tokens of large organisations, with all the groups of a user, have 8 KiB.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
 /// Bytes of a key's id.
@@ -19,8 +19,8 @@ const KEY_ID_BYTES_MAX: usize = 512;
 /// The types of tokens that are accepted, in any case (RFC 9068, section 4); many issuers write `JWT`, or none.
 const TYPES: [&str; 4] = ["at+jwt", "application/at+jwt", "JWT", "application/JWT"];
 
-/// Members that a header must not have, because they are not supported here: extensions that have to be understood,
-/// encryption, compression, payloads that are not encoded.
+/// Members that a header must not have, because their features are not supported here. These are critical extensions,
+/// encryption, compression and payloads that are not encoded.
 const NOT_DONE: [&str; 4] = ["crit", "enc", "zip", "b64"];
 
 /// A token that can be read, and nothing more.

@@ -37,8 +37,8 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// The text of the secret that a source such as `env:NAME` or `file:PATH` names; or why there is none, in words that
-/// follow its place, and say nothing about what is in it.
+/// The text of the secret that a source such as `env:NAME` or `file:PATH` names. The error is worded to follow the
+/// source, and does not repeat the secret.
 pub type Secrets<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 /// The endpoints in `text`, which is JSON.
@@ -48,8 +48,8 @@ pub fn read(text: &str, secrets: Secrets<'_>, reach: Reach) -> Result<Endpoints,
         .map(|(read, _)| read)
 }
 
-/// The endpoints in `text` without their secrets, and where those are: for the program that chooses endpoints and signs
-/// nothing, or has to fetch the secrets first.
+/// The endpoints in `text` without their secrets, and the places of the secrets. It is for a program that chooses
+/// endpoints and signs nothing, or that has to fetch the secrets first.
 pub fn read_without_secrets(text: &str, reach: Reach) -> Result<(Endpoints, BTreeSet<String>), ConfigError> {
     Reader { secrets: None, reach, faults: Vec::new(), sources: BTreeSet::new() }.read(text)
 }

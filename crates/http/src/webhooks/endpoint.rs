@@ -16,7 +16,7 @@ pub struct Endpoint {
     pub url: Url,
     /// The events that it gets.
     pub events: BTreeSet<NotificationKind>,
-    /// Of which tools: their names, in which `*` stands for anything. Empty for all.
+    /// The names of the tools, in which `*` stands for anything. Empty for all.
     pub tools: Vec<String>,
     /// The secrets that sign its webhooks: one, or two while one replaces the other. None if they were not read.
     pub secrets: Vec<Secret>,
@@ -66,7 +66,7 @@ impl Endpoints {
     }
 }
 
-/// Whether `name` is what `pattern` says, in which `*` stands for any characters, or none.
+/// Whether `name` matches `pattern`, in which `*` stands for any characters, or none.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut left) = name.strip_prefix(first) else { return false };

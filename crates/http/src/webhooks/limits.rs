@@ -40,14 +40,13 @@ pub(crate) const PAUSES_MS: [u64; 10] = [
 /// The longest time that an endpoint may ask for with `Retry-After`.
 pub(crate) const RETRY_AFTER_MS_MAX: u64 = HOUR_MS;
 
-/// How long an endpoint is told at most: all pauses with all that is added to them, and some time for each try.
+/// The longest time of a delivery: all pauses with all that is added to them, and some time for each try.
 pub(crate) const RUN_MS_MAX: u64 = 90 * HOUR_MS;
 
-/// A pause is longer by up to this part of it, so that those who failed at the same time do not all come back at the
-/// same time.
+/// A pause is longer by up to this part of it, so that deliveries that failed together do not return together.
 pub(crate) const JITTER_PART: u64 = 10;
 
-/// How long a webhook delivery waits, without a worker, when its endpoint is told as much as it may be.
+/// How long a webhook delivery waits, without a worker, while its endpoint has as many deliveries as it may have.
 pub(crate) const FULL_PAUSE: Duration = Duration::from_secs(2);
 
 /// The time for which the end of a webhook delivery is shown.

@@ -10,7 +10,7 @@ use url::Url;
 pub enum Reach {
     /// Addresses of the public internet, by `https` on port 443.
     Public,
-    /// Those, and this machine itself in any way: for development.
+    /// The same, and any address of this machine: for development.
     ThisMachineToo,
 }
 

@@ -101,7 +101,7 @@ impl WebhookDeliveryRunner {
         Ok(failed(&format!("`{}` was not told, after {} tries: {last}", endpoint.name, PAUSES_MS.len())))
     }
 
-    /// The text of a [`Try`]; `None` if the endpoint is told as much now as it may be.
+    /// The text of a [`Try`]; `None` if the endpoint has as many deliveries now as it may have.
     async fn try_once(&self, endpoint: &Endpoint, id: &str, body: &str) -> Result<Option<String>, NotTried> {
         let Some(_permit) = self.permits.take(&endpoint.name) else { return Ok(None) };
         let outcome = if is_off(&self.engine, endpoint).await? {

@@ -14,7 +14,7 @@ const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 
-/// A text that is no secret. Says nothing about what is in it.
+/// A text that is not a secret. The error does not repeat it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not `whsec_` followed by 24 to 64 bytes in base64")]
 pub struct InvalidSecret;

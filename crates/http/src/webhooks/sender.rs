@@ -1,4 +1,4 @@
-//! One request to an endpoint, and when an endpoint is told again that could not be told.
+//! One request to an endpoint, and the time of the next try after a failure.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
