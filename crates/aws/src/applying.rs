@@ -11,7 +11,7 @@ use crate::store::DynamoStore;
 use crate::{expressions, keys, lifetimes};
 
 /// How often an event is written again because the task changed between the read and the write. Only events that depend
-/// on what was read, or that happen at the same time as others, take more than one write.
+/// on the state that was read, or that happen at the same time as others, take more than one write.
 const TRIES_MAX: usize = 8;
 
 enum Outcome {

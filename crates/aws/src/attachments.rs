@@ -22,8 +22,8 @@ const READ_PARTS_MAX: usize = 40;
 /// Items in one write that deletes. DynamoDB accepts 25.
 const DELETE_ITEMS_MAX: usize = 25;
 
-/// How often the unprocessed items of a batch are sent again: within half a minute, even if all of a large result has
-/// to be paced.
+/// How often the unprocessed items of a batch are sent again. All rounds take at most half a minute, even for a large
+/// result that has to be paced as a whole.
 const ROUNDS_MAX: u32 = 16;
 
 /// Parts in one write after a table has refused some: one partition takes 1,000 write units a second, which is less
@@ -130,8 +130,8 @@ impl DynamoStore {
         Ok(())
     }
 
-    /// Writes a batch at once, which a table takes that was not busy lately; what it does not take is sent again at the
-    /// pace that one partition keeps up.
+    /// Writes a batch at once. A table that was not busy lately takes it whole. The items that it does not take are
+    /// sent again at the pace of one partition.
     async fn write_batch(&self, mut requests: Vec<WriteRequest>) -> Result<(), StoreError> {
         let mut refusals = 0;
         for round in 0..ROUNDS_MAX {
@@ -181,7 +181,7 @@ impl DynamoStore {
         self.read_texts(count, |number| keys::part(key, name, number)).await
     }
 
-    /// The texts under the keys for the first `count` numbers, joined; `None` if one is missing.
+    /// The strings under the keys for the first `count` numbers, joined; `None` if one is missing.
     pub(crate) async fn read_texts(
         &self,
         count: u32,
@@ -247,7 +247,7 @@ fn read_entry(item: &Item) -> Result<Entry, Unreadable> {
     })
 }
 
-/// The texts of `parts` in `found`, joined; `None` if one is missing.
+/// The strings of `parts` in `found`, joined; `None` if one is missing.
 fn join(parts: &[ItemKey], found: &[Item]) -> Result<Option<String>, StoreError> {
     let mut joined = String::new();
     for part in parts {

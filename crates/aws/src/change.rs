@@ -141,8 +141,8 @@ impl Change {
 /// The names of states may be used as values in conditions without [`Condition::with`].
 const STATES: [&str; 7] = [QUEUED, RUNNING, SLEEPING, INPUT_REQUIRED, COMPLETED, FAILED, CANCELLED];
 
-/// A condition, and possibly an update, as DynamoDB requires them: every name begins with `#`, because DynamoDB
-/// reserves hundreds of words, and every name and value is listed.
+/// A condition, and possibly an update, as DynamoDB requires them. Every name begins with `#`, because DynamoDB
+/// reserves hundreds of words. Every name and value is listed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Expression {
     pub(crate) condition: String,

@@ -129,11 +129,11 @@ pub fn timeouts() -> TimeoutConfig {
 /// The environment of a function, by the names of its variables.
 type Variables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// The region, the credentials and the endpoints that these environment variables name, with an HTTP client:
-/// `AWS_REGION` and the credentials, as Lambda sets them; `AWS_ENDPOINT_URL`, also for one service
-/// (`AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS`); `AWS_USE_FIPS_ENDPOINT` and `AWS_USE_DUALSTACK_ENDPOINT`. The
-/// credentials themselves are read from the environment of this process. The client trusts the authorities of AWS's
-/// endpoints only, unless `SSL_CERT_FILE` or `SSL_CERT_DIR` names others.
+/// The region, the credentials and the endpoints that environment variables name, with an HTTP client. Lambda sets
+/// `AWS_REGION` and the credentials. `AWS_ENDPOINT_URL` names another endpoint, also for one service
+/// (`AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS`). `AWS_USE_FIPS_ENDPOINT` and `AWS_USE_DUALSTACK_ENDPOINT`
+/// count too. The credentials themselves are read from the environment of this process. The client trusts the
+/// authorities of AWS's endpoints only, unless `SSL_CERT_FILE` or `SSL_CERT_DIR` names others.
 #[must_use]
 pub fn function_config(variables: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> SdkConfig {
     let variables: Variables = Arc::new(variables);
@@ -170,9 +170,9 @@ impl LoadServiceConfig for OfServices {
     }
 }
 
-/// A client over HTTPS. By itself, it parses all of the system's certificates once more for the client of each service,
-/// to try out whether it can, and throws the result away: a millisecond of processor time each at a function's start.
-/// The first call makes what it needs, and keeps it.
+/// A client over HTTPS, without the SDK's check. For each service's client, that check parses all certificates of the
+/// system once more, and discards the result. It costs a millisecond of processor time each at a function's start. The
+/// first call parses the certificates that it needs, and keeps them.
 #[derive(Debug)]
 struct Unchecked(SharedHttpClient);
 

@@ -32,8 +32,8 @@ enum Next {
 }
 
 impl DynamoStore {
-    /// Writes a new task, after the count of the owner's tasks: a process that dies between the two leaves a count that
-    /// is too high, which is corrected before it refuses anything.
+    /// Writes a new task, after the count of the owner's tasks. A process that dies between the two leaves a count that
+    /// is too high. It is corrected before it refuses anything.
     pub(crate) async fn create_task(&self, new: &NewTask, now: Timestamp) -> Result<Created, CreateError> {
         let reserved = match self.reserve(new, now).await {
             Ok(reserved) => reserved,

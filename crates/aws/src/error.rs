@@ -22,7 +22,7 @@ pub(crate) struct CallFailed {
     source: Box<dyn Error + Send + Sync>,
 }
 
-/// A call that was answered, but not with what the service should always answer.
+/// A call whose answer lacks something that the service should always send.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unexpected {
     /// The SDK's type allows for an answer that the service never gives.
@@ -103,9 +103,9 @@ pub(crate) fn refused_update<T>(error: SdkError<UpdateItemError>) -> Result<Writ
     }
 }
 
-/// The first member of a transaction whose condition did not hold, with its item. A transaction that was cancelled only
-/// because of other writes at the same time may be sent again, and so may one with a throttled member, which the SDK
-/// does not recognize as throttled.
+/// The first member of a transaction whose condition did not hold, with its item. A transaction may be sent again if
+/// only other writes at the same time cancelled it, or if a member was throttled. The SDK does not recognize the latter
+/// as throttled.
 pub(crate) fn refused_transaction(
     error: SdkError<TransactWriteItemsError>,
 ) -> Result<(usize, Option<Item>), NotWritten> {

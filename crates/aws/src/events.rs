@@ -27,7 +27,7 @@ pub struct BusEvent {
     pub detail: String,
     /// When it happened.
     pub at: Timestamp,
-    /// Its `resources`: ARNs of what it is about.
+    /// Its `resources`: the ARNs of its subjects.
     pub resources: Vec<String>,
 }
 

@@ -183,8 +183,8 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
 
 /// The change of an event that leads from the task in `seen` to `next`.
 ///
-/// The condition of an end is still about the attempt, the state and the expiry, so that a heartbeat in between cannot
-/// make it fail: only the new expiry is added. All other changes require exactly the item that was read.
+/// The condition of an end still names the attempt, the state and the expiry, and adds only the new expiry. So a
+/// heartbeat in between cannot make it fail. All other changes require exactly the item that was read.
 pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: Timestamp) -> Change {
     let moved = |change: Change| {
         change
@@ -331,8 +331,7 @@ pub(crate) fn empty_mailbox(now: Timestamp) -> Condition {
     Condition::that(EMPTY_MAILBOX).with(":now", moment(now))
 }
 
-/// Has a damaged item of a task say that it has failed, as it is shown: lists are filtered, and tasks counted, by what
-/// items say.
+/// Marks a damaged item of a task as failed, as it is shown. Filters of lists and counts of tasks read this attribute.
 pub(crate) fn set_aside() -> Change {
     let condition = "attribute_exists(#pk) AND attribute_not_exists(#format) AND #state <> :failed";
     Change::set_only(Condition::that(condition), STATE, text(record::FAILED))

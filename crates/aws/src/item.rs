@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
-/// An attribute that is missing, or is not what it should be.
+/// An attribute that is missing, or has a wrong form.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the attribute `{attribute}` of a stored item is missing or cannot be read")]
 pub(crate) struct Unreadable {
@@ -143,8 +143,9 @@ pub(crate) const VARIABLES: &str = "variables";
 
 /// When the latest attempt began, as a list of one, unless it is in one of the following.
 pub(crate) const ATTEMPT_SINCE: &str = "leg";
-/// Followed by the attempt modulo the [number of attempts](longhaul_core::limits::NOTED_ATTEMPTS_MAX) that are kept: an
-/// attempt that has ended, as a list of what was in [`ATTEMPT_SINCE`], its attempt, when it ended, and how.
+/// An attempt that has ended. The attempt modulo the [number of kept
+/// attempts](longhaul_core::limits::NOTED_ATTEMPTS_MAX) follows this name. The value is a list: that of
+/// [`ATTEMPT_SINCE`], the attempt, the time of its end, and the outcome.
 pub(crate) const PAST_ATTEMPT: &str = "leg";
 /// The time before which the first attempt does not begin, if the caller asked for one.
 pub(crate) const NOT_BEFORE: &str = "not_before";
@@ -152,7 +153,7 @@ pub(crate) const NOT_BEFORE: &str = "not_before";
 pub(crate) const PARENT: &str = "parent";
 
 // The fields of states.
-/// Of a task that has ended: until when the worker that held it may not know.
+/// For a task that has ended: until this time, the worker that held it may not know of the end.
 pub(crate) const LEASE_UNTIL: &str = "lease_until";
 pub(crate) const LEASE_TOKEN: &str = "lease_token";
 pub(crate) const UNTIL: &str = "until";
@@ -200,15 +201,15 @@ pub(crate) const VALUE: &str = "value";
 pub(crate) const RECORDING: &str = "rec";
 /// Task that was created with an idempotency key.
 pub(crate) const TASK: &str = "task";
-/// Number of unfinished tasks of an owner, as far as it was counted.
+/// Number of unfinished tasks of an owner that were counted.
 pub(crate) const OPEN: &str = "open";
 /// The time from which a refusal counts the tasks one by one.
 pub(crate) const RECOUNT_AFTER: &str = "recount_after";
-/// Number of tasks that an owner has created since [`NEW_SINCE`], as far as it was counted.
+/// Number of counted tasks that an owner has created since [`NEW_SINCE`].
 pub(crate) const NEW: &str = "new";
 /// When the window began in which [`NEW`] counts.
 pub(crate) const NEW_SINCE: &str = "new_since";
-/// Bytes of the arguments and results of an owner's tasks, as far as they were counted.
+/// Counted bytes of the arguments and results of an owner's tasks.
 pub(crate) const STORED: &str = "stored";
 /// Followed by a time in hours: how many of them expire until then.
 pub(crate) const BYTES_UNTIL: &str = "b";

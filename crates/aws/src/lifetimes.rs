@@ -1,5 +1,5 @@
-//! How long tasks are kept, as far as this store has seen them, so that attachments are deleted after their task and
-//! not before it, without reading its record.
+//! How long this store has seen tasks being kept. With it, attachments are deleted after their task and not before it,
+//! without a read of its record.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};

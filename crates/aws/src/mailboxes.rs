@@ -11,7 +11,7 @@ use crate::{expressions, lifetimes};
 
 impl DynamoStore {
     /// Leaves a text, unless the mailbox has one that has not expired. The parts of a large text are written before the
-    /// item that names them, but not if there is a text already: nothing would name them.
+    /// item that names them. They are not written if there is a text already: nothing would name them.
     pub(crate) async fn leave_text(
         &self,
         owner: &OwnerId,

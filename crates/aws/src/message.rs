@@ -1,6 +1,6 @@
 //! Messages on the wire: the key of the task as a small JSON text, and the trace as an attribute. And messages of
 //! others: what an EventBridge rule, or anything else that may send to the work queue, says about a task. They only
-//! wake the task, which then looks itself: nothing else that they say is believed.
+//! wake the task, which then reads its own state. Nothing else in them is believed.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -43,9 +43,9 @@ pub fn body_of(message: &Message) -> String {
     serde_json::to_string(&Body { v: VERSION, owner: task.owner, id: task.id, attempt: *attempt }).unwrap_or_default()
 }
 
-/// The message with this body and trace; a trace that cannot be read is dropped. For programs that get messages from
-/// Lambda instead of [`SqsQueue`](crate::SqsQueue): they should report a message that cannot be read as failed, so that
-/// the queue eventually makes it a dead letter, and handle the others.
+/// The message with this body and trace; a trace that cannot be read is dropped. It is for programs that get messages
+/// from Lambda instead of [`SqsQueue`](crate::SqsQueue). They should report a message that cannot be read as failed,
+/// and handle the others. The queue eventually makes it a dead letter.
 pub fn read_message(body: &str, trace: Option<&str>) -> Result<Message, UnreadableMessage> {
     #[derive(Deserialize)]
     struct Version {
@@ -74,7 +74,7 @@ struct Woken {
     task: TaskId,
 }
 
-/// The message with this body and trace, and what it is for. What the engine sent is read as [`read_message`] does.
+/// The message with this body and trace, and what it is for. Messages of the engine are read as [`read_message`] does.
 pub fn read_delivered(body: &str, trace: Option<&str>) -> Result<(Message, Purpose), UnreadableMessage> {
     match woken(body) {
         Some(task) => Ok((Message { task, trace: None, attempt: None }, Purpose::Wake)),

@@ -15,7 +15,7 @@ pub struct Parameter {
     caller: Caller,
 }
 
-/// Why a parameter cannot be read. Says nothing about what is in it.
+/// Why a parameter cannot be read. The error repeats no part of its value.
 #[derive(Debug, thiserror::Error)]
 #[error("the parameter `{name}` of SSM cannot be read: {why}")]
 pub struct ParameterError {

@@ -2,8 +2,8 @@
 //! and their number.
 //!
 //! Every write changes the permits and their number together, so the number is right. A permit says until when its
-//! attempt may run, and which lease it claims. Only an attempt that finds no permit looks at the others: those whose
-//! time has ended are cleared by the write that takes one of them.
+//! attempt may run, and which lease it claims. Only an attempt that finds no permit reads the others. The write
+//! that takes one of them clears those whose time has ended.
 
 use async_trait::async_trait;
 use longhaul_core::ports::{AttemptPermit, AttemptPermits, StoreError, Taken};
@@ -64,7 +64,7 @@ impl Seen {
         Ok(seen)
     }
 
-    /// The write that takes a permit, with what it clears.
+    /// The write that takes a permit, and clears others.
     fn take(&self, permit: &Permit) -> Change {
         let attempts = self.others.saturating_add(self.over_left).saturating_add(1);
         permits::clear_and_take_permit(permit, self.revision, &self.over, attempts)

@@ -28,7 +28,7 @@ const MESSAGES_MAX: i32 = 10;
 /// How much longer than its wait a receive may take.
 const ANSWER_S: u64 = 5;
 
-/// How long an unreadable dead letter stays hidden. An operator has to look at it; SQS keeps it for at most 14 days.
+/// How long an unreadable dead letter stays hidden. An operator has to read it; SQS keeps it for at most 14 days.
 const UNREADABLE_REST_MS: u64 = 6 * 60 * 60 * 1_000;
 
 /// The prefix of the receipts of dead letters, because a delete has to name the queue. SQS's own receipts have no
@@ -40,9 +40,9 @@ const DEAD: &str = "dead:";
 /// Each message carries its owner as its group. While one owner has many messages in flight, SQS delivers those of the
 /// others first (fair queues).
 ///
-/// SQS counts in whole seconds: delays and visibility timeouts are rounded up. SQS ignores a receipt that is no longer
-/// the latest of its message, but only as far as it can tell: after a redelivery, a late delete may still succeed
-/// (standard queues promise no more). That does no harm: the task's record says what is left to do.
+/// SQS counts in whole seconds: delays and visibility timeouts are rounded up. SQS usually ignores a receipt that is no
+/// longer the latest of its message. After a redelivery, a late delete may still succeed (standard queues promise no
+/// more). That does no harm: the task's record holds the work that is left.
 #[derive(Clone, Debug)]
 pub struct SqsQueue {
     pub(crate) client: Client,

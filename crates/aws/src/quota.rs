@@ -1,18 +1,17 @@
-//! The limits per owner, of unfinished tasks, of stored bytes and of new tasks in a minute: one item with all counts,
-//! which creations raise before they write their task, and ends lower after they have written theirs. An end never
+//! The limits per owner: of unfinished tasks, of stored bytes, and of new tasks in a minute. One item has all counts.
+//! Creations raise them before they write their task, and ends lower them after they have written theirs. An end never
 //! depends on the count.
 //!
-//! The count may be wrong: a process died between two writes, a write whose answer was lost was sent again, or a task
-//! expired without an end. So before an owner is refused, its tasks are counted one by one, at most once a minute, and
-//! the count is corrected.
+//! The count may be wrong: a process died between two writes, a write was sent again after its answer was lost, or a
+//! task expired. So before an owner is refused, its tasks are counted one by one, and the count is corrected.
+//! This happens at most once a minute.
 //!
-//! Under a limit of [`SAMPLED_FROM`] or more, one task in [`SAMPLE`] is counted, as that many: a life costs half a
-//! write unit on average, and the count is right to a few in a hundred. All other creations read it.
+//! Under a limit of [`SAMPLED_FROM`] or more, one task in [`SAMPLE`] is counted, as that many. The counts of a task
+//! then cost half a write unit on average, and are right to a few in a hundred. All other creations read it.
 //!
-//! New tasks are counted from the time of the first one on. Only a creation that the count would refuse looks whether
-//! a minute has ended, and begins to count again: so a count that has become wrong is right again after a minute, and
-//! counting costs no call of its own. Under a limit of [`SAMPLED_FROM`] or more in a minute they are counted by the
-//! same sample.
+//! New tasks are counted from the time of the first one on. Only a creation that the count would refuse checks whether
+//! a minute has ended, and begins to count again. So a wrong count is right again after a minute, and counting costs no
+//! call of its own. Under a limit of [`SAMPLED_FROM`] or more in a minute they are counted by the same sample.
 //!
 //! Bytes are counted together with the hour in which they expire, and taken off the count when an owner would be
 //! refused after that.
@@ -48,7 +47,7 @@ const HOUR_MS: u64 = 3_600_000;
 /// Pages of 1 MB that a count reads per shard before it gives up.
 const PAGES_MAX: usize = 64;
 
-/// Whether there is room for one more task, after a look at the count.
+/// Whether there is room for one more task, by the count.
 enum Room {
     /// There are too many tasks.
     NoSlot,
@@ -146,7 +145,7 @@ impl DynamoStore {
         }
     }
 
-    /// If this fails, the count is wrong until it is corrected, which is no reason to fail what has been done.
+    /// If this fails, the count is wrong until it is corrected. The write before it does not fail for that.
     async fn change_count(&self, owner: &OwnerId, change: Change) {
         if let Err(error) = self.table.update(&keys::quota(owner), change).await {
             let error = &error as &dyn std::error::Error;
@@ -258,7 +257,7 @@ fn expires_first(new: &NewTask, quota: &Item) -> Result<bool, Unreadable> {
     Ok(due.is_some_and(|due| due > new.task.expires_at))
 }
 
-/// What the end of a full window, which began at `since`, leaves to do.
+/// The next step of a creation that finds a full window, which began at `since`.
 fn after_window(since: Timestamp, now: Timestamp) -> Room {
     let retry_ms = limits::minute_left_ms(since, now);
     if retry_ms > 0 { Room::NoNew { retry_ms } } else { Room::InNewWindow { since } }
@@ -275,8 +274,8 @@ fn full_window(new: &NewTask, quota: &Item) -> Result<Option<Timestamp>, Unreada
     fields.moment(NEW_SINCE).map(Some)
 }
 
-/// As how many bytes a text is counted: one in parts as it is, since its write costs much more than the count; a small
-/// one together with its task, for those that are not in the sample.
+/// The number of bytes that a text counts as. A text in parts counts as it is, since its write costs much more than the
+/// count. A small one counts together with its task, also for the tasks that are not in the sample.
 fn counted_bytes(payload: &Payload, slots: u32) -> i64 {
     let counted = match payload {
         Payload::Inline(text) => (text.len() as u64).saturating_mul(u64::from(slots)),
@@ -285,8 +284,8 @@ fn counted_bytes(payload: &Payload, slots: u32) -> i64 {
     i64::try_from(counted).unwrap_or(i64::MAX)
 }
 
-/// The attribute for bytes that expire at this time: in whole hours, for weeks in whole days, and for months in steps
-/// of sixteen days, so that an item has few of them.
+/// The attribute for bytes that expire at this time. Hours are rounded, for weeks to days, and for months to steps
+/// of sixteen days. So an item has few of them.
 fn bytes_until(expires_at: Timestamp, now: Timestamp) -> String {
     let hours = expires_at.as_ms().div_ceil(HOUR_MS);
     let hours = match expires_at.since_ms(now).div_ceil(HOUR_MS) {

@@ -22,10 +22,10 @@ const ENDPOINTS: [&str; 6] = [
 
 /// The authorities for the endpoints of these variables.
 ///
-/// Most functions trust Amazon's authorities only, because reading the more than a hundred of the system takes most of
-/// a function's start. There are three exceptions, which have those of the system: an operator names others
-/// (`SSL_CERT_FILE`, `SSL_CERT_DIR`); an endpoint over TLS is set (`AWS_ENDPOINT_URL` and those of the services); the
-/// region is in another partition than `aws` and `aws-us-gov`.
+/// Most functions trust Amazon's authorities only: reading the more than a hundred of the system takes most of a
+/// function's start. In three cases they have those of the system. An operator names others (`SSL_CERT_FILE`,
+/// `SSL_CERT_DIR`). An endpoint over TLS is set (`AWS_ENDPOINT_URL` and those of the services). The region is in
+/// another partition than `aws` and `aws-us-gov`.
 pub(crate) fn of_function(set: impl Fn(&str) -> Option<String>) -> TrustStore {
     let region = set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION")).unwrap_or_default();
     let is_elsewhere = OTHER_PARTITIONS.iter().any(|beginning| region.starts_with(beginning));

@@ -18,8 +18,8 @@ pub const SECRET: &str = "request-state";
 const VALUE: &str = "secret";
 
 impl DynamoStore {
-    /// Opens the connection that later calls use, and checks that the table can be read: one read of an item that is
-    /// never there, under a key that every function may read.
+    /// Opens the connection that later calls use, and checks that the table can be read. It reads one item that never
+    /// exists, under a key that every function may read.
     pub async fn connect(&self) -> Result<(), StoreError> {
         self.table.get(&keys::no_task()).await.map(drop)
     }

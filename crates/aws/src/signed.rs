@@ -1,6 +1,5 @@
-//! Signed requests with a JSON body, to services of which the program needs one operation: docs/adr/0016 and 0026 say
-//! why there is no client of the SDK for them. They are signed and sent with what the SDK has brought along for
-//! DynamoDB and SQS.
+//! Signed requests with a JSON body, to services of which the program needs one operation. The reasons against a client
+//! of the SDK are in docs/adr/0016 and 0026. The signer and the HTTP client are those of the SDK for DynamoDB and SQS.
 
 use std::error::Error;
 use std::fmt;
@@ -33,7 +32,7 @@ const TRY_MS_MAX: u64 = 3_000;
 const TRIES_MAX: u64 = 4;
 const PAUSE_MS: u64 = 200;
 
-/// Why a call was not successful. Says nothing about what was sent.
+/// Why a call was not successful. It repeats no part of the request.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) why: String,

@@ -18,8 +18,8 @@ use crate::table::{Pauses, Table};
 pub enum QuotaMode {
     /// It is not: a creation without an idempotency key is one `PutItem`, an end one `UpdateItem`.
     Off,
-    /// It is. Creation and end are the same writes as without a limit; a write to the owner's count comes before the
-    /// creation, and another one after the end. Under a high limit, only a sample of the tasks is counted.
+    /// It is. Creation and end are the same writes as without a limit. One write to the owner's count comes before the
+    /// creation, and one after the end. Under a high limit, only a sample of the tasks is counted.
     Counted,
 }
 
@@ -53,7 +53,8 @@ impl DynamoStore {
     }
 
     /// The same store with pauses between the tries of a write that conflicts with others, or that was accepted in
-    /// part: `ids` makes them random, `clock` waits. Without this, the tries follow each other at once.
+    /// part.
+    /// `ids` makes the pauses random, and `clock` waits. Without this, the tries follow each other at once.
     #[must_use]
     pub fn with_pauses(self, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
         Self { table: self.table.with_pauses(Pauses::new(clock, ids)), ..self }

@@ -1,7 +1,7 @@
 //! Changes of tasks, as the stream of the table has them and Lambda hands them to a function.
 //!
-//! The stream has every change of every item, with the item before and after it. Which of them a function gets is
-//! decided by the filter of its event source mapping; what it gets is read here, by the code that reads the table.
+//! The stream has every change of every item, with the item before and after it. The filter of
+//! its event source mapping decides which of them a function gets. The code that reads the table reads them here.
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::signed::{Call, Caller, Refused};
 
-/// A secret that cannot be read. Says nothing about what is in it.
+/// A secret that cannot be read. The error repeats no part of it.
 #[derive(Debug, thiserror::Error)]
 #[error("the secret `{name}` ({arn}) cannot be read: {why}")]
 pub struct ToolSecretError {

@@ -71,8 +71,8 @@ impl Reserved {
     }
 }
 
-/// One more task. The first task of an owner says when the next count is due, and so does one that expires before all
-/// others.
+/// One more task. The first task of an owner sets the time of the next count. A task that expires before all others
+/// does too.
 pub(crate) fn reserve(
     new: &NewTask,
     reserved: &Reserved,
@@ -151,8 +151,8 @@ pub(crate) fn begin_to_count(seen: Option<Timestamp>, until: Timestamp) -> Chang
     Change::when(Condition::that(COUNT_IS_DUE).with(":seen", moment(seen))).set(RECOUNT_AFTER, moment(until))
 }
 
-/// The result of counting the tasks one by one: `by` more than the count said, or fewer. What was created or ended
-/// meanwhile is in the count already.
+/// The result of counting the tasks one by one: `by` more than the count said, or fewer. Tasks that were
+/// created or ended meanwhile are in the count already.
 pub(crate) fn correct_count(by: i64, recount_after: Timestamp) -> Change {
     Change::when(Condition::that(EXISTS)).add(OPEN, by).set(RECOUNT_AFTER, moment(recount_after))
 }

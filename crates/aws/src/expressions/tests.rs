@@ -20,8 +20,8 @@ fn mentioned(expression: &Expression, mark: char) -> HashSet<String> {
     all.split(mark).skip(1).map(word).collect()
 }
 
-/// Checks for what DynamoDB refuses regardless of the item: names and values that are missing or not used, an
-/// attribute that is changed twice, an expression of more than 4 KB.
+/// Checks for faults that DynamoDB refuses regardless of the item. These are names and values that are missing or not
+/// used, an attribute that is changed twice, and an expression of more than 4 KB.
 fn is_valid(expression: &Expression) -> Result<(), TestCaseError> {
     prop_assert_eq!(mentioned(expression, '#'), expression.names.keys().cloned().collect::<HashSet<_>>());
     prop_assert_eq!(mentioned(expression, ':'), expression.values.keys().cloned().collect::<HashSet<_>>());
