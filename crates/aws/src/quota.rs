@@ -284,8 +284,8 @@ fn counted_bytes(payload: &Payload, slots: u32) -> i64 {
     i64::try_from(counted).unwrap_or(i64::MAX)
 }
 
-/// The attribute for bytes that expire at this time. Hours are rounded, for weeks to days, and for months to steps
-/// of sixteen days. So an item has few of them.
+/// The attribute for bytes that expire at this time. Times are rounded to hours, for weeks
+/// to days, and for months to steps of sixteen days. So an item has few of them.
 fn bytes_until(expires_at: Timestamp, now: Timestamp) -> String {
     let hours = expires_at.as_ms().div_ceil(HOUR_MS);
     let hours = match expires_at.since_ms(now).div_ceil(HOUR_MS) {
