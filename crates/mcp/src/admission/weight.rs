@@ -108,7 +108,7 @@ mod tests {
     fn request(body: &str) -> Option<(ClientRequest, JsonObject)> {
         let Message::Request { method, params, .. } = Message::read(body.as_bytes()).ok()? else { return None };
         let members = Members::read(params).ok()?;
-        let meta = members.meta();
+        let (meta, _declared) = members.meta();
         members.tidied(&method, "2025-11-25").ok()?;
         Some((typed::request(&method, &members).ok()?, meta.0.0))
     }

@@ -51,7 +51,7 @@ fn has(tools: &[Value], name: &str) -> bool {
 /// Whether the client cannot manage a task, by what it declared.
 fn knows_no_tasks(call: &Incoming<'_>) -> bool {
     match call.client.generation() {
-        Generation::PerRequest => !call.capabilities().supports_tasks(),
+        Generation::PerRequest => !call.supports_tasks(),
         // A client of `2025-11-25` does not have to say whether it knows tasks.
         Generation::Handshake => own_revision(call.client.revision()).is_none(),
     }

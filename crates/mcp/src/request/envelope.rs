@@ -8,7 +8,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request, StatusCode};
 use longhaul_core::limits;
 use rmcp::ErrorData;
-use rmcp::model::{ErrorCode, JsonObject, ProtocolVersion, RequestMetaObject};
+use rmcp::model::{ClientCapabilities, ErrorCode, JsonObject, ProtocolVersion, RequestMetaObject};
 use serde_json::Value;
 
 use crate::request::incoming::OverStdio;
@@ -91,7 +91,7 @@ pub(crate) fn check(
     http: &Request<Bytes>,
     method: &str,
     members: &Members<'_>,
-    meta: &RequestMetaObject,
+    (meta, capabilities): (&RequestMetaObject, Option<&ClientCapabilities>),
     supported: &[ProtocolVersion],
 ) -> Result<(), Refusal> {
     let headers = http.headers();
@@ -106,7 +106,7 @@ pub(crate) fn check(
         }
         // What it asks for is compared with the header where it is answered.
         (Generation::Handshake, "initialize") => Ok(()),
-        (Generation::Handshake, "server/discover") => check_meta(headers, meta, supported),
+        (Generation::Handshake, "server/discover") => check_meta(headers, meta, capabilities, supported),
         (Generation::Handshake, _) => {
             check_version(headers, declared.is_some())?;
             declared.map_or(Ok(()), |declared| check_declared(headers, &declared))
@@ -117,7 +117,7 @@ pub(crate) fn check(
             if !OverStdio::is_how_it_came(http) {
                 check_name(headers, method, members)?;
             }
-            check_meta(headers, meta, supported)
+            check_meta(headers, meta, capabilities, supported)
         }
     }
 }
@@ -154,9 +154,15 @@ fn check_declared(headers: &HeaderMap, declared: &ProtocolVersion) -> Result<(),
     }
 }
 
-fn check_meta(headers: &HeaderMap, meta: &RequestMetaObject, supported: &[ProtocolVersion]) -> Result<(), Refusal> {
-    let missing = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).join(", ");
+fn check_meta(
+    headers: &HeaderMap,
+    meta: &RequestMetaObject,
+    capabilities: Option<&ClientCapabilities>,
+    supported: &[ProtocolVersion],
+) -> Result<(), Refusal> {
+    let missing = || meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).join(", ");
     let Some(declared) = meta.protocol_version() else {
+        let missing = missing();
         let message = format!("Invalid params: request _meta is missing or has malformed required fields: {missing}");
         return Err(Refusal::bad_request(ErrorData::invalid_params(message, None)));
     };
@@ -164,8 +170,8 @@ fn check_meta(headers: &HeaderMap, meta: &RequestMetaObject, supported: &[Protoc
     if !supported.contains(&declared) {
         return Err(Refusal::bad_request(ErrorData::unsupported_protocol_version(declared, supported)));
     }
-    if !missing.is_empty() {
-        let message = format!("request _meta is missing or has malformed required fields: {missing}");
+    if capabilities.is_none() {
+        let message = format!("request _meta is missing or has malformed required fields: {}", missing());
         return Err(Refusal::bad_request(ErrorData::invalid_params(message, None)));
     }
     Ok(())

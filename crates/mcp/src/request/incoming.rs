@@ -126,6 +126,8 @@ pub(crate) struct Incoming<'a> {
     pub(crate) members: Members<'a>,
     /// The `_meta` of the request; empty if there is none.
     pub(crate) meta: RequestMetaObject,
+    /// The capabilities that it declares, read once.
+    pub(crate) declared: Option<ClientCapabilities>,
     /// Who it is, as the HTTP frontend verified it.
     pub(crate) caller: &'a Arc<Principal>,
     /// Whose tasks it sees.
@@ -207,11 +209,18 @@ impl Incoming<'_> {
 
     /// What the client can be asked: what it says in the request, or said in its handshake.
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
+        self.said().cloned().unwrap_or_default()
+    }
+
+    /// Whether the client says that it knows the Tasks extension.
+    pub(crate) fn supports_tasks(&self) -> bool {
+        self.said().is_some_and(ClientCapabilities::supports_tasks)
+    }
+
+    fn said(&self) -> Option<&ClientCapabilities> {
         match self.client.generation() {
-            Generation::PerRequest => self.meta.client_capabilities().unwrap_or_default(),
-            Generation::Handshake => {
-                self.client.session().map(|session| session.capabilities.clone()).unwrap_or_default()
-            }
+            Generation::PerRequest => self.declared.as_ref(),
+            Generation::Handshake => self.client.session().map(|session| &session.capabilities),
         }
     }
 }

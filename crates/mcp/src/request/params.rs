@@ -185,16 +185,21 @@ impl<'a> Members<'a> {
         strict_json::from_str(self.get(name)?.get()).ok()
     }
 
-    /// The `_meta` of the request; empty if it has none, or not an object.
-    pub(crate) fn meta(&self) -> RequestMetaObject {
+    /// The `_meta` of the request, empty if it has none, or not an object; and the capabilities that it declares.
+    pub(crate) fn meta(&self) -> (RequestMetaObject, Option<ClientCapabilities>) {
         let meta = self.get("_meta").and_then(|meta| strict_json::from_str::<JsonObject>(meta.get()).ok());
         let mut meta = meta.unwrap_or_default();
-        if let Some(declared) = meta.get_mut(CLIENT_CAPABILITIES)
-            && let Some(fitting) = capabilities(std::mem::take(declared))
-        {
-            *declared = fitting;
+        let Some(given) = meta.get_mut(CLIENT_CAPABILITIES) else { return (meta.into(), None) };
+        let declared = if given.is_object() { strict_json::from_value(given.clone()).ok() } else { None };
+        if declared.is_some() {
+            return (meta.into(), declared);
         }
-        meta.into()
+        if let Some(fitting) = capabilities(std::mem::take(given)) {
+            *given = fitting;
+        }
+        let meta = RequestMetaObject::from(meta);
+        let declared = meta.client_capabilities();
+        (meta, declared)
     }
 
     /// All but `_meta` as a type. Fails with `-32602`.

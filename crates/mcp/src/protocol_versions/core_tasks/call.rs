@@ -16,20 +16,16 @@ use crate::tool_calls::accept;
 use crate::{Body, TaskPolicy};
 
 #[derive(Deserialize)]
-struct Params {
-    name: String,
-    /// Asks for a task; `null` does not.
-    task: Option<Value>,
-}
-
-#[derive(Deserialize)]
 struct TaskMetadata {
     ttl: Option<f64>,
 }
 
 /// Answers a call that asks for a task, or that should have asked for one. All others are plain calls.
 pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
-    let Params { name, task } = call.params()?;
+    let name = call.members.text("name")?;
+    // `null` does not ask for a task.
+    let task = call.members.get("task").map_or(Ok(None), |task| strict_json::from_str::<Option<Value>>(task.get()));
+    let task = task.ok()?;
     let policy = endpoint.shared().policies.get(&name).filter(|policy| policy.may_be_seen_as_task());
     let outcome = match (task, policy) {
         (None, Some(ref policy)) if policy.need == Need::Required => {

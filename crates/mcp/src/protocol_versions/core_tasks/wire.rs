@@ -177,12 +177,6 @@ fn leave_out_structure(fields: &mut IndexMap<String, Box<RawValue>>) -> Result<(
     Ok(())
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct TaskParams {
-    task_id: String,
-}
-
 /// The task that the request polls, unless it does so too early.
 pub(super) async fn polled(call: &Incoming<'_>, shared: &Shared) -> Result<Task, ErrorData> {
     shared.polls.poll(&key(call)?).await.map_err(|error| error.or(errors::of_poll))
@@ -199,8 +193,8 @@ pub(super) async fn listened(call: &Incoming<'_>, shared: &Shared) -> Result<(Li
 
 /// The task that the request names, as the caller would own it.
 pub(super) fn key(call: &Incoming<'_>) -> Result<TaskKey, ErrorData> {
-    let TaskParams { task_id } =
-        call.params().ok_or_else(|| ErrorData::invalid_params("`taskId` must be a string", None))?;
-    let id = task_id.parse().map_err(|_no_task_id| errors::task_not_found())?;
+    let id = call.members.text("taskId");
+    let id = id.ok_or_else(|| ErrorData::invalid_params("`taskId` must be a string", None))?;
+    let id = id.parse().map_err(|_no_task_id| errors::task_not_found())?;
     Ok(TaskKey::new(call.owner, id))
 }

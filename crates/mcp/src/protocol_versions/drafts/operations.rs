@@ -26,7 +26,7 @@ mod call;
 mod cancel;
 mod wire;
 
-use wire::{Named, not_retrieved, operation};
+use wire::{not_retrieved, operation};
 
 /// The first revision that has tasks of its own, and says of each tool whether it supports them.
 const TASKS_SINCE: &str = "2025-11-25";
@@ -81,7 +81,7 @@ fn knows_no_tasks(call: &Incoming<'_>) -> bool {
 
 /// "Long-running operation called by an outdated client": a tool that is not in the list that it sees.
 fn refuse_async_only(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
-    let Named { name } = call.params()?;
+    let name = call.members.text("name")?;
     let policy = endpoint.shared().policies.get(&name)?;
     match policy.need {
         Need::Optional | Need::OnWorker => None,

@@ -12,7 +12,6 @@ use rmcp::ErrorData;
 use rmcp::model::{
     ClientJsonRpcMessage, ErrorCode, InitializeRequestParams, ProtocolVersion, ServerJsonRpcMessage, ServerNotification,
 };
-use serde::Deserialize;
 use serde_json::json;
 
 use crate::backend::{Backend, Conversation};
@@ -39,11 +38,6 @@ fn key(client: &Client, owner: OwnerId) -> Option<SessionKey> {
     client.session().map(|session| (owner, session.nonce().to_owned()))
 }
 
-#[derive(Deserialize)]
-struct Params {
-    uri: String,
-}
-
 /// `resources/subscribe` and `resources/unsubscribe`.
 pub(super) async fn change(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
     let shared = endpoint.shared();
@@ -68,7 +62,7 @@ pub(super) async fn change(call: &Incoming<'_>, endpoint: &Endpoint) -> Response
 
 fn read(call: &Incoming<'_>) -> Result<(SessionKey, String), ErrorData> {
     let malformed = || ErrorData::invalid_params(format!("the params of {} are malformed", call.method), None);
-    let Params { uri } = call.params().ok_or_else(malformed)?;
+    let uri = call.members.text("uri").ok_or_else(malformed)?;
     let no_session = || ErrorData::invalid_request("only a session can subscribe: send `initialize` first", None);
     Ok((key(call.client, call.owner).ok_or_else(no_session)?, uri))
 }

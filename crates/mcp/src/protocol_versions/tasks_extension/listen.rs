@@ -39,7 +39,7 @@ pub(super) fn task_ids(params: Option<&RawValue>) -> Option<Vec<String>> {
 
 /// Opens the stream, or says why not. Anything else that the filter asks for is left out of the acknowledgement.
 pub(super) async fn open(call: &Incoming<'_>, endpoint: &Endpoint, task_ids: Vec<String>) -> Response<Body> {
-    if !call.capabilities().supports_tasks() {
+    if !call.supports_tasks() {
         return reply::error_with(StatusCode::BAD_REQUEST, Some(&call.id), &errors::tasks_not_declared());
     }
     let shared = endpoint.shared();

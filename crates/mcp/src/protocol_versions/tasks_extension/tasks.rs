@@ -7,7 +7,6 @@ use http::{Response, StatusCode};
 use longhaul_core::{TaskId, TaskKey, strict_json};
 use longhaul_engine::Engine;
 use rmcp::ErrorData;
-use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -28,14 +27,6 @@ pub(super) enum Method {
     Update,
     Cancel,
     Inspect,
-}
-
-/// What all four have in their parameters.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Params {
-    task_id: String,
-    input_responses: Option<Box<RawValue>>,
 }
 
 /// A request that passed all checks.
@@ -104,11 +95,11 @@ fn check(method: Method, call: &Incoming<'_>) -> Result<Wanted, (StatusCode, Err
         let error = ErrorData::invalid_params(format!("the params of {} are malformed", call.method), None);
         (StatusCode::OK, error)
     };
-    let Params { task_id: id, input_responses } = call.params().ok_or_else(malformed)?;
+    let id = call.members.text("taskId").ok_or_else(malformed)?;
     let wanted = match method {
         Method::Get => Wanted::Get(id),
         Method::Cancel => Wanted::Cancel(id),
-        Method::Update => Wanted::Update(id, answers(input_responses).ok_or_else(malformed)?),
+        Method::Update => Wanted::Update(id, answers(call).ok_or_else(malformed)?),
         Method::Inspect => Wanted::Inspect(id, call.params().ok_or_else(malformed)?),
     };
     check_capability(call)?;
@@ -116,13 +107,13 @@ fn check(method: Method, call: &Incoming<'_>) -> Result<Wanted, (StatusCode, Err
 }
 
 fn check_capability(call: &Incoming<'_>) -> Result<(), (StatusCode, ErrorData)> {
-    let declared = call.capabilities().supports_tasks();
+    let declared = call.supports_tasks();
     if declared { Ok(()) } else { Err((StatusCode::BAD_REQUEST, errors::tasks_not_declared())) }
 }
 
 /// The client's answers, each as its JSON text.
-fn answers(input_responses: Option<Box<RawValue>>) -> Option<BTreeMap<String, String>> {
-    let answers: BTreeMap<String, &RawValue> = strict_json::from_str(input_responses.as_ref()?.get()).ok()?;
+fn answers(call: &Incoming<'_>) -> Option<BTreeMap<String, String>> {
+    let answers: BTreeMap<String, &RawValue> = strict_json::from_str(call.members.get("inputResponses")?.get()).ok()?;
     Some(answers.into_iter().map(|(key, answer)| (key, answer.get().to_owned())).collect())
 }
 

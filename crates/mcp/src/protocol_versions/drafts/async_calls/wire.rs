@@ -136,14 +136,9 @@ fn resource_uri(task: &Task) -> String {
     format!("{SCHEME}{}", task.id)
 }
 
-#[derive(Deserialize)]
-struct ReadParams {
-    uri: String,
-}
-
 /// Answers `resources/read`; `None` if the resource is not one of ours.
 pub(super) async fn read_resource(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
-    let ReadParams { uri } = call.params()?;
+    let uri = call.members.text("uri")?;
     let id = uri.strip_prefix(SCHEME)?;
     let found = match id.parse() {
         Ok(id) => endpoint.shared().polls.poll(&TaskKey::new(call.owner, id)).await,

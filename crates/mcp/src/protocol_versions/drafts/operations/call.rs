@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::cancel;
-use super::wire::{self, Named, find_by_id, key_of_token};
+use super::wire::{self, find_by_id, key_of_token};
 use crate::protocol_version::Endpoint;
 use crate::reply::{self, errors};
 use crate::request::incoming::Incoming;
@@ -56,7 +56,7 @@ pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<R
 
 /// A call of an asynchronous tool that cannot be read: it must not run as a synchronous one.
 fn unreadable(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
-    let Named { name } = call.params()?;
+    let name = call.members.text("name")?;
     endpoint.shared().policies.get(&name)?;
     let message =
         "Failed to start operation: `arguments` and `operation` must be objects, and `operation.token` a string";

@@ -3,7 +3,6 @@
 use longhaul_core::{OwnerId, Progress, ResultKind, State, Task, TaskId, TaskKey, Timestamp, limits};
 use longhaul_engine::{Engine, LoadError, PollError};
 use rmcp::ErrorData;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::admission::polls::NotPolled;
@@ -86,16 +85,6 @@ pub(super) fn accepted(token: &str, task: &Task, immediate: Option<&str>, now: T
     })
 }
 
-#[derive(Deserialize)]
-pub(super) struct Named {
-    pub(super) name: String,
-}
-
-#[derive(Deserialize)]
-struct WithToken {
-    token: String,
-}
-
 /// The key of the operation to which the client gave this token. Fails with `-32600` if the token is valid nowhere.
 pub(super) fn key_of_token(shared: &Shared, owner: &OwnerId, scope: &Scope, token: &str) -> Result<TaskKey, ErrorData> {
     let parts = [b"operation", scope.of_name("a token that you choose")?, token.as_bytes()];
@@ -129,7 +118,7 @@ async fn find(call: &Incoming<'_>, shared: &Shared, token: &str) -> Result<Resul
 
 /// The token and the task that a request is about.
 pub(super) async fn operation(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<(String, Task), ErrorData> {
-    let WithToken { token } = call.params().ok_or_else(|| not_retrieved("`token` is missing or not a string"))?;
+    let token = call.members.text("token").ok_or_else(|| not_retrieved("`token` is missing or not a string"))?;
     match find(call, endpoint.shared(), &token).await? {
         Ok(task) => Ok((token, task)),
         Err(PollError::NotFound) => Err(not_retrieved("Operation not found")),
