@@ -26,6 +26,7 @@ mod health;
 mod http_server;
 mod limits;
 mod logs;
+mod metrics;
 mod mounted;
 mod options;
 mod project;

@@ -291,6 +291,9 @@ declare! {
         "The URL of the queue for changes that a function with `event-bus` could not publish. The function publishes \
          no change from before the queue was made.";
     METRICS: Text = Text("NAMESPACE"), lambda Value("Longhaul") => "CloudWatch namespace of the metrics.";
+    METRICS_LISTEN: Address = Address, local Unset("no metrics") =>
+        "Address on which Prometheus reads the metrics of the process, at `/metrics` (`docs/monitoring.md`). It \
+         answers everyone who reaches it.";
     LOG: Text = Text("FILTER"), local Value("info,rmcp=warn"), lambda Value("info,rmcp=warn"), parameter "Settings" =>
         "The filter of the log, as directives of the Rust crate tracing.";
     LOG_PAYLOADS: Switch = Switch, local Value("false"), lambda Value("false"), parameter "Settings" =>

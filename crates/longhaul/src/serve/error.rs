@@ -75,6 +75,17 @@ pub enum ServeError {
         /// Why.
         cause: std::io::Error,
     },
+    /// The address of the metrics is taken, or does not belong to this machine.
+    #[error(
+        "cannot listen on {address} for metrics: {cause}; choose another address with --metrics-listen, or stop the \
+         program that uses this one"
+    )]
+    MetricsListen {
+        /// Which address.
+        address: SocketAddr,
+        /// Why.
+        cause: std::io::Error,
+    },
     /// A policy names a tool that the handler does not have.
     #[error(transparent)]
     Tool(#[from] ToolError),

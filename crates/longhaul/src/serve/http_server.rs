@@ -24,6 +24,7 @@ use super::connections::{
     Watched,
 };
 use super::health::{self, Health};
+use super::metrics::Metrics;
 use crate::SystemClock;
 use crate::serve::limits::{ACCEPT_BACKOFF_MS, DRAIN_WAIT, GOODBYE_WAIT, HEAD_BYTES_MAX, RESETS_MAX, STREAMS_MAX};
 
@@ -38,6 +39,8 @@ pub(crate) struct Service {
     /// Unless the process answers questions about its health only.
     pub(crate) endpoint: Option<Endpoint>,
     pub(crate) console: Option<Console>,
+    /// On the port of the metrics only.
+    pub(crate) metrics: Option<Arc<Metrics>>,
 }
 
 /// The MCP endpoint.
@@ -179,9 +182,12 @@ impl Server {
         peer: IpAddr,
         exchange: Exchange,
     ) -> Result<Response<AnswerBody>, Infallible> {
-        let Service { health, endpoint, console } = &self.service;
-        let console = console.as_ref().filter(|_| Console::has(request.uri().path()));
-        let answer = match (health.answer(request.method(), request.uri().path()).await, console, endpoint) {
+        let Service { health, endpoint, console, metrics } = &self.service;
+        let (method, path) = (request.method(), request.uri().path());
+        let console = console.as_ref().filter(|_| Console::has(path));
+        let read = health.answer(method, path).await;
+        let read = read.or_else(|| metrics.as_ref().map(|metrics| metrics.answer(method, path)));
+        let answer = match (read, console, endpoint) {
             (Some(answer), ..) => answer,
             (None, Some(console), _) => console.respond(request.map(|body| RequestBody::new(body, &exchange))).await,
             (None, None, None) => health::nothing_else(),

@@ -179,6 +179,7 @@ impl Options {
         let callers = callers(values, listen, role)?;
         Ok(Config {
             listen,
+            metrics_listen: values.find(&table::METRICS_LISTEN)?,
             role,
             console: console(values, &callers, role)?,
             callers,
@@ -197,6 +198,8 @@ impl Options {
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
+    /// Where the metrics are read, if there are any.
+    pub(crate) metrics_listen: Option<SocketAddr>,
     pub(crate) role: Role,
     pub(crate) console: Console,
     pub(crate) callers: LocalCallers,
@@ -291,6 +294,13 @@ fn callers(values: &Values, listen: SocketAddr, role: Role) -> Result<LocalCalle
 }
 
 impl Config {
+    /// The listener of the metrics, if they are on.
+    pub(super) async fn metrics_listener(&self) -> Result<Option<TcpListener>, ServeError> {
+        let Some(address) = self.metrics_listen else { return Ok(None) };
+        let bound = TcpListener::bind(address).await;
+        bound.map(Some).map_err(|cause| ServeError::MetricsListen { address, cause })
+    }
+
     pub(crate) fn origin_policy(&self) -> OriginPolicy {
         let mut hosts: Vec<Host> = self.allow_host.iter().map(|name| Host::new(name)).collect();
         hosts.push(Host::new(&self.listen.ip().to_string()));

@@ -22,6 +22,7 @@ use super::bearer::TokenFile;
 use super::console::Pages;
 use super::health::{Health, Probe, StoreAlone};
 use super::http_server::Endpoint;
+use super::metrics::Metrics;
 use super::options::{Config, LocalCallers};
 #[cfg(feature = "aws")]
 use super::shared::Shared;
@@ -45,6 +46,7 @@ const RETRY_MS: (u64, u64) = (1_000, 30_000);
 /// A running local server. If it is dropped without [`Running::stop`], it runs until the runtime ends.
 pub struct Running {
     address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
     /// The embedded database, unless the server runs on another store.
     database: Option<Database>,
     /// Where the tasks are; `None` for the application's own store.
@@ -64,6 +66,7 @@ struct Parts {
     server: Server,
     config: Arc<Config>,
     health: Arc<Health>,
+    metrics: Option<Arc<Metrics>>,
     mcp: Arc<OnceLock<McpServer>>,
     /// Ends the workers.
     drain: CancellationToken,
@@ -176,10 +179,20 @@ impl Running {
                 frontend.identified_by(Arc::new(ResourceServer::new((**config).clone(), Arc::new(SystemClock))))
             }
         };
+        let metrics_listener = config.metrics_listener().await?;
+        let health = Arc::new(Health::naming(server.degraded_parts()));
+        let metrics = metrics_listener.is_some().then(|| Arc::new(Metrics::new()));
+        let metrics_address = metrics_listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        if let Some(listener) = metrics_listener {
+            let (health, metrics) = (Arc::clone(&health), metrics.clone());
+            let service = http_server::Service { health, endpoint: None, console: None, metrics };
+            rest.spawn(http_server::serve(listener, service, config.connections.in_this_process(), stop.clone()));
+        }
         let parts = Parts {
             server: server.clone(),
             config: Arc::new(config),
-            health: Arc::new(Health::naming(server.degraded_parts())),
+            health,
+            metrics,
             mcp: Arc::default(),
             drain: CancellationToken::new(),
             workers: TaskTracker::new(),
@@ -187,7 +200,7 @@ impl Running {
         let endpoint = Endpoint { frontend, mcp: Arc::clone(&parts.mcp) };
         let endpoint = (parts.config.role != Role::Worker).then_some(endpoint);
         let address = bound.unwrap_or(parts.config.listen);
-        let running = Self { address, database: None, storage, parts, stop, rest, console, endpoint };
+        let running = Self { address, metrics_address, database: None, storage, parts, stop, rest, console, endpoint };
         Ok((running, listener))
     }
 
@@ -200,6 +213,20 @@ impl Running {
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address on which Prometheus reads the metrics, if they are on.
+    ///
+    /// ```
+    /// # async fn scrape(running: &longhaul::serve::Running) {
+    /// if let Some(address) = running.metrics_address() {
+    ///     println!("metrics are on http://{address}/metrics");
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// The text for the user who started the server.
@@ -239,7 +266,7 @@ impl Running {
         let Some(listener) = listener else { return };
         let Parts { config, health, .. } = &self.parts;
         let (endpoint, console) = (self.endpoint.clone(), self.console.clone());
-        let service = http_server::Service { health: Arc::clone(health), endpoint, console };
+        let service = http_server::Service { health: Arc::clone(health), endpoint, console, metrics: None };
         let limits = config.connections.in_this_process();
         self.rest.spawn(http_server::serve(listener, service, limits, self.stop.clone()));
     }
@@ -294,6 +321,10 @@ impl Parts {
         let config = &self.config;
         let ports = Ports { store, queue, clock: Arc::new(SystemClock), ids: Arc::new(OsIds) };
         let engine = Engine::new(ports, config.server.engine);
+        let engine = match &self.metrics {
+            Some(metrics) => engine.observed_by(Arc::clone(metrics) as _),
+            None => engine,
+        };
         let defaults = config.server.mcp(signing_key);
         let settings = McpSettings {
             listen_poll_ms: listen_poll_ms.unwrap_or(defaults.listen_poll_ms),

@@ -10,6 +10,7 @@ mod deadlines;
 mod declared;
 mod disk;
 mod hooks;
+mod metrics;
 mod mounted;
 mod outside;
 mod own_backend;

@@ -1,0 +1,196 @@
+//! The metrics of one process, which Prometheus reads at `/metrics` on a port of their own.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::{Method, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use longhaul_core::Task;
+use longhaul_engine::{IsRecorded, Observer};
+use longhaul_http::Body;
+use prometheus_client::encoding::{EncodeLabelSet, prometheus_text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::serve::limits::METRICS_TOOLS_MAX;
+
+/// Where the metrics are.
+const METRICS_PATH: &str = "/metrics";
+
+/// The type of the text format of Prometheus.
+const TEXT: HeaderValue = HeaderValue::from_static(prometheus_text::CONTENT_TYPE);
+
+/// The label of all tools for which there is no room.
+const OTHER: &str = "other";
+
+/// From a hundredth of a second to an hour.
+const BUCKETS_S: [f64; 12] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 1_800.0, 3_600.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfTool {
+    tool: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfToolAndStatus {
+    tool: String,
+    status: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfStatus {
+    status: &'static str,
+}
+
+/// Counts and times of the tasks that this process accepts and runs.
+pub(super) struct Metrics {
+    registry: Registry,
+    /// The tools that have a label of their own.
+    tools: Mutex<HashSet<String>>,
+    accepted: Family<OfTool, Counter>,
+    ended: Family<OfToolAndStatus, Counter>,
+    webhook_deliveries: Family<OfStatus, Counter>,
+    attempts_running: Gauge,
+    attempt_time: Histogram,
+    queue_time: Histogram,
+    recoveries: Counter,
+    cleanups_given_up: Counter,
+    store_errors: Counter,
+}
+
+impl Metrics {
+    pub(super) fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("longhaul"),
+            tools: Mutex::default(),
+            accepted: Family::default(),
+            ended: Family::default(),
+            webhook_deliveries: Family::default(),
+            attempts_running: Gauge::default(),
+            attempt_time: Histogram::new(BUCKETS_S),
+            queue_time: Histogram::new(BUCKETS_S),
+            recoveries: Counter::default(),
+            cleanups_given_up: Counter::default(),
+            store_errors: Counter::default(),
+        };
+        let registry = &mut metrics.registry;
+        registry.register("tasks_accepted", "Calls that were accepted as tasks", metrics.accepted.clone());
+        registry.register("tasks_ended", "Tasks that ended", metrics.ended.clone());
+        registry.register(
+            "webhook_deliveries",
+            "Webhook deliveries that ended: completed or failed",
+            metrics.webhook_deliveries.clone(),
+        );
+        registry.register("attempts_running", "Attempts that run now", metrics.attempts_running.clone());
+        registry.register_with_unit(
+            "attempt_duration",
+            "Time that an attempt ran",
+            Unit::Seconds,
+            metrics.attempt_time.clone(),
+        );
+        registry.register_with_unit(
+            "queue_wait",
+            "Time from acceptance to the first attempt",
+            Unit::Seconds,
+            metrics.queue_time.clone(),
+        );
+        registry.register("recoveries", "Recoveries from dead workers and lost messages", metrics.recoveries.clone());
+        registry.register("cleanups_given_up", "Cleanups that failed too often", metrics.cleanups_given_up.clone());
+        registry.register("store_errors", "Operations that the store did not answer", metrics.store_errors.clone());
+        metrics
+    }
+
+    /// The answer to a request on the port of the metrics.
+    pub(super) fn answer(&self, method: &Method, path: &str) -> Response<Body> {
+        let (status, text) = match (path, method) {
+            (METRICS_PATH, &Method::GET | &Method::HEAD) => match self.text() {
+                Some(text) => (StatusCode::OK, text),
+                None => (StatusCode::INTERNAL_SERVER_ERROR, String::new()),
+            },
+            (METRICS_PATH, _) => (StatusCode::METHOD_NOT_ALLOWED, "this path is read with GET\n".to_owned()),
+            _ => (StatusCode::NOT_FOUND, "the metrics are on /metrics\n".to_owned()),
+        };
+        let mut answer = Response::new(Full::new(Bytes::from(text)).boxed_unsync());
+        *answer.status_mut() = status;
+        answer.headers_mut().insert(CONTENT_TYPE, TEXT);
+        if status == StatusCode::METHOD_NOT_ALLOWED {
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        }
+        answer
+    }
+
+    fn text(&self) -> Option<String> {
+        let mut text = String::new();
+        prometheus_text::encode(&mut text, &self.registry).ok().map(|()| text)
+    }
+
+    /// The label of a tool. Each value is a time series for as long as the process runs, so their number has a limit.
+    fn label(&self, tool: &str) -> String {
+        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        if !tools.contains(tool) {
+            if tools.len() >= METRICS_TOOLS_MAX {
+                return OTHER.to_owned();
+            }
+            tools.insert(tool.to_owned());
+        }
+        tool.to_owned()
+    }
+}
+
+fn seconds(ms: u64) -> f64 {
+    Duration::from_millis(ms).as_secs_f64()
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Observer for Metrics {
+    fn accepted(&self, task: &Task) {
+        if !task.is_webhook_delivery() {
+            self.accepted.get_or_create(&OfTool { tool: self.label(&task.tool) }).inc();
+        }
+    }
+
+    fn attempt_began(&self, _task: &Task, waited_ms: Option<u64>) {
+        self.attempts_running.inc();
+        if let Some(waited_ms) = waited_ms {
+            self.queue_time.observe(seconds(waited_ms));
+        }
+    }
+
+    fn attempt_ended(&self, _task: &Task, ran_ms: u64) {
+        self.attempts_running.dec();
+        self.attempt_time.observe(seconds(ran_ms));
+    }
+
+    /// Not counted: the names of steps have no limit.
+    fn came_to_step(&self, _task: &Task, _name: &str, _recorded: IsRecorded) {}
+
+    fn ended(&self, task: &Task) {
+        let status = task.status().as_str();
+        if task.is_webhook_delivery() {
+            self.webhook_deliveries.get_or_create(&OfStatus { status }).inc();
+        } else {
+            self.ended.get_or_create(&OfToolAndStatus { tool: self.label(&task.tool), status }).inc();
+        }
+    }
+
+    fn cleanup_given_up(&self, _task: &Task) {
+        self.cleanups_given_up.inc();
+    }
+
+    /// Not counted: the log has a warning.
+    fn replay_differs(&self, _task: &Task) {}
+
+    fn recovered(&self, _task: &Task) {
+        self.recoveries.inc();
+    }
+
+    fn unavailable(&self) {
+        self.store_errors.inc();
+    }
+}

@@ -1,0 +1,174 @@
+//! What a running server exports for Prometheus, read over HTTP.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::serve::{self, Options, Running, ServeError};
+use longhaul::settings::table;
+use longhaul::{Server, TaskPolicy};
+use tokio::sync::Semaphore;
+
+use crate::call_of;
+
+/// A port that is free.
+const ANY: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
+
+/// Scrapes until a series has its value: they come at most this often.
+const SCRAPES_MAX: usize = 10_000;
+
+#[derive(Clone)]
+struct Tools {
+    began: Arc<Semaphore>,
+    may_end: Arc<Semaphore>,
+}
+
+#[tool_router]
+impl Tools {
+    #[tool]
+    async fn held(&self) -> String {
+        self.began.add_permits(1);
+        self.may_end.acquire().await.unwrap().forget();
+        "done".to_owned()
+    }
+
+    #[tool]
+    async fn failing(&self) -> Result<String, rmcp::ErrorData> {
+        Err(rmcp::ErrorData::internal_error("it fails", None))
+    }
+}
+
+#[tool_handler]
+impl ServerHandler for Tools {}
+
+fn options() -> Options {
+    Options::default()
+        .with(&table::LISTEN, SocketAddr::from(ANY))
+        .with(&table::DB, ":memory:")
+        .with(&table::INLINE_WAIT_S, 60_u64)
+}
+
+fn server(tools: &Tools) -> Server {
+    let tools = tools.clone();
+    Server::new(move || tools.clone()).task("held", TaskPolicy::optional()).task("failing", TaskPolicy::optional())
+}
+
+fn tools() -> Tools {
+    Tools { began: Arc::new(Semaphore::new(0)), may_end: Arc::new(Semaphore::new(0)) }
+}
+
+async fn scrape(running: &Running) -> String {
+    let url = format!("http://{}/metrics", running.metrics_address().unwrap());
+    let answer = reqwest::get(url).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+    answer.text().await.unwrap()
+}
+
+/// Returns the first scrape with this line. A caller may have its answer before the task is counted.
+async fn scraped_with(running: &Running, line: &str) -> String {
+    let mut last = String::new();
+    for _ in 0..SCRAPES_MAX {
+        last = scrape(running).await;
+        if last.lines().any(|one| one == line) {
+            return last;
+        }
+    }
+    panic!("there is no `{line}` in:\n{last}")
+}
+
+#[tokio::test]
+async fn calls_are_counted_while_they_run_and_when_they_have_ended() {
+    let tools = tools();
+    let running =
+        serve::start(&server(&tools), &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
+    scraped_with(&running, "longhaul_attempts_running 0").await;
+
+    let scraped_during = async {
+        tools.began.acquire().await.unwrap().forget();
+        scraped_with(&running, "longhaul_attempts_running 1").await;
+        let during = scraped_with(&running, "longhaul_tasks_accepted_total{tool=\"held\"} 1").await;
+        tools.may_end.add_permits(1);
+        during
+    };
+    let (answer, during) = tokio::join!(call_of("held", &running).send(), scraped_during);
+    assert_eq!(answer.unwrap().status(), 200);
+    assert!(during.contains("longhaul_queue_wait_seconds_count 1\n"), "{during}");
+    assert!(!during.contains("longhaul_tasks_ended_total{"), "{during}");
+
+    call_of("failing", &running).send().await.unwrap();
+    scraped_with(&running, "longhaul_tasks_ended_total{tool=\"held\",status=\"completed\"} 1").await;
+    scraped_with(&running, "longhaul_tasks_ended_total{tool=\"failing\",status=\"failed\"} 1").await;
+    let after = scraped_with(&running, "longhaul_attempts_running 0").await;
+    assert!(after.contains("longhaul_store_errors_total 0\n"), "{after}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_is_not_declared_is_not_a_label() {
+    let running =
+        serve::start(&server(&tools()), &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
+    call_of("undeclared", &running).send().await.unwrap();
+    let scraped = scrape(&running).await;
+    assert!(!scraped.contains("undeclared"), "{scraped}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn metrics_are_on_their_own_port_and_off_by_default() {
+    let running = serve::start(&server(&tools()), &options()).await.unwrap();
+    assert_eq!(running.metrics_address(), None);
+    let get = async |address: SocketAddr, path: &str| {
+        reqwest::get(format!("http://{address}{path}")).await.unwrap().status().as_u16()
+    };
+    assert_eq!(get(running.address(), "/metrics").await, 404);
+    running.stop().await;
+
+    let running =
+        serve::start(&server(&tools()), &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
+    let metrics = running.metrics_address().unwrap();
+    assert_eq!(get(running.address(), "/metrics").await, 404);
+    assert_eq!((get(metrics, "/mcp").await, get(metrics, "/console").await), (404, 404));
+    assert_eq!((get(metrics, "/healthz").await, get(metrics, "/readyz").await), (200, 200));
+    let posted = reqwest::Client::new().post(format!("http://{metrics}/metrics")).send().await.unwrap();
+    assert_eq!(posted.status(), 405);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_second_server_on_the_port_of_the_metrics_is_refused_with_one_sentence() {
+    let options = options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY));
+    let first = serve::start(&server(&tools()), &options).await.unwrap();
+    let taken = first.metrics_address().unwrap();
+    let second = serve::start(&server(&tools()), &options.with(&table::METRICS_LISTEN, taken)).await;
+    let refused = second.map(|running| running.address()).unwrap_err();
+    assert!(matches!(&refused, ServeError::MetricsListen { address, .. } if *address == taken), "{refused:?}");
+    let said = refused.to_string();
+    assert!(said.starts_with(&format!("cannot listen on {taken} for metrics: ")), "{said}");
+    assert!(said.contains("choose another address with --metrics-listen") && said.lines().count() == 1, "{said}");
+    first.stop().await;
+}
+
+#[tokio::test]
+async fn each_query_of_the_dashboard_names_a_metric_and_each_metric_has_a_query() {
+    let running =
+        serve::start(&server(&tools()), &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
+    let scraped = scrape(&running).await;
+    let declared = |line: &str| {
+        let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
+        Some(if kind == "histogram" { format!("{name}_bucket") } else { name.to_owned() })
+    };
+    let exported: BTreeSet<String> = scraped.lines().filter_map(declared).collect();
+    let dashboard: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../infra/monitoring/grafana.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let queries = panels.flat_map(|panel| panel["targets"].as_array().unwrap()).map(|target| &target["expr"]);
+    let named: BTreeSet<String> = queries
+        .flat_map(|query| query.as_str().unwrap().split(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
+        .filter(|word| word.starts_with("longhaul_"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(named, exported);
+    running.stop().await;
+}
