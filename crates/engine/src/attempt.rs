@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use longhaul_core::{
-    Ask, Entry, EntryKind, FailureKind, IdSource, Progress, Task, TaskId, Timestamp, TraceParent, limits,
+    Ask, Entry, EntryKind, FailureKind, IdSource, Payload, Progress, Task, TaskId, Timestamp, TraceParent, limits,
 };
 use serde_json::{Map, Value};
 use tokio::sync::RwLock;
@@ -35,7 +35,6 @@ mod undo;
 
 pub use compensations::Compensate;
 use compensations::Compensations;
-use journal::Journal;
 pub(crate) use pending::News;
 use pending::PendingUpdates;
 use place::Place;
@@ -72,6 +71,9 @@ pub(crate) struct Shared {
     /// Fires when a tool that runs elsewhere has been dropped.
     gone: OnceLock<CancellationToken>,
 }
+
+/// The recorded values, and when they were recorded.
+type Journal = HashMap<(EntryKind, String), (Payload, Option<Timestamp>)>;
 
 pub(crate) struct Start {
     pub(crate) task: Task,

@@ -1,16 +1,13 @@
 //! The journal of an attempt: entries are read, loaded and recorded here.
 
-use std::collections::HashMap;
 use std::sync::{MutexGuard, PoisonError};
 
 use longhaul_core::ports::{Recorded, StoreError};
 use longhaul_core::{Entry, EntryKind, FailureKind, PartsName, Payload, Recording, Timestamp, limits};
 
+use super::Journal;
 use crate::suspension::{Reason, StepRunning};
 use crate::{Attempt, LoadError};
-
-/// The recorded values, and when they were recorded.
-pub(super) type Journal = HashMap<(EntryKind, String), (Payload, Option<Timestamp>)>;
 
 impl Attempt {
     /// The text of `payload`; if it cannot be loaded, the attempt is aborted.
