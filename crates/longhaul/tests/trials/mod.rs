@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// Runs the named tests as the arguments of the process say.
-pub fn run(tests: &[(&str, fn())]) -> ExitCode {
+pub(crate) fn run(tests: &[(&str, fn())]) -> ExitCode {
     let trial = |&(name, run): &(&str, fn())| {
         Trial::test(name, move || {
             run();
