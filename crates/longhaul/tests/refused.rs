@@ -4,13 +4,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
-mod trials;
-
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
+use libtest_mimic::{Arguments, Failed, Trial};
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::serve::CommandLine;
 use longhaul::{Server, TaskPolicy};
@@ -50,22 +49,32 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    trials::run(&[
-        ("a_taken_address_is_named_with_what_to_do", a_taken_address_is_named_with_what_to_do),
-        ("a_database_in_use_is_named", a_database_in_use_is_named),
-        (
+    let test = |name: &str, run: fn()| {
+        Trial::test(name, move || {
+            run();
+            Ok::<(), Failed>(())
+        })
+    };
+    let tests = vec![
+        test("a_taken_address_is_named_with_what_to_do", a_taken_address_is_named_with_what_to_do),
+        test("a_database_in_use_is_named", a_database_in_use_is_named),
+        test(
             "a_database_in_a_missing_folder_is_refused_with_the_folder",
             a_database_in_a_missing_folder_is_refused_with_the_folder,
         ),
-        ("a_missing_token_file_is_named", a_missing_token_file_is_named),
-        ("a_token_file_that_others_may_read_is_refused", a_token_file_that_others_may_read_is_refused),
-        ("an_unknown_flag_is_refused_with_the_nearest_one", an_unknown_flag_is_refused_with_the_nearest_one),
-        ("a_program_with_a_runtime_is_told_what_to_call", a_program_with_a_runtime_is_told_what_to_call),
-        ("a_value_that_cannot_be_used_is_wrong_usage", a_value_that_cannot_be_used_is_wrong_usage),
-        ("settings_that_contradict_each_other_are_wrong_usage", settings_that_contradict_each_other_are_wrong_usage),
-        ("a_secret_that_is_not_there_is_named", a_secret_that_is_not_there_is_named),
-        ("a_server_that_is_ready_says_what_its_user_needs", a_server_that_is_ready_says_what_its_user_needs),
-    ])
+        test("a_missing_token_file_is_named", a_missing_token_file_is_named),
+        test("a_token_file_that_others_may_read_is_refused", a_token_file_that_others_may_read_is_refused),
+        test("an_unknown_flag_is_refused_with_the_nearest_one", an_unknown_flag_is_refused_with_the_nearest_one),
+        test("a_program_with_a_runtime_is_told_what_to_call", a_program_with_a_runtime_is_told_what_to_call),
+        test("a_value_that_cannot_be_used_is_wrong_usage", a_value_that_cannot_be_used_is_wrong_usage),
+        test(
+            "settings_that_contradict_each_other_are_wrong_usage",
+            settings_that_contradict_each_other_are_wrong_usage,
+        ),
+        test("a_secret_that_is_not_there_is_named", a_secret_that_is_not_there_is_named),
+        test("a_server_that_is_ready_says_what_its_user_needs", a_server_that_is_ready_says_what_its_user_needs),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
 
 fn program(args: &[&str]) -> Command {

@@ -8,13 +8,12 @@
 
 mod machine;
 mod tools;
-#[path = "../trials/mod.rs"]
-mod trials;
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use libtest_mimic::{Arguments, Failed, Trial};
 use longhaul::rmcp::model::{
     CallToolRequestParams, CancelledNotificationParam, CustomNotification, LoggingLevel, NumberOrString,
     ProgressNotificationParam, ProgressToken, ProtocolVersion, SetLevelRequestParams,
@@ -42,16 +41,23 @@ fn main() -> ExitCode {
         Some(EXISTING) => return existing(),
         _ => {}
     }
-    trials::run(&[
-        ("a_real_client_triggers_each_hook", a_real_client_triggers_each_hook),
-        ("the_same_program_serves_http_too", the_same_program_serves_http_too),
-        ("a_killed_call_is_resumed_by_the_next_start", a_killed_call_is_resumed_by_the_next_start),
-        ("a_program_ends_with_its_killed_server", a_program_ends_with_its_killed_server),
-        ("a_client_that_leaves_cancels_nothing", a_client_that_leaves_cancels_nothing),
-        ("a_second_window_is_told_who_has_the_database", a_second_window_is_told_who_has_the_database),
-        ("a_client_of_the_newest_revision_is_served", a_client_of_the_newest_revision_is_served),
-        ("what_is_no_message_is_refused_and_the_next_one_answered", what_is_no_message_is_refused),
-    ])
+    let test = |name: &str, run: fn()| {
+        Trial::test(name, move || {
+            run();
+            Ok::<(), Failed>(())
+        })
+    };
+    let tests = vec![
+        test("a_real_client_triggers_each_hook", a_real_client_triggers_each_hook),
+        test("the_same_program_serves_http_too", the_same_program_serves_http_too),
+        test("a_killed_call_is_resumed_by_the_next_start", a_killed_call_is_resumed_by_the_next_start),
+        test("a_program_ends_with_its_killed_server", a_program_ends_with_its_killed_server),
+        test("a_client_that_leaves_cancels_nothing", a_client_that_leaves_cancels_nothing),
+        test("a_second_window_is_told_who_has_the_database", a_second_window_is_told_who_has_the_database),
+        test("a_client_of_the_newest_revision_is_served", a_client_of_the_newest_revision_is_served),
+        test("what_is_no_message_is_refused_and_the_next_one_answered", what_is_no_message_is_refused),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
 
 /// A program of its author's, with `main`, a runtime and a choice of the transport.
