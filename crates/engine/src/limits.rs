@@ -21,7 +21,7 @@ pub(crate) const PUBLISH_FAILURES_MAX: usize = 4;
 /// Unfinished tasks that are read at a time.
 pub(crate) const UNFINISHED_PAGE_MAX: usize = 256;
 
-/// How many tasks one sweep reads.
+/// How many tasks one recovery scan reads.
 pub(crate) const SWEPT_MAX: usize = 1 << 20;
 
 /// How often others may have sent a message between a read and a write.

@@ -31,7 +31,7 @@ pub trait Observer: Send + Sync {
     /// A tool that had failed was replayed to undo its work, and succeeded: it does not do the same each time.
     fn replay_differs(&self, _task: &Task) {}
 
-    /// A task was recovered. A worker took over from one that died, or a poll found the task without a message, past
+    /// A task was recovered. A worker took over from one that died. Or a poll found the task without a message, past
     /// its deadline, or with its last attempt dead.
     fn recovered(&self, _task: &Task) {}
 
