@@ -59,11 +59,11 @@ impl TaskContext {
     /// If this task's owner may have no more unfinished tasks, a call waits until another call of this task has ended.
     ///
     /// # Errors
-    /// The error that the called tool ended with, also in a later attempt. A result with `is_error` is not an error here.
-    /// There is another error if the child was cancelled, was given up or missed its deadline, or has a result of more
-    /// than 4 MiB. A call that is not accepted is an error too: its tool does not take these arguments, its calls do not
-    /// become tasks, or it would be too deep. A limit of the owner refuses it only while no other call of this task runs.
-    /// Refusals are not recorded: another call of this method tries again.
+    /// The error that the called tool ended with, also in a later attempt. A result with `is_error` is not an error
+    /// here. There is another error if the child was cancelled, was given up or missed its deadline, or has a result of
+    /// more than 4 MiB. A call that is not accepted is an error too: its tool does not take these arguments, its calls
+    /// do not become tasks, or it would be too deep. A limit of the owner refuses it only while no other call of this
+    /// task runs. Refusals are not recorded: another call of this method tries again.
     pub async fn call(&self, name: &str, tool: &str, arguments: impl Serialize) -> Result<CallToolResult, ErrorData> {
         let (attempt, tools) = self.tools()?;
         let arguments = object(tool, arguments)?;
@@ -133,9 +133,9 @@ impl TaskContext {
     /// The name is that of a step. The call takes one entry of the journal.
     ///
     /// # Errors
-    /// If the call was not accepted. Its tool does not take these arguments, its calls do not become tasks, a limit of the
-    /// owner is reached, the time is too far ahead, or this call is plain. That is not recorded: another call of this
-    /// method tries again.
+    /// If the call was not accepted. Its tool does not take these arguments, its calls do not become tasks, a limit of
+    /// the owner is reached, the time is too far ahead, or this call is plain. That is not recorded: another call of
+    /// this method tries again.
     pub async fn call_later(
         &self,
         name: &str,

@@ -80,8 +80,8 @@ impl TaskContext {
     /// `key` identifies the question and is unique within the task.
     ///
     /// # Errors
-    /// `-32021` if the client did not declare this capability. A plain call of an older revision, which does not know that
-    /// code, gets `-32600`. If the client answers with an error, that error.
+    /// `-32021` if the client did not declare this capability. A plain call of an older revision, which does not know
+    /// that code, gets `-32600`. If the client answers with an error, that error.
     pub async fn request_input(&self, key: &str, request: InputRequest) -> Result<InputResponse, ErrorData> {
         if let Some(answer) = self.0.given.get(key) {
             return Ok(answer.clone());
@@ -144,8 +144,8 @@ impl TaskContext {
     /// ```
     ///
     /// # Errors
-    /// The errors of [`elicit`](Self::elicit), and `-32602` if the content is not a `T`, with the names of the fields that are
-    /// wrong. `-32603` if no form can ask for a `T`, with the name of the field.
+    /// The errors of [`elicit`](Self::elicit), and `-32602` if the content is not a `T`, with the names of the fields
+    /// that are wrong. `-32603` if no form can ask for a `T`, with the name of the field.
     pub async fn ask<T: JsonSchema + DeserializeOwned>(
         &self,
         key: &str,
