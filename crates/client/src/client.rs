@@ -65,7 +65,7 @@ impl Client {
         Ok(Self::new(wire, identity, Lifecycle::Handshake(session), info["capabilities"].clone()))
     }
 
-    /// Goes on in a session of revision `2025-11-25` that was begun before, whose server may have given it no id.
+    /// Continues a session of revision `2025-11-25`. Its server may not have given it an id.
     #[must_use]
     pub fn resume(wire: Raw, identity: Identity, session: Option<&str>) -> Self {
         Self::resumed(wire, identity, session.and_then(|session| HeaderValue::from_str(session).ok()))
@@ -159,7 +159,7 @@ impl Client {
         Ok((all, pages))
     }
 
-    /// A look at a task, with what it asks, or how it ended.
+    /// The state of a task, with its questions or its outcome.
     pub async fn task(&self, id: &str) -> Result<Task, Error> {
         let shown = self.result("tasks/get", json!({"taskId": id}), Some(id)).await?;
         let mut task =
@@ -185,8 +185,8 @@ impl Client {
         Ok(task)
     }
 
-    /// What a task of revision `2025-11-25` asks: it is sent to the client that waits for the result. A task that has
-    /// ended meanwhile asks nothing.
+    /// The question of a task of revision `2025-11-25`. The server sends it to the client that waits for the result. A
+    /// task that has ended meanwhile has none.
     async fn question(&self, params: &Value, id: &str) -> Result<Option<Question>, Error> {
         let mut answer = match self.send("tasks/result", params.clone(), Some(id)).await {
             Err(Error::Refused(_)) => return Ok(None),

@@ -155,7 +155,7 @@ impl Session {
     }
 }
 
-/// The parameters of a request, with what says who sends it and what that can do.
+/// The parameters of a request, with the client's name and capabilities.
 pub(crate) fn with_meta(mut params: Value, meta: Value, identity: &Identity) -> Value {
     let mut all = json!({
         "io.modelcontextprotocol/protocolVersion": REVISION,

@@ -36,7 +36,7 @@ pub enum Error {
     /// The server does not do this.
     #[error("{0}")]
     Unsupported(String),
-    /// The server answered with something that is no answer.
+    /// The server answered with something that is not a valid answer.
     #[error("the server does not answer as an MCP server would: {0}")]
     Unexpected(String),
 }

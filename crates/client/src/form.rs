@@ -269,7 +269,7 @@ pub fn type_of(schema: &Value) -> Option<&str> {
     schema["type"].as_str().or_else(listed)
 }
 
-/// A text as the value that its schema wants, as far as it follows references into `root`.
+/// A text as the value that its schema requires. References into `root` are followed up to a limit.
 pub fn typed(text: &str, schema: &Value, root: &Value) -> Result<Value, &'static str> {
     let schema = resolved(schema, root);
     let json = |fits: fn(&Value) -> bool| serde_json::from_str(text).ok().filter(fits);

@@ -22,7 +22,7 @@ pub struct TaskFilter {
 }
 
 impl TaskFilter {
-    /// Whether it takes a task, as far as that can be seen: most servers do not show which tool a task is of.
+    /// Whether it takes a task. Most servers do not show the tool of a task, so that cannot be compared.
     #[must_use]
     pub fn takes(&self, task: &Task) -> bool {
         let of_status = self.statuses.is_empty() || self.statuses.contains(&task.status);
@@ -59,8 +59,7 @@ impl Client {
     /// The tasks of this caller that `filter` takes, and no more pages of them than `enough` tasks need.
     ///
     /// A Longhaul server filters them itself. Others are asked for all, with `tasks/list` of `2025-11-25`, even if they
-    /// speak `2026-07-28`, which has no list; what comes is filtered here by its status, and by its tool where that is
-    /// shown.
+    /// speak `2026-07-28`, which has no list. Their tasks are filtered here by status, and by tool where that is shown.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the server has no list; otherwise what it answers, or why there is no answer.
@@ -93,8 +92,8 @@ const INSPECT: &str = "dev.longhaul/tasks/inspect";
 const PAGES_MAX: usize = 8;
 
 impl Client {
-    /// All that is recorded of a task: what `tasks/get` shows as `task`, its `tool`, `arguments`, `attempts` and the
-    /// whole `journal`, each entry with its value if that is small.
+    /// The whole record of a task. It has the answer of `tasks/get` as `task`, its `tool`, `arguments`, `attempts` and
+    /// the whole `journal`. Each entry has its value if that is small.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the server shows nothing of the kind; otherwise what it answers, or why there is no
@@ -114,8 +113,8 @@ impl Client {
         Ok(shown)
     }
 
-    /// The same without the journal, which a server need not read then: one of an older version shows the first page of
-    /// it all the same.
+    /// The same without the journal, which the server then need not read. A server of an older version still sends the
+    /// first page of it.
     pub async fn record(&self, id: &str) -> Result<Value, Error> {
         self.inspected(id, json!({"taskId": id, "journal": false})).await
     }

@@ -145,8 +145,8 @@ impl Stream {
     /// The next message as text; `None` after the last one, if it ends and cannot be read on.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the connection was lost, or has ended, and the rest does not come: the request was sent, and
-    /// must not look as if it was not.
+    /// [`Error::Lost`] if the connection was lost, or has ended, and the rest does not come. The request was sent, and
+    /// the error must not suggest otherwise.
     pub async fn next(&mut self) -> Result<Option<String>, Error> {
         loop {
             let lost = match self.events.next().await {
@@ -178,7 +178,7 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// The rest of what was lost. If there is none, it is lost.
+/// The rest of the lost stream. Without a rest, the answer is lost.
 async fn rest(raw: &Raw, headers: &HeaderMap, mut tries: Tries, lost: Error) -> Result<Events, Error> {
     loop {
         let error = match raw.listen(headers.clone()).await {

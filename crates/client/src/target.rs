@@ -54,7 +54,7 @@ pub trait Credentials: Send + Sync {
     /// The future fails if there is nothing that could be added.
     fn add<'a>(&'a self, request: &'a mut Request) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// Whether a refused request is worth to be sent once more with what [`add`](Self::add) adds now.
+    /// Whether a refused request should be sent once more with the headers that [`add`](Self::add) adds now.
     ///
     /// The future fails if the user has to do something first.
     fn renew<'a>(&'a self, challenge: &'a Challenge<'a>) -> BoxFuture<'a, Result<bool, Error>>;

@@ -56,7 +56,7 @@ impl Status {
 pub struct Progress {
     /// So much.
     pub done: f64,
-    /// Of so much, if that is known.
+    /// The total, if it is known.
     pub total: Option<f64>,
     /// Its status message.
     pub message: Option<String>,
@@ -102,7 +102,7 @@ pub struct Task {
     pub status: Status,
     /// The server's description of its state.
     pub message: Option<String>,
-    /// How long to wait until the next look, in milliseconds.
+    /// How long to wait until the next poll, in milliseconds.
     pub interval_ms: Option<u64>,
     /// Its questions.
     pub questions: Vec<Question>,

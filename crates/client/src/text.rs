@@ -1,5 +1,5 @@
-//! Text of servers that a terminal or a page shows and never obeys: control characters, characters that turn the
-//! direction of text, and invisible characters are written out.
+//! Text of servers that a terminal or a page shows and never obeys. Control characters, characters that turn the
+//! direction of text, and invisible characters are escaped.
 
 /// The text in one line, cut after so many characters.
 #[must_use]
@@ -56,7 +56,7 @@ pub fn json(text: &str) -> String {
     shown
 }
 
-/// Whether a reader sees all of a text in one line. What is sent back by a form has to be so, since it is not changed.
+/// Whether a reader sees all of a text in one line. Text that a form sends back has to be so, since it is not changed.
 #[must_use]
 pub fn is_plain(text: &str) -> bool {
     !text.chars().any(|character| character.is_control() || is_unseen(character))

@@ -1,5 +1,5 @@
-//! A tool as its server lists it; and names and arguments in headers, as revision `2026-07-28` has them: `Mcp-Name`,
-//! and `Mcp-Param-*` for arguments whose schema says so by `x-mcp-header`.
+//! A tool as its server lists it, and names and arguments in headers, as revision `2026-07-28` has them. The headers
+//! are `Mcp-Name`, and `Mcp-Param-*` for arguments whose schema has `x-mcp-header`.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// The id of the request that a text answers, if it begins as the answer to one. What its members are is not checked.
+/// The id of the request that a text answers, if it begins as the answer to one. Its members are not checked.
 #[must_use]
 pub fn unreadable_answer(text: &[u8]) -> Option<Value> {
     let mut rest = text.trim_ascii_start().strip_prefix(b"{")?;

@@ -33,7 +33,7 @@ const BYTES_MAX: usize = 256 << 20;
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 
-/// A way to a server for messages that pass through as they are. What belongs into headers is the caller's to say.
+/// A connection to a server for messages that pass through unchanged. The caller sets the headers.
 /// Clones use the same connections.
 #[derive(Clone, Debug)]
 pub struct Raw {
@@ -46,8 +46,8 @@ impl Raw {
     /// A way to a server. Connects to nothing yet.
     ///
     /// A redirect is followed within its origin, if the request stays the same: another host would get the headers. A
-    /// request that was written in part is never written again: `hyper` moves one to a new connection only if the old
-    /// one was closed before anything of it was written, and `reqwest` is told to repeat none.
+    /// request that was written in part is never written again. `hyper` moves a request to a new connection only if the
+    /// old one was closed before any of it was written. `reqwest` is configured to repeat none.
     pub fn new(target: Target) -> Result<Self, Error> {
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_MAX)
@@ -82,8 +82,8 @@ impl Raw {
         self.execute(request.header(ACCEPT, "application/json, text/event-stream").body(message)).await
     }
 
-    /// Asks for the stream of what the server says of itself, or for the rest of another one, which the header
-    /// `Last-Event-ID` names.
+    /// Asks for the stream of the server's own messages, or for the rest of the stream that the header `Last-Event-ID`
+    /// names.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the server has none; otherwise if it was not answered, or by a status.

@@ -17,13 +17,13 @@ use crate::{AcceptError, Engine};
 /// A tool call to be accepted as a task.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Who calls.
+    /// The caller.
     pub owner: OwnerId,
     /// Which tool.
     pub tool: String,
     /// The request as JSON text, opaque here; the tool runner gets it back.
     pub request: String,
-    /// What was agreed on.
+    /// The agreed terms.
     pub terms: Terms,
     /// How a retry is recognised, if the caller sent a key.
     pub idempotency: Option<Idempotency>,
@@ -31,7 +31,7 @@ pub struct Call {
     pub trace: Option<TraceParent>,
     /// Whether the tool has cleanup: [`Cleanup::ARMED`], or [`Cleanup::None`].
     pub cleanup: Cleanup,
-    /// The earliest moment for the first attempt, if the caller asks for one. One that is past is none. At most
+    /// The earliest time of the first attempt, if the caller requests one. A time that is past counts as none. At most
     /// [`START_AHEAD_MS_MAX`](limits::START_AHEAD_MS_MAX) ahead.
     pub not_before: Option<Timestamp>,
 }
@@ -55,12 +55,12 @@ impl Accepted {
     }
 }
 
-/// What one endpoint is notified of a notification.
+/// The delivery of one notification to one endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookDelivery {
     /// The name of the endpoint.
     pub endpoint: String,
-    /// What runs the webhook delivery gets, as JSON text, opaque here.
+    /// The request for the runner of webhook deliveries, as JSON text, opaque here.
     pub request: String,
     /// How long is tried to tell the endpoint, and how long it is shown how that went.
     pub terms: Terms,
@@ -83,15 +83,16 @@ pub struct Idempotency {
 }
 
 impl Engine {
-    /// Accepts `call`. Once this returns, the task is recorded and will be worked on, even if processes die and even if
-    /// the message could not be sent, since polls send it again.
+    /// Accepts `call`. Once this returns, the task is recorded, and workers will run it even if processes die. Polls
+    /// send its message again if that could not be sent.
     pub async fn accept(&self, call: Call) -> Result<Accepted, AcceptError> {
         let id = self.ports.ids.task_id(self.now());
         self.accept_as(id, call).await
     }
 
-    /// Accepts `call` as the task `id`, for callers that choose the id themselves. Whether an id that is already taken
-    /// is a retry is decided by the call's idempotency key; without a key, the task that has the id is returned as new.
+    /// Accepts `call` as the task `id`, for callers that choose the id themselves. If the id is already taken, the
+    /// call's idempotency key decides whether this is a retry. Without a key, the task that has the id is returned as
+    /// new.
     pub async fn accept_as(&self, id: TaskId, call: Call) -> Result<Accepted, AcceptError> {
         self.accept_below(None, id, call).await
     }
@@ -189,7 +190,7 @@ impl Engine {
     }
 }
 
-/// The task of a call, and the parts of its request if it is too large for the record: the store writes them with the
+/// The task of a call, and the parts of its request if it is too large for the record. The store writes them with the
 /// record, or not at all.
 fn new_task(call: Call, id: TaskId, parent: Option<Parent>, now: Timestamp) -> (Task, Arc<[String]>) {
     let (request, parts) = payload(PartsName::Request, call.request, limits::INLINE_BYTES_MAX);

@@ -9,20 +9,20 @@ use longhaul_core::{EntryKind, State, Task, TaskEvent, TaskKey, limits};
 use crate::{AnswerError, Engine};
 
 pub(crate) enum Taken {
-    /// Those to open questions are recorded.
+    /// The answers to open questions are recorded.
     Recorded(Task),
     /// None of them is to an open question.
     Ignored(Task),
 }
 
 impl Engine {
-    /// Takes the client's answers: JSON texts by key. Each goes into the journal first, where the first one wins; then
-    /// the record changes, and once no question is open, the next attempt is queued. Keys that are not open, and tasks
-    /// that have ended, are ignored without an error (Tasks extension, "Task Update Requests").
+    /// Takes the client's answers: JSON text by key. Each goes into the journal first, where the first one wins. Then
+    /// the record changes. Once no question is open, the next attempt is queued. Keys that are not open, and tasks that
+    /// have ended, are ignored without an error (Tasks extension, "Task Update Requests").
     ///
     /// A question that a tool asks next to other work counts as open while an attempt does that work. So the process
-    /// that is second sees the other: an attempt that reads the journal later finds the answer there, and one that has
-    /// read it before finds in the record that it need not suspend the task on that question.
+    /// that is second sees the other. An attempt that reads the journal later finds the answer there. An attempt that
+    /// has read it before finds in the record that it need not suspend the task on that question.
     ///
     /// # Errors
     /// [`AnswerError`]. If an answer is too large, none of them is recorded. After another error the same answers may

@@ -1,7 +1,7 @@
-//! What a tool sees of its task during one attempt: recorded steps, timers, questions, progress.
+//! A tool's view of its task during one attempt: recorded steps, timers, questions, progress.
 //!
-//! The tool is run again from its start in every attempt. What it did in earlier attempts is replayed from the journal,
-//! so it arrives at the point where the last attempt ended, and continues from there.
+//! The tool runs again from its start in every attempt. The journal replays its work of earlier attempts. So it arrives
+//! at the point where the last attempt ended, and continues from there.
 
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
@@ -91,7 +91,7 @@ pub(crate) struct Variables {
     pub(crate) may_land_late: bool,
 }
 
-/// What an attempt knows of the children of its task.
+/// An attempt's knowledge of the children of its task.
 #[derive(Default)]
 pub(crate) struct Children {
     /// Held for reading while a child is made, so that the process that is refused can wait for those that are not
@@ -102,7 +102,7 @@ pub(crate) struct Children {
 
 #[derive(Default)]
 pub(crate) struct Known {
-    /// Those whose end is not in the journal.
+    /// The children whose end is not in the journal.
     pub(crate) open: BTreeSet<TaskId>,
     /// Their owner may have no more tasks until one of them ends, which this attempt does not see.
     pub(crate) is_full: bool,
@@ -164,7 +164,7 @@ impl Attempt {
         &self.0.task
     }
 
-    /// What time it is.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.0.engine.now()
@@ -188,9 +188,9 @@ impl Attempt {
         &self.0.cancelled
     }
 
-    /// A guard for a tool that does not run inside [`ToolRunner::run`](crate::ToolRunner::run), but elsewhere, and may
-    /// outlive the drop of its future: the tool counts as running until the guard is dropped. The process that runs it
-    /// drops the guard after the tool's future. An attempt has one.
+    /// A guard for a tool that does not run inside [`ToolRunner::run`](crate::ToolRunner::run), and may outlive the
+    /// drop of its future. The tool counts as running until the guard is dropped. The process that runs it drops the
+    /// guard after the tool's future. An attempt has one.
     #[must_use]
     pub fn runs_elsewhere(&self) -> DropGuard {
         self.0.gone.get_or_init(CancellationToken::new).clone().drop_guard()
@@ -203,7 +203,7 @@ impl Attempt {
         }
     }
 
-    /// When this attempt ends at the latest.
+    /// The latest end of this attempt.
     #[must_use]
     pub fn ends_at(&self) -> Timestamp {
         let deadline = self.0.task.deadline();
@@ -221,8 +221,8 @@ impl Attempt {
         self.0.ends_at.into_iter().chain(self.0.limit.get().copied()).min()
     }
 
-    /// How much longer the tool may run in one piece, in milliseconds: until the end of this attempt, less the margin
-    /// in which that is recorded. `None` if only the task's deadline ends it.
+    /// How much longer the tool may run in one piece, in milliseconds. This is the time until the end of this attempt,
+    /// less the margin in which that is recorded. `None` if only the task's deadline ends it.
     #[must_use]
     pub fn left_ms(&self) -> Option<u64> {
         let ends_at = self.own_end()?;
@@ -235,7 +235,7 @@ impl Attempt {
         if self.is_replay() { self.drive_replay(tool).await } else { self.0.suspend.drive(tool).await }
     }
 
-    /// Notes how far the work is. It is written at once, or as soon as the interval between two such writes is over.
+    /// Notes how far the work is. It is written at once, or as soon as the interval between two such writes has passed.
     /// Numbers that are not finite, such as the result of a division by zero, are ignored.
     pub fn progress(&self, mut progress: Progress) {
         if !progress.done.is_finite() {
@@ -250,7 +250,7 @@ impl Attempt {
     /// attempt. Near the end of the attempt the step is left to the next attempt. An error of `run` is not recorded.
     ///
     /// # Errors
-    /// Those of `run`. If the store does not answer, the attempt ends instead.
+    /// The errors of `run`. If the store does not answer, the attempt ends instead.
     pub async fn step<E, F, Fut>(&self, name: &str, run: F) -> Result<String, E>
     where
         F: FnOnce() -> Fut,
@@ -281,8 +281,8 @@ impl Attempt {
         std::future::pending().await
     }
 
-    /// Waits in this attempt if it is short and fits; ends the attempt otherwise. `running` is what must not be lost
-    /// before it is known what this branch waits for.
+    /// Waits in this attempt if it is short and fits; ends the attempt otherwise. `running` must live
+    /// until the wait of this branch is known.
     async fn wait_until(&self, until: Timestamp, running: StepRunning<'_>) {
         if let Some(replayed_until) = self.0.compensations.replayed_until() {
             if until > replayed_until {
@@ -305,8 +305,8 @@ impl Attempt {
         self.0.engine.ports.clock.sleep_ms(left_ms).await;
     }
 
-    /// Ends the task as failed, from inside its tool: for errors that a retry would not fix, such as a recorded step
-    /// that the tool can no longer read. The caller's future stays pending here until it is dropped.
+    /// Ends the task as failed, from inside its tool. It is for errors that a retry would not fix, such as a recorded
+    /// step that the tool can no longer read. The caller's future stays pending here until it is dropped.
     pub async fn fail<T>(&self, kind: FailureKind, message: String) -> T {
         self.abort(Reason::Fail(kind, message)).await
     }
@@ -346,7 +346,7 @@ impl Attempt {
     }
 
     /// Leaves the next step to another attempt if this one has little time left, but never before it recorded
-    /// something: attempts that are shorter than the margin still do one step each.
+    /// something. So attempts that are shorter than the margin still do one step each.
     async fn yield_near_the_end(&self) {
         let near = self.left_ms() == Some(0);
         if self.0.stopping.is_cancelled() || (near && self.0.pending.has_advanced()) {

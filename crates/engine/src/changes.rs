@@ -1,8 +1,8 @@
-//! Wake-ups inside one process: the process that waits for a change hears of it at once if this process makes it.
+//! Wake-ups inside one process. A change that this process makes wakes its waiting requests at once.
 //!
-//! A wake-up says where to look, and the listener reads the store again. Only the end of a task comes with the task as
-//! it is recorded: nothing that comes later can make that wrong for who waits for it. A change that another process
-//! makes wakes nobody here, so every wait also ends after a while on its own.
+//! A wake-up names the subject, and the listener reads the store again. Only the end of a task comes with the recorded
+//! task, since no later change can make it wrong. A change that another process makes wakes no listener here. So every
+//! wait also ends after a while on its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use longhaul_core::{MailboxId, OwnerId, Task, TaskKey};
 
 use crate::limits::LISTENED_MAX;
 
-/// What can change.
+/// A subject that can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     /// A task: an event was applied to it.
@@ -32,7 +32,7 @@ impl Subject {
     }
 }
 
-/// The listeners of one process. Has an entry for a subject only while somebody listens to it.
+/// The listeners of one process. Has an entry for a subject only while it has a listener.
 #[derive(Clone, Default)]
 pub(crate) struct Changes(Arc<Mutex<Listeners>>);
 
@@ -43,7 +43,7 @@ struct Listeners {
     count: usize,
 }
 
-/// What one listener has heard and not taken yet.
+/// The changes that one listener has received and not taken yet.
 #[derive(Default)]
 pub(crate) struct Inbox(Mutex<Heard>);
 
@@ -122,7 +122,7 @@ impl Inbox {
         lock(&self.0).ended.remove(key)
     }
 
-    /// What has changed since this was last taken; waits until something has. Dropping the future loses nothing.
+    /// The changes since this was last taken; waits until there is one. Dropping the future loses nothing.
     pub(crate) fn changed(&self) -> impl Future<Output = BTreeSet<Subject>> + Send + '_ {
         std::future::poll_fn(|context| {
             let mut heard = lock(&self.0);

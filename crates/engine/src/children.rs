@@ -3,10 +3,10 @@
 //! The process that ends a child records how as a signal of the parent, which is woken by that. If that one dies in
 //! between, the parent polls the child's record itself when nothing has woken it for a minute or more.
 //!
-//! The process that ends a parent in another way than by a result cancels the children that its journal names, and the
-//! attempt that ran meanwhile those that it knows. If they die in between, or cannot see the journal, each child polls
-//! its parent at the beginning of each of its attempts, and once a minute while one runs; and it does not sleep for
-//! longer than a quarter of an hour at a time.
+//! The process that ends a parent in another way than by a result cancels the children that its journal names. The
+//! attempt that ran meanwhile cancels those that it knows. They may die in between, or be unable to read the journal.
+//! So each child polls its parent at the beginning of each of its attempts, and once a minute while one runs. It does
+//! not sleep for longer than a quarter of an hour at a time.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub enum ChildEnd {
         /// The error that its tool returned, as JSON text.
         detail: Option<String>,
     },
-    /// Somebody cancelled it.
+    /// It was cancelled.
     Cancelled,
     /// Its result is larger than a step may be.
     TooLarge {
@@ -59,7 +59,7 @@ pub enum CallError {
     NotAccepted(#[from] AcceptError),
 }
 
-/// What the parent's journal says of a child, as the value of a step.
+/// A child in the parent's journal, as the value of a step.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Called {
@@ -68,8 +68,8 @@ pub(crate) struct Called {
     pub(crate) at: Timestamp,
 }
 
-/// The task that a tool called, if this is the value of the step in which it did; for showing, since a tool may record
-/// a value that looks like one.
+/// The task that a tool called, if this is the value of the step of that call. It is for display only: a tool may
+/// record a value that looks like one.
 #[must_use]
 pub fn child_of(step: &serde_json::Value) -> Option<TaskId> {
     Called::deserialize(step).ok().map(|called| called.child)
@@ -101,8 +101,9 @@ impl Engine {
         }
     }
 
-    /// Cancels the children that an attempt knows, if its task has ended otherwise than by a result. That of an attempt
-    /// which returned none (`has_result`) did so if its record is gone, because somebody cancelled and forgot it.
+    /// Cancels the children that an attempt knows, if its task has ended otherwise than by a result. The
+    /// task of an attempt without a result (`has_result`) has ended so if its record is gone: a client cancelled and
+    /// forgot it.
     pub(crate) async fn cancel_open_children(&self, attempt: &Attempt, has_result: bool) {
         let open: Vec<TaskId> = attempt.shared().children.lock().open.iter().copied().collect();
         if open.is_empty() {
@@ -162,8 +163,8 @@ impl Engine {
         })
     }
 
-    /// Polls whether a child of `parent` has ended although nobody said so, and says so then. What cannot be read is
-    /// read at the next poll.
+    /// Polls whether a child of `parent` has ended without a signal, and records the signal then. A child that cannot
+    /// be read is read at the next poll.
     pub(crate) async fn poll_at_child(&self, parent: &TaskKey, child: TaskId) {
         let end = match self.poll(&TaskKey::new(parent.owner, child)).await {
             Ok(task) if !task.has_ended() => return,

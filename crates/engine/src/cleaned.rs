@@ -9,17 +9,17 @@ pub enum Cleaned {
     Done,
     /// It failed, and is to be tried again, but not often: it may always fail.
     Failed {
-        /// What is known about it, for the log.
+        /// The known cause, for the log.
         reason: String,
     },
     /// The author's code returned an error, and is to be tried again for hours: what it cleans may not be reachable.
     Unfinished {
-        /// What is known about it, for the log.
+        /// The known cause, for the log.
         reason: String,
     },
-    /// A compensation is to be tried again at this moment, which is recorded: this counts as no try.
+    /// A compensation is to be tried again at this time, which is recorded. This does not count as a try.
     Waits {
-        /// The moment.
+        /// The time of the next try.
         until: Timestamp,
     },
     /// All that could be done is done. Some compensations have failed for good, and are given up.
@@ -29,6 +29,6 @@ pub enum Cleaned {
     },
     /// This worker does not have the tool, or no cleanup for it: nothing was run, and another worker may have it.
     NoSuchTool,
-    /// This worker has no memory for what the tool was called with: nothing was run, and it may have some in a moment.
+    /// This worker has no memory for the arguments of the call. Nothing was run, and it may have some soon.
     NoMemory,
 }

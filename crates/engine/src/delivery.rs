@@ -14,7 +14,7 @@ mod conclude;
 mod permit;
 mod watch;
 
-/// What is to be done with the delivery's message.
+/// The next action for the delivery's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// Delete it.
@@ -26,7 +26,7 @@ pub enum Disposition {
     },
 }
 
-/// What a worker is told by the process that it runs in.
+/// The signals of a worker's process.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerSignals {
     /// When the worker is killed, as Lambda does at the function's timeout.
@@ -44,7 +44,7 @@ struct Work<'a> {
     lease: LeaseToken,
 }
 
-/// Who comes to a task that is over.
+/// The process that comes to an ended task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CleanupBy {
     /// The worker that ran this attempt, and has dropped its tool.
@@ -81,7 +81,7 @@ impl Engine {
         attempt.instrument(span).await
     }
 
-    /// Wakes the task that somebody else's message names.
+    /// Wakes the task that a message from outside names.
     pub(crate) async fn run_wake(&self, delivery: &Delivery) -> Disposition {
         match self.wake(&delivery.message.task).await {
             Ok(Woken::Now | Woken::NotWaiting) => Disposition::Acknowledge,
@@ -157,8 +157,8 @@ impl Engine {
         }
     }
 
-    /// Leaves a message to a worker of the version that wrote the task's record. Its delivery does not count. What is
-    /// sent does not say which attempts its sender knew of: nobody may take it for one of an earlier wait.
+    /// Leaves a message to a worker of the version that wrote the task's record. Its delivery does not count. The
+    /// message does not name the attempts that its sender knew. So no worker may read it as one of an earlier wait.
     async fn leave_to_a_newer_version(&self, message: &Message, error: &StoreError) -> Disposition {
         let after_ms = self.settings.lease_ms;
         tracing::warn!(
@@ -273,10 +273,9 @@ impl Engine {
     }
 }
 
-/// Whether the task does not need the message of this delivery: another one is there, or was. A woken task goes on by a
-/// message that was sent for that, and the message of its suspension comes later, when further attempts may have
-/// suspended the task with a message of their own. Those that nobody needs any more must not be kept, or they would be
-/// more and more.
+/// Whether the task does not need the message of this delivery: another one is there, or was. A woken task continues by
+/// the message of its wake. The message of its suspension comes later, when further attempts may have suspended the
+/// task with a message of their own. Messages that no task needs any more must not be kept, or their number would grow.
 ///
 /// That another attempt has begun since the message was sent is not enough: it may have begun by this message. Then
 /// this is not its first delivery.

@@ -10,14 +10,14 @@ use crate::observer::Unobserved;
 use crate::settings::AttemptLimit;
 use crate::{Observer, Settings};
 
-/// What the engine needs from outside.
+/// The ports that the engine needs.
 #[derive(Clone)]
 pub struct Ports {
     /// Where tasks are stored.
     pub store: Arc<dyn TaskStore>,
     /// Where work is queued.
     pub queue: Arc<dyn WorkQueue>,
-    /// What time it is.
+    /// The current time.
     pub clock: Arc<dyn Clock>,
     /// Where randomness comes from.
     pub ids: Arc<dyn IdSource>,
@@ -57,7 +57,7 @@ impl Engine {
         }
     }
 
-    /// The same engine, with an observer of what happens.
+    /// The same engine, with an observer.
     #[must_use]
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
@@ -72,8 +72,8 @@ impl Engine {
         self
     }
 
-    /// The same engine, which sends the work of each tool to the queue that `queue_of` says, and that of all others to
-    /// the queue of its ports.
+    /// The same engine, which sends the work of each tool to the queue that `queue_of` returns. The work of all others
+    /// goes to the queue of its ports.
     #[must_use]
     pub fn with_own_queues(
         mut self,

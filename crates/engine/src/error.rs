@@ -1,4 +1,4 @@
-//! Why a use case failed. What each error means on the wire is decided by the protocol versions.
+//! The errors of use cases. The protocol versions decide their form on the wire.
 
 use longhaul_core::limits;
 use longhaul_core::ports::StoreError;
@@ -67,7 +67,7 @@ impl AcceptError {
 /// Why a poll or a cancel request could not be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum PollError {
-    /// There is no such task, it is not the caller's, or it has expired: the same answer to all three.
+    /// The task does not exist, it is not the caller's, or it has expired: the same answer to all three.
     #[error("task not found")]
     NotFound,
     /// The store failed.
@@ -78,7 +78,7 @@ pub enum PollError {
 /// Why answers were not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
-    /// There is no such task for this caller.
+    /// The caller does not have this task.
     #[error("task not found")]
     NotFound,
     /// An answer is too large.
@@ -97,7 +97,7 @@ pub enum AnswerError {
 /// Why a signal was not recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum SignalError {
-    /// There is no such task, or it has expired.
+    /// The task does not exist, or it has expired.
     #[error("task not found")]
     NotFound,
     /// The task waits for nothing any more.

@@ -6,8 +6,7 @@
 //! # The use cases
 //!
 //! Each is a method of [`Engine`], in the file of this name. "Event" is the [`TaskEvent`](longhaul_core::TaskEvent)
-//! that it applies to the task's record; the last column is what it costs where nothing goes wrong and all payloads are
-//! small.
+//! that it applies to the task's record. The last column is its cost if no error occurs and all payloads are small.
 //!
 //! | to … | call | file | event | store and queue |
 //! | --- | --- | --- | --- | --- |
@@ -25,8 +24,8 @@
 //! | recover all tasks that nobody polls | [`Engine::sweep`], [`Engine::ensure_message`] | `recovery.rs` | `Resend`, `RetriesExhausted`, `TimeOut` | `unfinished`, then `apply`, `send` each |
 //! | publish that tasks have ended | [`Engine::publish`] | `publish.rs` | | `create`, `send` for each endpoint |
 //!
-//! What a tool does in an attempt ([`Attempt::step`], [`Attempt::ask`], [`Attempt::sleep_ms`], [`Attempt::call`] and so
-//! on) is in `attempt.rs` and the folder of this name.
+//! The verbs of a tool in an attempt ([`Attempt::step`], [`Attempt::ask`], [`Attempt::sleep_ms`], [`Attempt::call`] and
+//! so on) are in `attempt.rs` and the folder of this name.
 //!
 //! # One task, from the call to its result
 //!

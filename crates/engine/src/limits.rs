@@ -1,9 +1,9 @@
-//! The limits of the use cases themselves. Those of tasks are in `longhaul_core::limits`, those that operators set in
-//! [`Settings`](crate::Settings).
+//! The limits of the use cases themselves. The limits of tasks are in `longhaul_core::limits`. The limits that
+//! operators set are in [`Settings`](crate::Settings).
 
 use longhaul_core::limits;
 
-/// What the listeners of one process listen to, in all. Who comes later is not woken, and waits for its next poll.
+/// The most subjects of all listeners of one process. A later listener is not woken, and waits for its next poll.
 pub(crate) const LISTENED_MAX: usize = 65_536;
 
 /// The longest wait before memory for an attempt's arguments is looked for again. Each try costs two writes.
@@ -15,13 +15,13 @@ pub(crate) const REPLAY_MS_MAX: u64 = 10_000;
 /// How many notifications are passed on at a time.
 pub(crate) const NOTIFICATIONS_MAX: usize = 32;
 
-/// After so many failures the store is taken for one that does not answer.
+/// After so many failures the store counts as unavailable.
 pub(crate) const PUBLISH_FAILURES_MAX: usize = 4;
 
 /// Unfinished tasks that are read at a time.
 pub(crate) const UNFINISHED_PAGE_MAX: usize = 256;
 
-/// How many tasks one sweep reads.
+/// How many tasks one recovery scan reads.
 pub(crate) const SWEPT_MAX: usize = 1 << 20;
 
 /// How often others may have sent a message between a read and a write.

@@ -1,5 +1,5 @@
-//! Mailboxes: how one request hands a text to another one, whichever instances they reach. And waiting for what this
-//! process changes: register first, then read, then wait.
+//! Mailboxes, by which one request passes a text to another one on any instance. And waits for changes of this process:
+//! register first, then read, then wait.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use longhaul_core::{MailboxId, OwnerId, Task, TaskKey, Timestamp, limits};
 use crate::changes::{Inbox, Subject};
 use crate::{AcceptError, Accepted, Call, CollectError, Engine, LeaveError, PollError};
 
-/// Hears of the changes of some subjects. Nothing is missed between a read and the next wait: a subject is registered
-/// before it is read, and what changes after that is remembered until it is [taken](Self::changed).
+/// Receives the changes of some subjects. Nothing is missed between a read and the next wait: a subject is registered
+/// before it is read. Later changes are kept until they are [taken](Self::changed).
 pub struct Listener {
     engine: Engine,
     inbox: Arc<Inbox>,
@@ -98,7 +98,7 @@ impl Listener {
         self.engine.collect(owner, mailbox).await
     }
 
-    /// What has changed since this was last taken; waits until something has. Dropping the future loses nothing.
+    /// The changes since this was last taken; waits until there is one. Dropping the future loses nothing.
     pub fn changed(&mut self) -> impl Future<Output = BTreeSet<Subject>> + Send + '_ {
         self.inbox.changed()
     }

@@ -1,9 +1,9 @@
-//! What happens to tasks, reported to an observer such as a metrics collector.
+//! Events of tasks, for an observer such as a metrics collector.
 
 use longhaul_core::Task;
 
-/// Is told what happens to tasks. Every method does nothing by default, must not block, and is called after the signal:
-/// it cannot change anything.
+/// Receives events of tasks. Every method does nothing by default, must not block, and is called after the event. It
+/// cannot change anything.
 ///
 /// Exact as long as no answer of the store is lost: a write that was applied, and whose repetition was then refused, is
 /// not reported.
@@ -15,7 +15,7 @@ pub trait Observer: Send + Sync {
     /// given for the first attempt only: later attempts wait for timers and answers too.
     fn attempt_began(&self, _task: &Task, _waited_ms: Option<u64>) {}
 
-    /// The attempt of this claim is over, successful or not, after this many milliseconds.
+    /// The attempt of this claim has ended, successful or not, after this many milliseconds.
     fn attempt_ended(&self, _task: &Task, _ran_ms: u64) {}
 
     /// The tool of an attempt came to this step, whose value is recorded from an earlier attempt, or whose work begins
@@ -31,11 +31,11 @@ pub trait Observer: Send + Sync {
     /// A tool that had failed was replayed to undo its work, and succeeded: it does not do the same each time.
     fn replay_differs(&self, _task: &Task) {}
 
-    /// A task was recovered: a worker took over from one that died, or a poll found the task without a message, past
+    /// A task was recovered. A worker took over from one that died. Or a poll found the task without a message, past
     /// its deadline, or with its last attempt dead.
     fn recovered(&self, _task: &Task) {}
 
-    /// The store did not answer, even when asked again: a client was told to try again, or a worker will.
+    /// The store did not answer, even after retries. The client got an error to retry, or a worker will retry.
     fn unavailable(&self) {}
 }
 

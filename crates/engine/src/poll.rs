@@ -1,4 +1,4 @@
-//! What clients do with a task besides answering it: poll, list, cancel, extend its retention, forget it.
+//! Requests of clients about a task, except answers: poll, list, cancel, extend its retention, forget it.
 
 use longhaul_core::audit::{Entry as AuditEntry, Event, Outcome};
 use longhaul_core::ports::{ApplyError, Page};
@@ -6,7 +6,7 @@ use longhaul_core::{Entry, OwnerId, Status, Task, TaskEvent, TaskFilter, TaskId,
 
 use crate::{Engine, PollError};
 
-/// What became of a request to cancel a task.
+/// The outcome of a request to cancel a task.
 #[derive(Clone, Debug)]
 pub enum Cancelled {
     /// It is cancelled now.
@@ -16,8 +16,8 @@ pub enum Cancelled {
 }
 
 impl Engine {
-    /// The task as it is. If no worker has it although one should, the poll recovers it, at most once per
-    /// [`resend_ms`](crate::Settings::resend_ms) for all pollers together, and less often each time.
+    /// The task as it is. If no worker has it although one should, the poll recovers it. All pollers together
+    /// do so at most once per [`resend_ms`](crate::Settings::resend_ms), and less often each time.
     pub async fn poll(&self, key: &TaskKey) -> Result<Task, PollError> {
         let found = self.store().get(key, self.now()).await.map_err(self.unavailable(PollError::Unavailable))?;
         let task = found.ok_or(PollError::NotFound)?;
@@ -107,7 +107,7 @@ impl Engine {
         }
     }
 
-    /// What the client is notified of a write that was not applied: a refusal leaves the task as it is, which is not an
+    /// The answer to the client after a write that was not applied. A refusal leaves the task as it is, which is not an
     /// error.
     fn unchanged(&self, error: ApplyError) -> Result<Task, PollError> {
         match error {

@@ -7,9 +7,9 @@ use longhaul_core::ports::{Outbox, StoreError};
 use crate::limits::{NOTIFICATIONS_MAX, PUBLISH_FAILURES_MAX};
 use crate::{AcceptError, Engine, WebhookDelivery};
 
-/// Who is notified of what.
+/// The webhook deliveries of notifications.
 pub trait WebhookDeliveries: Send + Sync {
-    /// What is told to whom of this notification: one webhook delivery for each endpoint.
+    /// The deliveries of this notification, one for each endpoint.
     fn of(&self, notification: &Notification) -> Vec<WebhookDelivery>;
 }
 
@@ -25,9 +25,9 @@ pub enum PublishError {
 }
 
 impl Engine {
-    /// Passes on what is in the outbox; waits up to `wait_ms` for the first notification. Returns how many it passed
-    /// on. The process that dies in the middle leaves the notification for the next call, which finds the tasks that
-    /// exist.
+    /// Passes on the notifications of the outbox; waits up to `wait_ms` for the first notification. Returns how many it
+    /// passed on. The process that dies in the middle leaves the notification for the next call, which finds the tasks
+    /// that exist.
     ///
     /// A notification that can never be passed on is given up, and one that cannot be passed on now keeps no other one
     /// waiting.

@@ -1,5 +1,6 @@
-//! Recovering a task that is stuck by a lost message, a dead worker or a missed deadline: when it is polled, by a sweep
-//! of all tasks that are not polled, when a message was delivered too often, and when no worker takes it.
+//! Recovery of a task that is stuck by a lost message, a dead worker or a missed deadline. A poll of the task recovers
+//! it, or the recovery scan of all tasks that are not polled. Messages that were delivered too often, or that no worker
+//! takes, are other occasions.
 
 use longhaul_core::ports::{ApplyError, Delivery, Purpose, QueueError, StoreError, UnfinishedTasks};
 use longhaul_core::{Cleanup, State, Task, TaskEvent, TaskKey, Timestamp};
@@ -92,11 +93,11 @@ impl Engine {
         (now >= due.plus_ms(resend_ms)).then(|| TaskEvent::Resend { not_since: now.minus_ms(resend_ms) })
     }
 
-    /// Does for every unfinished task what a poll of it would do: sends a lost message again, ends what is past its
-    /// deadline. So no task needs a client that asks for it.
+    /// Recovers every unfinished task as a poll would: sends a lost message again, and ends a task that is past its
+    /// deadline. So no task depends on a client that polls it.
     ///
     /// # Errors
-    /// [`StoreError`] if the tasks could not be read: those that were read before are looked after.
+    /// [`StoreError`] if the tasks could not be read. The tasks that were read before are recovered.
     pub async fn sweep(&self, tasks: &dyn UnfinishedTasks) -> Result<Swept, StoreError> {
         let (mut swept, mut after) = (Swept::default(), None);
         while swept.seen < SWEPT_MAX {
@@ -113,13 +114,12 @@ impl Engine {
         Ok(swept)
     }
 
-    /// Sends the message of a task once more if no worker has taken it: one that waits for a worker or for its later
-    /// start, or is to be cleaned. Once this returns, the task does not depend on who sent, or should have sent, its
-    /// message before this.
+    /// Sends the message of a task once more if no worker has taken it. The task waits for a worker or for its later
+    /// start, or is to be cleaned up. Once this returns, the task does not depend on an earlier sender of its message.
     ///
     /// Like a poll, it sends one message per [`resend_ms`](crate::Settings::resend_ms) together with all others that
-    /// resend; but it does not come back later. So if it is too early, it sends now what others would send then, hidden
-    /// until that moment.
+    /// resend. But it does not come back later. So if it is too early, it sends the later message now, hidden until its
+    /// time.
     pub async fn ensure_message(&self, key: &TaskKey) -> Result<Ensured, EnsureError> {
         let Some(mut task) = self.with_retry(|| self.store().get(key, self.now())).await? else {
             return Ok(Ensured::NotNeeded);
@@ -146,7 +146,7 @@ impl Engine {
         Err(EnsureError::Contended)
     }
 
-    /// When the next message of the task may be visible, if no worker has taken it; now, if that is over.
+    /// When the next message of the task may be visible, if no worker has taken it; now, if that time has passed.
     fn next_message_at(&self, task: &Task) -> Option<Timestamp> {
         let wanted_at = match &task.state {
             _ if task.needs_cleanup() => self.cleanup_wanted_at(task),
@@ -215,16 +215,16 @@ impl Engine {
     }
 }
 
-/// What a sweep has seen.
+/// The counts of a recovery scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Unfinished tasks.
     pub seen: usize,
-    /// Those of them that were stuck, and are not any more.
+    /// The tasks of them that were stuck, and are not any more.
     pub recovered: usize,
 }
 
-/// What became of the message of a task.
+/// The outcome for the message of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ensured {
     /// None is needed: a worker took the task, it has ended, or it is gone.
@@ -250,12 +250,12 @@ pub enum EnsureError {
     Contended,
 }
 
-/// What the task of a dead letter needs.
+/// The need of the task of a dead letter.
 enum Need {
     /// Nothing: it has ended.
     Nothing,
     /// The end that this event is.
     End(TaskEvent),
-    /// A new message, visible from this moment on.
+    /// A new message, visible from this time on.
     Message(Timestamp),
 }

@@ -94,7 +94,7 @@ pub struct AttemptLimit {
     pub permits: Arc<dyn AttemptPermits>,
     /// How many there may be.
     pub attempts_max: u32,
-    /// How long an attempt may run in a worker that is not told when it ends.
+    /// How long an attempt may run in a worker whose end is not known.
     pub attempt_ms: u64,
     /// How long a task waits at first before it looks for a permit again. The longer it has waited, the longer it
     /// waits.
@@ -110,8 +110,8 @@ impl AttemptLimit {
         Self { permits, attempts_max, attempt_ms: 900_000, wait_ms: 2_000, wait_ms_max: 60_000 }
     }
 
-    /// A random time to wait for a task that has waited for so long already: some twenty polls in the first two
-    /// minutes, and four in three minutes from the fourth one on.
+    /// A random time to wait for a task that has waited for so long already. This makes some twenty polls in the first
+    /// two minutes, and four in three minutes from the fourth one on.
     pub(crate) fn next_wait_ms(&self, waited_ms: u64, ids: &dyn IdSource) -> u64 {
         ids.delay_ms((waited_ms / 4).min(self.wait_ms_max).max(self.wait_ms))
     }

@@ -1,8 +1,8 @@
-//! Signals: what a task waits for, and somebody else records.
+//! Signals: values that a task waits for, and that another process records.
 //!
 //! Two sides race, in every order. The process that records a signal records it, and then wakes the task. An attempt
 //! that waits for a signal suspends the task, and then polls once more. So the process that is second sees the other.
-//! If the second one dies, the task still polls when the wait of its suspension is over.
+//! If the second one dies, the task still polls when the wait of its suspension ends.
 
 use std::time::Duration;
 
@@ -15,31 +15,31 @@ use serde::{Deserialize, Serialize};
 use crate::suspension::{Reason, Wait};
 use crate::{Attempt, Engine, Every, LoadError, SignalError};
 
-/// The text on record of a signal that nobody recorded in time. No JSON text is empty.
+/// The recorded text of a signal that was not recorded in time. No JSON text is empty.
 const NOTHING: &str = "";
 
-/// What became of a signal.
+/// The outcome for a signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignalRecorded {
     /// It is recorded.
     First,
     /// This text was recorded before, and stays.
     Earlier(String),
-    /// The task's wait for it was over before, and it went on without.
+    /// The task's wait for it had ended before, and it continued without.
     TooLate,
 }
 
-/// What became of a wake.
+/// The outcome of a wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// The task's next attempt starts now, or within seconds.
     Now,
-    /// The task waits for nothing that could be there: it runs or is about to, waits for its client alone or for the
+    /// The task waits for nothing that could be there. It runs or is about to, waits for its client alone or for the
     /// delay before a retry, has ended, or is not there.
     NotWaiting,
 }
 
-/// What is recorded of a token.
+/// The recorded part of a token.
 #[derive(Serialize, Deserialize)]
 struct Token {
     /// The signal that its holder may record.
@@ -50,8 +50,8 @@ struct Token {
 }
 
 impl Engine {
-    /// Records `text`, which is JSON, as signal `name` of a task, unless there is one, and wakes the task. Whether the
-    /// task waits for it is no matter: it may only come to that later.
+    /// Records `text`, which is JSON, as signal `name` of a task, unless there is one, and wakes the task. The
+    /// task need not wait for it yet: it may come to that later.
     ///
     /// # Errors
     /// [`SignalError`]; after [`SignalError::Unavailable`] the signal may be recorded, and the same call may be made
@@ -77,8 +77,8 @@ impl Engine {
         }
     }
 
-    /// Does what [`Engine::record_signal`] does, for the process that presents the token with this hash, if the task
-    /// has admitted it ([`Attempt::admit_token`](crate::Attempt::admit_token)) and its time is not over.
+    /// Does what [`Engine::record_signal`] does, for the process that presents the token with this hash. The task has
+    /// to have admitted it ([`Attempt::admit_token`](crate::Attempt::admit_token)), and its time must not have passed.
     ///
     /// # Errors
     /// [`SignalError::NotFound`] if it has not, or it is; else as there.
@@ -102,9 +102,9 @@ impl Engine {
         self.record_signal(key, &token.signal, text).await
     }
 
-    /// Has the next attempt of a task start now, or within seconds if it has had many, if it waits for something that
-    /// may be there. For those who know that something happened, and cannot or may not say what: the task checks for
-    /// itself.
+    /// Starts the next attempt of a task now, if it waits for something that may be there. A task that has had many
+    /// attempts starts within seconds. This is for processes that know that something happened, and cannot or may not
+    /// name it. The task checks on its own.
     ///
     /// # Errors
     /// [`StoreError`]; the task may have been woken, and may be woken again.
@@ -115,8 +115,8 @@ impl Engine {
         }
     }
 
-    /// Polls once more for the signals that the attempt of a suspended task waits for: they may have been recorded
-    /// while it ran, when nobody could wake it. If one is there, wakes the task, and returns it, and when its next
+    /// Polls once more for the signals that the attempt of a suspended task waits for. They may have been recorded
+    /// while it ran, when no process could wake it. If one is there, wakes the task, and returns it, and when its next
     /// attempt may start.
     pub(crate) async fn wake_if_there(&self, task: &Task, signals: &[String]) -> Option<(Task, Timestamp)> {
         if signals.is_empty() {
@@ -140,8 +140,8 @@ impl Engine {
         })
     }
 
-    /// Records an entry of somebody else than the tool, unless there is one. What has to be stored in parts is looked
-    /// up first: the parts of an entry that is refused would stay until the task expires.
+    /// Records an entry from outside the tool, unless there is one. An entry that has to be stored in parts is read
+    /// first: the parts of a refused entry would stay until the task expires.
     pub(crate) async fn record_from_outside(
         &self,
         key: &TaskKey,
@@ -179,8 +179,8 @@ impl Engine {
     }
 
     /// The woken task, and when its next attempt may start; `None` if it waits for nothing that could be there sooner.
-    /// Attempts may have run since `task` was read: a message that knew of them only by `task` would be taken for one
-    /// of an earlier wait.
+    /// Attempts may have run since `task` was read. A message that knew of them only by `task` would count as one of an
+    /// earlier wait.
     async fn apply_wake(&self, task: &Task) -> Result<Option<(Task, Timestamp)>, StoreError> {
         let at = self.now().plus_ms(limits::wake_delay_ms(task.attempt));
         match self.apply_with_retry(&task.key(), &TaskEvent::Wake { at }).await {
@@ -205,12 +205,12 @@ fn check_signal(name: &str, text: &str) -> Result<(), SignalError> {
 }
 
 impl Attempt {
-    /// The JSON text that somebody recorded as signal `name` ([`Engine::record_signal`](crate::Engine::record_signal)),
-    /// in this and every later attempt; `None`, also for ever, if nobody had recorded it at `until`. If it is not there
-    /// yet, the attempt ends, and the process that records it starts the next one.
+    /// The JSON text that was recorded as signal `name` ([`Engine::record_signal`](crate::Engine::record_signal)), the
+    /// same in every later attempt. `None`, also for ever, if it was not recorded by `until`. If it is not there yet,
+    /// the attempt ends, and the process that records it starts the next one.
     ///
-    /// In case nobody does, the task looks for it now and then: first after a minute, and less often the longer ago
-    /// `since` is, the moment when what it waits for was handed out; at last every 15 minutes.
+    /// In case that process dies, the task polls now and then. It polls first after a minute, and less often the longer
+    /// ago `since` is, down to every 15 minutes. `since` is the time at which the name of the signal was given away.
     pub async fn signal(&self, name: &str, since: Timestamp, until: Option<Timestamp>) -> Option<String> {
         self.check_name(EntryKind::Signal, name).await;
         if let Some(text) = self.recorded(EntryKind::Signal, name).await {
@@ -230,9 +230,9 @@ impl Attempt {
         std::future::pending().await
     }
 
-    /// Has the process that presents the token with this hash record the signal `name` until a moment
-    /// ([`Engine::record_signal_by_token`](crate::Engine::record_signal_by_token)). The token itself stands nowhere:
-    /// who may read the task's journal must not be able to answer instead of its holder.
+    /// Allows the process that presents the token with this hash to record the signal `name` until `until`
+    /// ([`Engine::record_signal_by_token`](crate::Engine::record_signal_by_token)). The token itself is not stored: a
+    /// reader of the task's journal must not be able to answer instead of its holder.
     pub async fn admit_token(&self, hash: &str, name: &str, until: Timestamp) {
         self.check_name(EntryKind::Signal, name).await;
         match serde_json::to_string(&Token { signal: name.to_owned(), until }) {

@@ -27,12 +27,12 @@ pub enum AttemptEnd {
     },
     /// The tool panicked, or failed in another way that is worth a retry.
     Crashed {
-        /// What is known about it.
+        /// The known cause.
         reason: String,
     },
     /// This worker does not have the tool: nothing was run, and another worker may have it.
     NoSuchTool,
-    /// This worker has no memory for what the tool is called with: nothing was run, and it may have some in a moment.
+    /// This worker has no memory for the arguments of the call. Nothing was run, and it may have some soon.
     NoMemory,
     /// The tool waits: what [`Attempt::drive`](crate::Attempt::drive) or
     /// [`Attempt::ask_round`](crate::Attempt::ask_round) returned.
@@ -57,7 +57,7 @@ pub enum Driven<T> {
     Suspended(Suspended),
 }
 
-/// What a tool waits for, or why its attempt was aborted.
+/// The waits of a tool, or the reason why its attempt was aborted.
 #[derive(Debug)]
 pub struct Suspended(pub(crate) Reason);
 
@@ -66,13 +66,13 @@ pub struct Suspended(pub(crate) Reason);
 pub(crate) enum Reason {
     /// Normally: another attempt will continue the work.
     Suspend {
-        /// What the next attempt waits for.
+        /// The waits of the next attempt.
         suspension: Suspension,
         signals: Vec<String>,
     },
-    /// What the tool did cannot be recorded now, but perhaps later.
+    /// The tool's work cannot be recorded now, but perhaps later.
     Retry(String),
-    /// What the tool did cannot be recorded at all.
+    /// The tool's work cannot be recorded at all.
     Fail(FailureKind, String),
 }
 
@@ -82,13 +82,13 @@ impl Reason {
     }
 }
 
-/// What the tool of one attempt waits for, collected from all of its branches.
+/// The waits of one attempt, collected from all branches of its tool.
 #[derive(Default)]
 pub(crate) struct SuspendState(Mutex<Waits>);
 
 #[derive(Default)]
 struct Waits {
-    /// What branches of the tool wait for now, each with the number of its guard.
+    /// The current waits of branches of the tool, each with the number of its guard.
     waiting: Vec<(u64, Wait)>,
     last_number: u64,
     yields: bool,
@@ -100,16 +100,16 @@ struct Waits {
 pub(crate) enum Wait {
     /// An answer: ends the attempt.
     Ask(Ask),
-    /// A moment far away: ends the attempt.
+    /// A time far away: ends the attempt.
     Sleep(Timestamp),
     /// A signal: ends the attempt.
     Signal {
         name: String,
-        /// When to look for it although nobody woke the task.
+        /// When to poll for it without a wake.
         poll_at: Timestamp,
     },
-    /// A moment that the attempt waits for itself. It does not end the attempt, but an attempt that ends for another
-    /// reason resumes at this moment.
+    /// A time that the attempt waits for itself. It does not end the attempt. An attempt that ends for another reason
+    /// resumes at this time.
     ShortSleep(Timestamp),
 }
 

@@ -1,4 +1,4 @@
-//! What runs the tool of a task, and what the code that cleans up sees of a task that is over.
+//! The runner of a task's tool, and the view of an ended task for the code that cleans up.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ impl Ended {
         Self { engine, task, request, journal: Arc::new(journal), until }
     }
 
-    /// An attempt to drive the tool with, once more: it does no work and records nothing, stops at the end of the
-    /// record, and registers the tool's compensations on the way. Then [`Attempt::undo`] runs them.
+    /// An attempt to drive the tool with, once more. It does no work and records nothing, and stops at the end of the
+    /// record. On the way it registers the tool's compensations. Then [`Attempt::undo`] runs them.
     #[must_use]
     pub fn replay(&self) -> Attempt {
         let start = Start {

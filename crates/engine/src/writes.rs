@@ -1,5 +1,5 @@
-//! Writes that are retried when the store does not answer, and that recognise their own effect; texts of any size up to
-//! their limit, inline in the record or in parts next to it.
+//! Writes that are retried when the store does not answer, and that recognise their own effect. They write text of any
+//! size up to its limit, inline in the record or in parts next to it.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -81,7 +81,7 @@ impl Engine {
         }
     }
 
-    /// What follows each end that this process has written.
+    /// The actions after each end that this process has written.
     async fn follow_end(&self, ended: &Task) {
         self.observer().ended(ended);
         self.notify_parent_and_children(ended).await;
@@ -128,8 +128,8 @@ impl Engine {
         }
     }
 
-    /// Sends "work on this task", which comes at the deadline of an unfinished task at the latest, and ends it then. A
-    /// failure is logged and not fatal: the task is recorded, and a poll sends again.
+    /// Sends "work on this task". The message of an unfinished task comes at its deadline or before, and ends it then.
+    /// A failure is logged and not fatal: the task is recorded, and a poll sends again.
     pub(crate) async fn send(&self, task: &Task, delay_ms: u64) -> Result<(), QueueError> {
         let delay_ms = if task.has_ended() { delay_ms } else { self.until_deadline_ms(task, delay_ms) };
         self.queue_of(&task.tool).send(&Message::about(task), delay_ms).await.inspect_err(|error| {
@@ -192,8 +192,8 @@ pub(crate) fn retriable_create<T>(created: Result<T, CreateError>) -> Result<Res
     }
 }
 
-/// What a record has for `text`: the text itself if it has at most `inline_max` bytes, otherwise the name of its parts,
-/// which have to be written before the record.
+/// The form of `text` in a record: the text itself if it has at most `inline_max` bytes, otherwise the name of its
+/// parts. The parts have to be written before the record.
 pub(crate) fn payload(name: PartsName, text: String, inline_max: usize) -> (Payload, Vec<String>) {
     if text.len() <= inline_max {
         return (Payload::Inline(text), Vec::new());

@@ -29,15 +29,15 @@ use crate::{ApiConfig, Auth, HttpEvent, Responses, streamed};
 /// How long before the function's deadline a request is abandoned, so that there is time to tell the client.
 const RESERVE_MS: u64 = 500;
 
-/// The name under which a challenge is sent once more: function URLs and REST APIs rename `WWW-Authenticate`, and what
-/// maps headers in front of the function can name it again.
+/// A second header for a challenge. Function URLs and REST APIs rename `WWW-Authenticate`, and a proxy in front of the
+/// function can restore the name from this one.
 const SECOND_CHALLENGE: HeaderName = HeaderName::from_static("x-longhaul-www-authenticate");
 
 /// Whether web pages may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pages {
-    /// Those that are listed may. A function URL and an HTTP API know the list too, answer browsers that ask before a
-    /// request, and say in each answer who may read it: saying it twice would make browsers refuse the answer.
+    /// The listed origins may. A function URL and an HTTP API know the list too. They answer preflight requests, and
+    /// name the allowed origin in each answer. A second such header would make browsers refuse the answer.
     Listed,
     None,
 }
@@ -77,15 +77,15 @@ impl Api {
         self
     }
 
-    /// Answers one request as a whole. If Lambda cannot deliver the answer that way, the client is told so.
+    /// Answers one request as a whole. If Lambda cannot deliver the answer that way, the client gets an error.
     pub async fn answer_whole(&self, request: lambda_http::Request) -> Response<Body> {
         let request = request.map(bytes_of);
         let asked = request.body().clone();
         buffered::deliverable(self.answer_bytes(request).await, &asked).await
     }
 
-    /// Answers one request. If the response is not ready before the function's deadline, the client is told so: a tool
-    /// that is still running is dropped, as if its client had left, and an open stream is closed.
+    /// Answers one request. If the response is not ready before the function's deadline, the client gets an error. A
+    /// tool that is still running is dropped, as if its client had left, and an open stream is closed.
     pub async fn answer(&self, request: lambda_http::Request) -> Response<Body> {
         self.answer_bytes(request.map(bytes_of)).await
     }

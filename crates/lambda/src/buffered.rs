@@ -1,5 +1,5 @@
-//! Answers that Lambda delivers as a whole. It takes such an answer as a text within a JSON object, and refuses one
-//! that has too many bytes in that form: the caller would get nothing but "internal server error".
+//! Answers that Lambda delivers as a whole. It takes such an answer as a string within a JSON object, and refuses one
+//! that has too many bytes in that form. The caller would get nothing but "internal server error".
 
 use std::pin::Pin;
 
@@ -30,8 +30,8 @@ struct Asked<'a> {
     id: Option<&'a RawValue>,
 }
 
-/// An answer that is delivered as a whole. By itself, `lambda_http` would decode it from any character set that it
-/// names, with tables of all of them that make the function 150 kB larger: ours are UTF-8.
+/// An answer that is delivered as a whole. Without this, `lambda_http` would decode it from any character set that it
+/// names. The tables for that make the function 150 kB larger, and these answers are UTF-8.
 pub(crate) struct Whole(pub(crate) Response<Body>);
 
 impl IntoResponse for Whole {
@@ -73,7 +73,7 @@ fn whole(body: Bytes) -> Body {
     Full::new(body).boxed_unsync()
 }
 
-/// The answer to what was asked: one request, or a batch of them.
+/// The answer to one request, or to a batch of them.
 fn refusal(asked: &[u8], bytes: usize) -> String {
     let error = json!({
         "code": -32603,

@@ -1,5 +1,5 @@
-//! Who calls the API function: as verified by AWS before the function was invoked, in the request context of the event,
-//! which callers cannot write; or by an access token, which is verified here.
+//! The caller of the API function. AWS verified it before the function was invoked, and names it in the request context
+//! of the event, which callers cannot write. Or an access token names it, which is verified here.
 
 mod bearer;
 mod signed;

@@ -28,14 +28,14 @@ pub enum Auth {
     /// In the same way; and one role says for which user it calls.
     IamOnBehalf(IamOwner, OnBehalf),
     /// By the token that the authorizer of an HTTP API checked before it invoked the function.
-    /// What is read of it, and what clients are notified about where to log in.
+    /// Holds the claims to read, and the settings that send clients to the login.
     Gateway(TokenClaims, Option<Box<OauthConfig>>),
     /// By an access token, which the function verifies itself.
     Oauth(Box<OauthConfig>),
     /// By a token of the list in the parameter of SSM with this name.
     Bearer(String),
-    /// Not at all: all callers are one owner, and a caller with a task's id can see the task. What callers choose
-    /// themselves is valid within their session only.
+    /// Not at all: all callers are one owner, and a caller with a task's id can see the task. Names that callers choose
+    /// are valid within their session only.
     Anonymous,
 }
 
@@ -90,7 +90,7 @@ pub struct WorkerConfig {
     pub webhooks: Option<String>,
     /// Which addresses webhooks are sent to.
     pub reach: Reach,
-    /// The event bus that is told how tasks end, which makes the function one that [publishes](crate::Publisher).
+    /// The event bus for ends of tasks. It makes the function one that [publishes](crate::Publisher).
     pub event_bus: Option<String>,
     /// The URL of the queue for changes that could not be published, which was made when publishing was switched on.
     pub not_published_queue_url: Option<String>,

@@ -1,6 +1,6 @@
-//! The HTTP events that the API function takes: of a function URL, of an HTTP API, and of a REST API. Whatever sent
-//! one, what follows sees the path below the stage and below the base path of a custom domain, each value of a repeated
-//! header, and the verified caller in one form.
+//! The HTTP events that the API function takes: of a function URL, of an HTTP API, and of a REST API. For all of them,
+//! later code sees one form. It has the path below the stage and below the base path of a custom domain. It has each
+//! value of a repeated header, and the verified caller.
 
 use std::collections::HashMap;
 
@@ -34,7 +34,7 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 #[derive(Debug)]
 pub struct HttpEvent(LambdaRequest);
 
-/// An event that is no request of an endpoint that the function has.
+/// An event that is not a request of an endpoint of the function.
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadableEvent {
     /// Another service sent it.
@@ -43,7 +43,7 @@ pub enum UnreadableEvent {
          these invoke it ({cause})"
     )]
     OfAnother {
-        /// Who.
+        /// The sender of the event.
         sender: &'static str,
         /// The missing part.
         cause: serde_json::Error,
@@ -198,9 +198,9 @@ fn repeated(headers: &HeaderMap) -> Vec<&HeaderName> {
     headers.keys().filter(|name| headers.get_all(*name).iter().nth(1).is_some()).collect()
 }
 
-/// The caller of a REST API, in the form in which an HTTP API says it. A REST API says who signed in `identity`, and
-/// what a token claims in `claims`, which only an authorizer for user pools writes: what the authorizers of others
-/// return cannot have an object in it.
+/// The caller of a REST API, in the form in which an HTTP API says it. A REST API names the signer in `identity`, and
+/// a token's claims in `claims`. Only an authorizer for user pools writes the latter: the answers of other authorizers
+/// cannot contain an object.
 fn verified_by(
     identity: &ApiGatewayRequestIdentity,
     authorizer: &ApiGatewayRequestAuthorizer,

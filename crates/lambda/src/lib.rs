@@ -1,8 +1,8 @@
 //! Longhaul as Lambda functions: one that answers requests, one that runs tools, one that publishes how they ended.
 //!
 //! This crate translates events and responses; the work in between belongs to the engine and the MCP server, which know
-//! nothing about Lambda. [`ApiConfig`] and [`WorkerConfig`] are read once, [`start_api`] and [`start_worker`] create
-//! the clients and the first connections before the first event, [`Api::run`] and [`Worker::run`] serve until the
+//! nothing about Lambda. [`ApiConfig`] and [`WorkerConfig`] are read once. [`start_api`] and [`start_worker`] create
+//! the clients and the first connections before the first event. [`Api::run`] and [`Worker::run`] serve until the
 //! sandbox ends.
 
 mod api;

@@ -65,8 +65,8 @@ fn targets(filter: &str) -> Targets {
     })
 }
 
-/// Logs a panic as one line; the default hook would write several lines without a span. Whoever catches the panic
-/// decides about the task.
+/// Logs a panic as one line; the default hook would write several lines without a span. The code that catches the
+/// panic decides about the task.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let location = panic.location().map(ToString::to_string);
     tracing::error!(location, reason = panic.payload_as_str().unwrap_or("no message"), "panicked");

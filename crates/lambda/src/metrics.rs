@@ -96,7 +96,7 @@ impl EmbeddedMetrics {
         self.write(about(task, self.line(&[], metrics)));
     }
 
-    /// A line of metrics. Those of each dimension are declared on their own; `metrics` have no dimension.
+    /// A line of metrics. The metrics of each dimension are declared separately; `metrics` have no dimension.
     fn line(&self, by_dimension: &[(&str, &str, &[Metric])], metrics: &[Metric]) -> Map<String, Value> {
         let declared = |dimensions: &[&str], metrics: &[Metric]| {
             let names: Vec<_> =
@@ -124,8 +124,8 @@ impl EmbeddedMetrics {
     }
 }
 
-/// The line with the tool and the task. They are not dimensions, because each value of a dimension is billed as a
-/// metric of its own; they are fields, for queries over the logs.
+/// The line with the tool and the task. They are fields, for queries over the logs. They are not dimensions, because
+/// each value of a dimension is billed as a metric of its own.
 fn about(task: &Task, mut line: Map<String, Value>) -> Map<String, Value> {
     line.insert("tool".to_owned(), json!(task.tool));
     line.insert("task_id".to_owned(), json!(task.id.to_string()));

@@ -1,10 +1,10 @@
-//! The publisher function: takes what the table's stream says of tasks, and tells an event bus, and whoever is told by
-//! webhook, that they have ended or wait for their clients.
+//! The publisher function reads changes of tasks from the table's stream. It notifies an event bus, and endpoints of
+//! webhooks, of tasks that have ended or wait for their clients.
 //!
-//! What the filter of its event source mapping lets through is looked at once more: a change that publishes nothing is
-//! done with. An event is put at least once, and the task that tells an endpoint is created at least once, which makes
-//! one of it, in every case: a record that could not be published comes again, with all that come after it in
-//! its shard. One that cannot be read is set aside.
+//! The function checks each record that the filter of its event source mapping lets through. A change that publishes
+//! nothing is done. An event is put at least once. The task of a webhook delivery is created at least once, and its id
+//! makes it one task. A record that could not be published comes again, with all that come after it in its shard. One
+//! that cannot be read is set aside.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 
 use crate::metrics::EmbeddedMetrics;
 
-/// For how many notifications at a time the tasks are created that tell endpoints.
+/// The tasks of so many notifications are created at a time.
 const TOLD_AT_A_TIME: usize = 8;
 
 /// The publisher function of one sandbox.
@@ -47,8 +47,8 @@ impl Publisher {
         Self { engine, bus, endpoints, since: None, not_published: None, metrics: None }
     }
 
-    /// The same function, which publishes nothing that happened before `since`: the stream of a running stack has the
-    /// changes of a day when publishing is switched on.
+    /// The same function, which publishes nothing that happened before `since`. When publishing is switched on, the
+    /// stream of a running stack has the changes of a day.
     #[must_use]
     pub const fn publishes_since(mut self, since: Timestamp) -> Self {
         self.since = Some(since);

@@ -50,7 +50,7 @@ pub enum StartError {
     /// Webhooks are configured, and cannot be sent.
     #[error("the webhooks of LONGHAUL_WEBHOOKS cannot be used")]
     Webhooks(#[source] longhaul_http::webhooks::ConfigError),
-    /// The queue of what could not be published does not say since when there is one.
+    /// The queue of unpublished records does not have its time of creation.
     #[error(
         "the queue `{url}` cannot be used: is LONGHAUL_NOT_PUBLISHED_QUEUE_URL right, and may this function do \
          sqs:GetQueueAttributes?"

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-/// What an operator calls the sender of `event`, by what only its events have; `None` if nothing says who it is.
+/// An operator's name for the sender of `event`, by a member that only its events have. `None` if the sender is
+/// unknown.
 pub(crate) fn sender(event: &Value) -> Option<&'static str> {
     let has = |pointer: &str| event.pointer(pointer).is_some_and(|value| !value.is_null());
     let record = event.pointer("/Records/0");

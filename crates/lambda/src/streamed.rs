@@ -1,9 +1,9 @@
 //! Answers that Lambda passes on to the client as they are written.
 //!
-//! The runtime client takes such an answer through a channel with room for one part, so that even a short one leaves in
-//! four small writes, over a connection without `TCP_NODELAY`, on which the kernel holds the second back until the
-//! first is acknowledged. Answers are therefore sent from here, over a connection of their own: what is ready leaves in
-//! one write.
+//! The runtime client takes such an answer through a channel with room for one part. So even a short one leaves in four
+//! small writes. Its connection lacks `TCP_NODELAY`: the kernel holds the second write back until the first is
+//! acknowledged. Answers are therefore sent from here, over a connection of their own. The parts that are ready leave
+//! in one write.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -38,7 +38,7 @@ const ERROR_TYPE: HeaderName = HeaderName::from_static("lambda-runtime-function-
 /// The content type of an answer with a head, [`HEAD_ENDS`] and a body.
 const WITH_HEAD: HeaderValue = HeaderValue::from_static("application/vnd.awslambda.http-integration-response");
 
-/// What Lambda expects to be told that may come behind the body. Nothing does: the bodies here do not fail.
+/// The names of trailers that Lambda requires. The bodies here do not fail, so no trailer follows them.
 const TRAILERS: [HeaderValue; 2] = [
     HeaderValue::from_static("lambda-runtime-function-error-type"),
     HeaderValue::from_static("lambda-runtime-function-error-body"),
@@ -115,8 +115,8 @@ where
     Ok(StreamResponse { metadata_prelude, stream })
 }
 
-/// The answer with one byte if it has none, where its status allows one: function URLs and CloudFront may hold back a
-/// streamed answer until its first byte. To a reader of JSON, and to one of text, it is nothing.
+/// The answer with one byte if it has none, where its status allows one. Function URLs and CloudFront may hold back a
+/// streamed answer until its first byte. Readers of JSON and of text ignore it.
 fn not_empty(answer: Response<Body>) -> Response<Body> {
     if answer.status() == StatusCode::NO_CONTENT || answer.size_hint().exact() != Some(0) {
         return answer;

@@ -1,8 +1,8 @@
-//! Records of the table's stream that say of a task that it waits for a worker: their writer may have died before
-//! its message was sent.
+//! Records of the table's stream about tasks that wait for a worker. The writer of such a record may have died before
+//! it sent the message.
 //!
-//! They come when nearly all of these tasks have been taken, and each is read once. What could not be treated comes
-//! again; what cannot be read does not.
+//! They come when nearly all of these tasks have been taken, and each is read once. A record that could not be
+//! handled comes again; one that cannot be read does not.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use crate::metrics::EmbeddedMetrics;
 use crate::sender::sender;
 
-/// How many tasks are looked at concurrently.
+/// How many tasks are checked concurrently.
 const AT_A_TIME: usize = 16;
 
 /// The name that Lambda gives to the source of the records of a stream.
@@ -73,8 +73,9 @@ impl<'de> Deserialize<'de> for WorkerEvent {
     }
 }
 
-/// Sees to the messages of the tasks in a batch. The response names the records that have to come again: none that
-/// cannot be read, which would hold up all that come after it in its shard. A poll of its task still recovers it.
+/// Sends missing messages of the tasks in a batch. The response names the records that have to come again. It never
+/// names one that cannot be read, which would block all that come after it in its shard. A poll of its task still
+/// recovers it.
 pub(crate) async fn see_to(
     engine: &Engine,
     metrics: Option<&EmbeddedMetrics>,
@@ -117,8 +118,8 @@ async fn see_to_task(engine: &Engine, key: &TaskKey) -> Result<(), ()> {
     }
 }
 
-/// The task whose message a record is about. The record of a message that was sent again is about none: whoever hears
-/// of it would send the next one, and never come to an end.
+/// The task whose message a record is about. The record of a message that was sent again is about none: its reader
+/// would send the next one, without end.
 fn key(record: &StreamRecord) -> Result<Option<TaskKey>, StoreError> {
     let change = record.task_change()?;
     Ok(change.filter(|change| change.after.resends == 0).map(|change| change.after.key()))

@@ -1,6 +1,6 @@
 //! The worker function: runs a batch of deliveries and reports those that failed.
 //!
-//! Each delivery is one attempt of one task. A delivery that fails does not affect the others: it is reported as
+//! Each delivery is one attempt of one task. A delivery that fails does not affect the others. It is reported as
 //! failed, its message stays in the queue, and it is delivered again after its visibility timeout.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use crate::unclaimed::{self, WorkerEvent};
 /// How long before the function's deadline an attempt is aborted, so that there is time to record it.
 const RESERVE_MS: u64 = 1_000;
 
-/// How long an unreadable dead letter stays hidden. An operator has to look at it; SQS keeps it for at most 14 days.
+/// How long an unreadable dead letter stays hidden. An operator has to read it; SQS keeps it for at most 14 days.
 const UNREADABLE_REST_MS: u64 = 6 * 60 * 60 * 1_000;
 
 /// The worker function of one sandbox. Clones are the same function.
@@ -130,8 +130,8 @@ impl Worker {
         response
     }
 
-    /// Sees to it that the tasks in records of the table's stream have messages, if no worker has taken them. The
-    /// response names the records that have to come again.
+    /// Sends missing messages of tasks in records of the table's stream, if no worker has taken them. The response
+    /// names the records that have to come again.
     pub async fn see_to(&self, event: &StreamEvent) -> SqsBatchResponse {
         unclaimed::see_to(&self.engine, self.metrics.as_deref(), event).await
     }
@@ -212,7 +212,7 @@ impl Worker {
     }
 
     /// Runs one attempt. The message arrives hidden for as long as the function may run. It is hidden for one lease
-    /// instead, and the engine's heartbeats extend that: so the message of a killed worker is delivered again after one
+    /// instead, and the engine's heartbeats extend that. So the message of a killed worker is delivered again after one
     /// lease.
     async fn run_attempt(&self, engine: &Engine, delivery: &Delivery, batch: &Batch) -> Disposition {
         let attempt = async {
@@ -225,7 +225,7 @@ impl Worker {
         disposition
     }
 
-    /// Waits for a free slot and hides the message meanwhile. `None` if the batch runs out of time first: another
+    /// Waits for room and hides the message meanwhile. `None` if the batch runs out of time first: another
     /// sandbox will get the message.
     async fn slot<'a>(&self, engine: &Engine, delivery: &Delivery, batch: &'a Batch) -> Option<SemaphorePermit<'a>> {
         if let Ok(slot) = batch.free.try_acquire() {
@@ -246,7 +246,7 @@ impl Worker {
         }
     }
 
-    /// An unreadable message is never deleted: in the work queue it is delivered again until it becomes a dead letter,
+    /// An unreadable message is never deleted. In the work queue it is delivered again until it becomes a dead letter,
     /// and dead letters raise an alarm.
     async fn put_aside(&self, record: &SqsMessage, source: Source, unreadable: &Unreadable) -> Reported {
         tracing::error!(
@@ -305,7 +305,7 @@ enum Unreadable {
     NoReceipt,
 }
 
-/// What a body says if it is not about a task: "look at the schedules". Nothing in it is believed but that.
+/// A body that is not about a task: "check the schedules". Nothing else in it is believed.
 #[derive(serde::Deserialize)]
 struct Tick {
     #[serde(rename = "lookAtSchedules")]

@@ -60,8 +60,8 @@ use crate::{IntoServer, OsIds, Server, SystemClock, ToolEnv, ToolError};
 /// Threads of a worker: one for tools, and one that keeps the heartbeats going while a tool computes.
 const WORKER_THREADS: usize = 2;
 
-/// Why a function does not run. `{:?}` is the same in full, with all causes, because that is what a `main` that returns
-/// it prints.
+/// Why a function does not run. `{:?}` is the same in full, with all causes, because a `main` that returns it prints
+/// that.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum FunctionError {
@@ -220,7 +220,7 @@ impl WorkerFunction {
     /// The settings of the tools, with their secrets, which are read now.
     ///
     /// # Errors
-    /// [`FunctionError`], which names a secret that cannot be read, and says nothing about what is in it.
+    /// [`FunctionError`], which names a secret that cannot be read, and repeats no part of it.
     pub fn tool_env(&self) -> Result<ToolEnv, FunctionError> {
         let plain = self.values.find(&table::TOOL_ENV)?.unwrap_or_default();
         if self.config.secret_arns.is_empty() {
@@ -266,7 +266,7 @@ fn runtime(builder: &mut tokio::runtime::Builder) -> Result<tokio::runtime::Runt
     builder.enable_all().build().map_err(FunctionError::Runtime)
 }
 
-/// What is being set up. The tools of the server are checked while that waits for the table to answer.
+/// Finishes the set-up. It checks the tools of the server while the set-up waits for the table to answer.
 async fn started<T>(
     starting: impl Future<Output = Result<T, StartError>>,
     server: &Server,

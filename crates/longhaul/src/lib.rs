@@ -47,15 +47,15 @@
 //! nothing runs. The client polls meanwhile, sees [progress](TaskContext::progress), and may go away and come back. A
 //! client without tasks gets a job id.
 //!
-//! Two rules for tools follow: work that must not be repeated is in a step, and the names of steps depend neither on
-//! the time nor on random numbers.
+//! Two rules for tools follow. Work that must not be repeated is in a step. The names of steps depend neither on the
+//! time nor on random numbers.
 //!
 //! # The parts, in the order in which you need them
 //!
 //! 1. [`Server`] is your handler, and which of its tools may become tasks; [`TaskPolicy`] says on which terms.
 //! 2. [`TaskContext`] is a tool's view of its call: steps, sleeps, questions, progress, variables, and
 //!    [who calls](VerifiedCaller).
-//! 3. `testing` runs tools in tests, and lets them crash at every moment.
+//! 3. `testing` runs tools in tests, and lets them crash at every point.
 //! 4. `serve` serves from one process, `lambda` from two Lambda functions.
 //! 5. [`settings`] has what an operator can set, and takes settings of your own.
 //! 6. [`ports`] has the traits of the store and the queue, for a backend of your own, and `contract`
@@ -119,8 +119,8 @@ pub mod local {
     pub use crate::serve::*;
 }
 
-/// The server's store and queue as traits, and the types in their methods: implement them for a backend of your own, on
-/// which `serve::start_on` runs a server.
+/// The server's store and queue as traits, and the types in their methods. Implement them for a backend of your own;
+/// `serve::start_on` runs a server on it.
 ///
 /// A [`TaskStore`](ports::TaskStore) keeps tasks and decides nothing: its `apply` is right if it does in one atomic
 /// write what [`Task::apply`](ports::Task::apply) returns. A [`WorkQueue`](ports::WorkQueue) delivers every message at

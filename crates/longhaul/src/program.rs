@@ -14,8 +14,9 @@ const WATCHED: &str = r#"exec 3<&0 </dev/null; ( cat <&3; kill -9 0 ) >/dev/null
 /// The codes by which a shell says that a program is not there, or cannot be executed.
 const CANNOT_RUN: [i32; 2] = [126, 127];
 
-/// A program that a tool runs. It ends with the tool's attempt, and so do the programs that it starts. An attempt ends
-/// when the task is cancelled, misses its deadline or loses its lease. It also ends when the server stops or is killed.
+/// A program that a tool runs. It ends with the tool's attempt, together with the programs that it starts. An attempt
+/// ends when the task is cancelled, misses its deadline or loses its lease. It also ends when the server stops or is
+/// killed.
 ///
 /// ```
 /// # async fn tool() -> std::io::Result<()> {

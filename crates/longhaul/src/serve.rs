@@ -1,8 +1,8 @@
 //! The server as a process of its own, on a laptop, on a machine or in a container.
 //!
 //! It has the same parts as on AWS: an HTTP server that accepts calls and answers, and workers that take messages from
-//! a queue and run tools. Tasks and messages are stored in one SQLite file, so that nothing is lost when the process is
-//! killed. [`Options::on`] takes your own store and queue instead.
+//! a queue and run tools. One SQLite file stores tasks and messages. So nothing is lost when the process is killed.
+//! [`Options::on`] takes your own store and queue instead.
 //!
 //! There are three ways in:
 //!

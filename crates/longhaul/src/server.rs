@@ -63,7 +63,7 @@ pub struct Degraded {
 
 impl Server {
     /// A server whose requests are answered by the handlers that `make_handler` builds. It is called often, both in the
-    /// process that answers requests and in the one that runs tasks: keep shared state behind an `Arc`, and state that
+    /// process that answers requests and in the one that runs tasks. Keep shared state behind an `Arc`, and state that
     /// has to last in a database.
     pub fn new<H, F>(make_handler: F) -> Self
     where
@@ -209,9 +209,9 @@ impl Server {
     /// A local server runs its schedules while it runs, unless its role is to answer requests only. On AWS, set the
     /// parameter `Schedules` of the template.
     ///
-    /// The server does not start with a cron line that is wrong or has no times, an unknown time zone or tool, or a
-    /// tool whose calls do not become tasks. The same applies to arguments that the tool does not accept, a duplicate
-    /// name, and more than 256 schedules.
+    /// The server does not start with a cron line that is wrong or has no times, or with an unknown time zone or tool.
+    /// It does not start with a tool whose calls do not become tasks. The same applies to arguments that the tool does
+    /// not accept, a duplicate name, and more than 256 schedules.
     #[must_use]
     pub fn schedule(mut self, schedule: Schedule) -> Self {
         self.schedules.push(schedule);
@@ -240,8 +240,8 @@ impl Server {
         self
     }
 
-    /// The scopes that its tools need, sorted: an authorization server has to know them, in addition to those in the
-    /// settings of a deployment. Those of [`policies`](Self::policies) are not included.
+    /// The scopes that its tools need, sorted. An authorization server has to know them, in addition to those in the
+    /// settings of a deployment. The scopes of [`policies`](Self::policies) are not included.
     #[must_use]
     pub fn scopes(&self) -> BTreeSet<&str> {
         let of_tasks = self.tasks.named().flat_map(|(_, policy)| policy.scopes());

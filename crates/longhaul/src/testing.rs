@@ -1,8 +1,8 @@
 //! Running durable tools in tests: in memory, in milliseconds, with crashes where you want them.
 //!
-//! There is no HTTP, no database and no waiting here. Time stands still while a tool runs, and jumps to the next moment
-//! that matters when everything waits, so that a sleep of a day takes no time. Everything else is as in production: the
-//! arguments are checked, the tool runs in attempts, steps are recorded and replayed.
+//! There is no HTTP, no database and no waiting here. Time stands still while a tool runs. When everything waits, it
+//! jumps to the next time that matters, so that a sleep of a day takes no time. Everything else is as in production:
+//! the arguments are checked, the tool runs in attempts, steps are recorded and replayed.
 //!
 //! ```
 //! use longhaul::rmcp::handler::server::wrapper::Parameters;
@@ -58,7 +58,7 @@
 //!   takes a [`TaskContext`].
 //! - [`Call`] says what happens on the way: crashes, answers, a cancel request, messages that are delivered twice.
 //! - [`Call::to_end`] runs to the end of the task, and [`Call::begin`] step by step.
-//! - [`crash_everywhere`] repeats a run once for each moment at which a process can die, and compares.
+//! - [`crash_everywhere`] repeats a run once for each point at which a process can die, and compares.
 //!
 //! The tests run on `tokio`, in any flavor of its runtime.
 
@@ -140,7 +140,8 @@ where
 /// is [`Call::crash_everywhere`].
 ///
 /// # Errors
-/// [`TestError::Differs`] if the tool does not do the same after a crash: with the moment, and the names of the steps.
+/// [`TestError::Differs`] if the tool does not do the same after a crash: with the crash point, and the names of the
+/// steps.
 pub async fn crash_everywhere<H: ServerHandler + Clone>(
     handler: H,
     tool: impl Into<String>,

@@ -13,14 +13,14 @@ use crate::tools::handler::Pipes;
 /// The handler behind one interface.
 #[async_trait]
 pub(crate) trait Backend: Send + Sync {
-    /// Talks to the handler: its answer to `message`, and everything that it sends before. `client` is
-    /// what it would have learned in a handshake.
+    /// Talks to the handler: its answer to `message`, and everything that it sends before. `client` holds the facts
+    /// that a handshake would have given it.
     fn converse(&self, message: ClientJsonRpcMessage, client: InitializeRequestParams) -> Conversation;
 
     /// Whether the handler itself has a tool of this name.
     fn has_tool(&self, tool: &str) -> bool;
 
-    /// What the handler itself says of the arguments of this tool.
+    /// The handler's own schema for the arguments of this tool.
     fn input_schema(&self, tool: &str) -> Option<Arc<JsonObject>>;
 
     /// Refuses a tool that does not exist (`-32602`).

@@ -1,5 +1,5 @@
-//! The way of a request to the author's handler and back, the same for every revision and method: read once, handed
-//! over as a typed message, and answered with JSON if nothing comes before the answer, and otherwise with a stream that
+//! The way of a request to the author's handler and back, the same for every revision and method. A request is read
+//! once, and passed on as a typed message. The answer is JSON if nothing comes before it, and otherwise a stream that
 //! ends with it. In revisions before `2026-07-28` servers may send requests to their clients meanwhile.
 
 use std::collections::BTreeMap;
@@ -133,7 +133,7 @@ const HOOK_MS_MAX: u64 = 10_000;
 #[derive(Clone)]
 struct Taken(#[expect(dead_code, reason = "it is there to be dropped")] Arc<DropGuard>);
 
-/// What goes to the client.
+/// A message to the client.
 enum Outgoing {
     Before(String),
     Last(Box<Result<ServerResult, ErrorData>>),
@@ -143,8 +143,8 @@ enum Outgoing {
 
 /// A request that has not been answered yet.
 struct Open {
-    /// Tells the tool when this is dropped, because the client has left: before the conversation ends, which looks as
-    /// if the client could not be asked.
+    /// The drop of this tells the tool that the client has left. It comes before the end of the conversation, which
+    /// looks as if the client could not be asked.
     _leaving: DropGuard,
     shared: Arc<Shared>,
     owner: OwnerId,
@@ -235,7 +235,7 @@ impl Open {
         }
     }
 
-    /// What is sent next; `None` after the end.
+    /// The next message; `None` after the end.
     async fn next_outgoing(&mut self) -> Option<Outgoing> {
         loop {
             tokio::select! {
@@ -356,7 +356,7 @@ impl Frames for Open {
     }
 }
 
-/// The HTTP request of a message, with what the layers above the handler read of it.
+/// The HTTP request of a message, with the parts of it that the layers above the handler read.
 fn around(http: &Request<Bytes>, caller: &Arc<Principal>, scope: &Scope, ending: &Ending) -> Parts {
     let mut request = Request::new(());
     request.headers_mut().clone_from(http.headers());

@@ -1,6 +1,6 @@
-//! Callbacks: their tokens, and the answers to requests with one. A token says which task, and has a secret whose hash
-//! is in the task's journal. So nobody can forge one, it is good for one signal of one task, and every instance
-//! verifies it without a key. The token is the right to send its value: who sends it is no matter.
+//! Callbacks: their tokens, and the answers to requests with one. A token names the task, and has a secret whose hash
+//! is in the task's journal. So a token cannot be forged, it is valid for one signal of one task, and every instance
+//! verifies it without a key. The token is the right to send its value, for any sender.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -49,7 +49,7 @@ impl Answer {
     }
 }
 
-/// Answers whoever sends this value with this token.
+/// The answer to a request with this value and this token.
 pub(crate) async fn answer(shared: &Shared, token: &str, value: &[u8]) -> Response<Body> {
     let Some(token) = CallbackToken::read(token) else { return Answer::WRONG.into_response() };
     let answer = take(shared, &token, value).await;
@@ -57,7 +57,7 @@ pub(crate) async fn answer(shared: &Shared, token: &str, value: &[u8]) -> Respon
     answer.into_response()
 }
 
-/// What the audit log says of it.
+/// The entry in the audit log.
 fn log(task: &TaskKey, answer: &Answer) {
     let entry = |outcome| Entry::new(Event::Callback, outcome).task(task);
     match answer.0 {
@@ -133,7 +133,7 @@ impl CallbackToken {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The token with this text; `None` for what cannot be one.
+    /// The token with this text; `None` if the text cannot be one.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (owner, rest) = bytes.split_first_chunk::<OWNER_BYTES>()?;

@@ -1,4 +1,4 @@
-//! Cleaning up after tasks that did not end with success.
+//! Cleanup of tasks that did not end with success.
 
 use std::fmt::Display;
 use std::future::{self, Future};
@@ -17,8 +17,8 @@ use crate::policy::{Cleaner, Policies};
 use crate::tool_calls::accept::StoredCall;
 use crate::tool_calls::caller::VerifiedCaller;
 
-/// A task that has ended, and not with success: what the code that cleans up after it sees.
-/// `Server::clean_up` says when that runs. Clones are the same task.
+/// A task that has ended, and not with success, as its cleanup code sees it. `Server::clean_up` describes when that
+/// code runs. Clones are the same task.
 ///
 /// ```
 /// # use longhaul_mcp as longhaul;
@@ -51,10 +51,10 @@ pub enum End {
     Cancelled,
     /// It failed, or its tool returned a result that says so.
     Failed {
-        /// The kind of reason: [`FailureKind::Tool`] if its tool returned an error, [`FailureKind::TimedOut`] if it
-        /// missed its deadline, [`FailureKind::RetriesExhausted`] if too many attempts in a row died or failed.
+        /// The kind of reason. [`FailureKind::Tool`] if its tool returned an error. [`FailureKind::TimedOut`] if it
+        /// missed its deadline. [`FailureKind::RetriesExhausted`] if too many attempts in a row died or failed.
         kind: FailureKind,
-        /// What its client is told.
+        /// The message to its client.
         message: String,
     },
 }
@@ -67,7 +67,7 @@ impl End {
     }
 }
 
-/// What was recorded of a task could not be read. With `?` it ends this try to clean up, and another one follows.
+/// A recorded value of a task could not be read. With `?` it ends this try of the cleanup, and another one follows.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndedTaskError {
@@ -76,7 +76,7 @@ pub enum EndedTaskError {
     WrongType {
         /// Which part of the task.
         what: String,
-        /// What is wrong with it.
+        /// The cause.
         cause: serde_json::Error,
     },
     /// The store does not answer, or does not have it any more.
@@ -143,7 +143,7 @@ impl EndedTask {
             .map_err(|cause| EndedTaskError::WrongType { what: "the arguments".to_owned(), cause })
     }
 
-    /// Who made the call, as in [`TaskContext::caller`](crate::TaskContext::caller).
+    /// The caller, as in [`TaskContext::caller`](crate::TaskContext::caller).
     #[must_use]
     pub fn caller(&self) -> Option<&VerifiedCaller> {
         self.0.caller.as_ref()
@@ -167,8 +167,8 @@ impl EndedTask {
         Duration::from_millis(self.0.ended.since_end_ms())
     }
 
-    /// What the step `name` of the tool recorded. `None` if nothing is on record: the tool did not come to this step,
-    /// its work failed, or its worker died before the record, and then the work may have been done.
+    /// The recorded value of the tool's step `name`. `None` if it has none: the tool did not come to this step, its
+    /// work failed, or its worker died before the record. In the last case the work may have been done.
     pub async fn step<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, EndedTaskError> {
         let what = || format!("the step `{name}`");
         let not_loaded = |cause: LoadError| EndedTaskError::NotLoaded { what: what(), cause: cause.into() };
@@ -179,7 +179,7 @@ impl EndedTask {
 }
 
 impl std::fmt::Debug for EndedTask {
-    /// Nothing of what the caller sent.
+    /// Nothing of the arguments.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let id = self.0.ended.task().id;
         f.debug_struct("EndedTask").field("tool", &self.tool()).field("id", &id).field("end", self.end()).finish()

@@ -1,4 +1,4 @@
-//! What a tool sees of its call: the same in a task, in a plain call, and in a local run.
+//! A tool's view of its call: the same in a task, in a plain call, and in a local run.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -50,9 +50,9 @@ pub use variables::VariableError;
 /// A tool's handle on its own call: steps, sleeps, questions, progress and variables. Take it as a parameter of a tool,
 /// next to [`Parameters`](rmcp::handler::server::wrapper::Parameters). Clones are the same handle.
 ///
-/// In a task, a tool runs in *attempts*. When it waits for the client, sleeps for long, or its worker dies, its future
-/// is dropped; later the tool is run again from its first line. [Steps](Self::step) that were recorded are not run
-/// again: they return their recorded values, and so do answers and sleeps. Code between steps runs in every attempt and
+/// In a task, a tool runs in *attempts*. Its future is dropped when it waits for the client, sleeps for long, or its
+/// worker dies. Later the tool runs again from its first line. Recorded [steps](Self::step) do not run again: they
+/// return their recorded values. The same applies to answers and sleeps. Code between steps runs in every attempt and
 /// should do the same each time. In a plain call nothing is recorded: steps simply run.
 ///
 /// ```
@@ -77,12 +77,12 @@ pub struct TaskContext(Arc<Inner>);
 
 struct Inner {
     run: Run,
-    /// What the client said that it can be asked.
+    /// The requests that the client declares to support.
     capabilities: ClientCapabilities,
-    /// What the client answered before this call became a task, or in earlier rounds of a plain call.
+    /// The answers of the client before this call became a task, or in earlier rounds of a plain call.
     given: BTreeMap<String, Value>,
     caller: Option<VerifiedCaller>,
-    /// What it calls other tools with, in a task.
+    /// The way to call other tools, in a task.
     tools: Option<Tools>,
     /// How many numbers a plain call has drawn.
     draws: AtomicU64,
@@ -226,17 +226,17 @@ impl TaskContext {
         UNIX_EPOCH.checked_add(Duration::from_millis(self.task_attempt()?.task().deadline().as_ms()))
     }
 
-    /// How much longer this call may run in one piece: until the worker that runs it has to end, less the time in which
-    /// it records that, or until [`TaskPolicy::attempt_at_most`](crate::TaskPolicy::attempt_at_most). A step that takes
-    /// longer is interrupted, and begun again in the next attempt. `None` in a plain call.
+    /// How much longer this call may run in one piece. The end of its worker limits it, less the time to record that,
+    /// and so does [`TaskPolicy::attempt_at_most`](crate::TaskPolicy::attempt_at_most). A step that takes longer is
+    /// interrupted, and begun again in the next attempt. `None` in a plain call.
     #[must_use]
     pub fn attempt_left(&self) -> Option<Duration> {
         self.task_attempt()?.left_ms().map(Duration::from_millis)
     }
 
-    /// Who made this call, as it was verified when it was made: the same in every attempt, on every machine, however
-    /// long ago that was. If a team shares the task, it is the member who made the call. `None` for callers whom nobody
-    /// identifies, such as those of a local server for one user, and in tasks that a version without this began.
+    /// The caller, as verified when the call was made: the same in every attempt and on every machine. If a team shares
+    /// the task, it is the member who made the call. `None` for anonymous callers, such as those of a local server for
+    /// one user, and in tasks that a version without this began.
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;
@@ -254,8 +254,8 @@ impl TaskContext {
         self.0.caller.as_ref()
     }
 
-    /// The task's id and its owner, under which it is stored: for other systems that are to name the task when they
-    /// have something for it. `None` in a plain call.
+    /// The task's id and its owner, the key under which it is stored. It is for other systems that are to name the task
+    /// when they have something for it. `None` in a plain call.
     #[must_use]
     pub fn task_key(&self) -> Option<TaskKey> {
         Some(self.task_attempt()?.task().key())
@@ -263,8 +263,8 @@ impl TaskContext {
 
     /// A key for other systems that recognise a repeated request by one. In a task it is the task's id, the same in
     /// every attempt. In a plain call it is derived from the caller and the idempotency key that it sent, so that a
-    /// retry has the same one; if it sent none, the key is generated for this call and stays the same through its
-    /// rounds of questions.
+    /// retry has the same one. Without such a key it is generated for this call, and stays the same through its rounds
+    /// of questions.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         match &self.0.run {
@@ -274,7 +274,7 @@ impl TaskContext {
     }
 }
 
-/// The JSON text of what step `name` returned.
+/// The JSON text of the value of step `name`.
 async fn write<T: Serialize>(attempt: &Attempt, name: &str, value: T) -> String {
     match serde_json::to_string(&value) {
         Ok(text) => text,

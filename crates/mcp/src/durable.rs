@@ -51,8 +51,8 @@ impl<H: ServerHandler> Durable<H> {
     }
 }
 
-/// Our own extensions: a call may be sent again with the idempotency key that it had, where other servers would run it
-/// twice; and a call may ask to start later, which other servers would start at once.
+/// Longhaul's own extensions. A call may be sent again with its idempotency key, where other servers would run it
+/// twice. A call may request a later start, where other servers would start it at once.
 const KEYS_EXTENSION_ID: &str = "dev.longhaul/idempotencyKeys";
 const LATER_STARTS_EXTENSION_ID: &str = "dev.longhaul/laterStarts";
 

@@ -1,7 +1,7 @@
 //! Durable tool calls for any rmcp server: the handler, the tool runner and the protocol versions.
 //!
-//! [`McpServer`] answers requests and, on the worker's side, runs tools. It wraps an ordinary `rmcp` handler: calls of
-//! the tools that have a [`TaskPolicy`] become tasks for clients that know tasks; everything else reaches the handler
+//! [`McpServer`] answers requests and, on the worker's side, runs tools. It wraps an ordinary `rmcp` handler. Calls of
+//! the tools that have a [`TaskPolicy`] become tasks for clients that know tasks. All other requests reach the handler
 //! unchanged. A tool that needs more than being run again after a crash takes a [`TaskContext`].
 //!
 //! The modules form layers, and each imports only from the layers below it. `ARCHITECTURE.md` has the table, and a test

@@ -1,4 +1,4 @@
-//! What the author of a tool says about its tasks.
+//! The policy of a tool for its tasks, as its author sets it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub struct TaskPolicy {
     pub(crate) compensates: bool,
 }
 
-/// Who checks the arguments of a call before it becomes a task.
+/// The check of the arguments of a call before it becomes a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ArgumentCheck {
     /// The server, against the tool's input schema.
@@ -55,7 +55,7 @@ pub(crate) enum ArgumentCheck {
     ByTool,
 }
 
-/// What happens to a result once its client has fetched it.
+/// The fate of a result once its client has fetched it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterFetch {
     /// It stays for the time that was agreed on.
@@ -63,7 +63,7 @@ pub(crate) enum AfterFetch {
     Forget,
 }
 
-/// What happens to a call by a client that does not know tasks.
+/// The treatment of a call by a client that does not know tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// It is answered within a limited time, and after that with a job id.

@@ -22,7 +22,7 @@ pub struct Database {
 
 impl Database {
     /// Opens the database in the file at `path`; creates it if it does not exist. No other process can open it until it
-    /// is closed, or until this process ends in whatever way.
+    /// is closed, or until this process ends in any way.
     ///
     /// # Errors
     /// [`OpenError`], which says what to do. A file of another program, or newer than this program, is not changed.
@@ -54,7 +54,7 @@ impl Database {
         SqliteStore::new(Arc::clone(&self.shared), Sends::Nothing)
     }
 
-    /// The tasks in this database, for an engine that sends work to [`Database::queue`] and to no other: a new task's
+    /// The tasks in this database, for an engine that sends work to [`Database::queue`] and to no other. A new task's
     /// record stands for its first message, which costs no write of its own. The process that opens the file next gets
     /// that message by [`Database::take_up`].
     #[must_use]

@@ -147,7 +147,7 @@ pub(crate) fn of_file(error: io::Error) -> OpenError {
     if is_full(&error) { OpenError::DiskFull(error.into()) } else { OpenError::NotWritable(error.into()) }
 }
 
-/// Whether there was no room for what was to be written.
+/// Whether the disk had no room for a write.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }

@@ -1,8 +1,8 @@
 //! The files of a database while it is open: they have to stay where they were opened.
 //!
 //! A process continues writing to a file that was removed, moved or replaced, and SQLite does not notice. All that is
-//! written then is lost with the process. So the writer compares the files at their paths with those that it opened: a
-//! second after the last time, and after each commit before it is answered.
+//! written then is lost with the process. So the writer compares the files at their paths with those that it opened. It
+//! does so a second after the last time, and after each commit before it is answered.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -84,8 +84,7 @@ impl Handle {
         (self.writer.changes(), lock(&self.deliveries).removed())
     }
 
-    /// Notes a look at all unfinished tasks, which began when so much had happened, and whether it found none without a
-    /// message.
+    /// Notes a scan of all unfinished tasks, the counts at its beginning, and whether it found none without a message.
     pub(crate) fn note_scan(&self, happened: (u64, u64), none: bool) {
         *self.quiet() = Quiet::after_scan(happened, none);
     }

@@ -1,8 +1,8 @@
 //! Task store and work queue in one SQLite file, for the local mode: durable across restarts.
 //!
-//! One writer thread runs all waiting calls in one transaction and answers them after its commit, so that many callers
-//! share the wait for the disk; what nobody is promised waits for none. A few reader threads answer polls meanwhile. An
-//! async caller's own thread never waits for the disk.
+//! One writer thread runs all waiting calls in one transaction and answers them after its commit. So many callers share
+//! the wait for the disk, and calls without a promise do not wait for it. A few reader threads answer polls meanwhile.
+//! An async caller's own thread never waits for the disk.
 
 mod attachments;
 mod backup;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// The size of a page of a new file, a quarter of what SQLite makes them otherwise: a transaction of Longhaul changes a
-/// few bytes in each of a dozen pages, and each goes to the disk as a whole. A record of usual size fits into one.
-/// Files that exist keep theirs.
+/// The size of a page of a new file, a quarter of SQLite's default. A transaction of Longhaul changes a few bytes in
+/// each of a dozen pages, and each goes to the disk as a whole. A record of usual size fits into one. Files that exist
+/// keep theirs.
 pub(crate) const PAGE_BYTES: u32 = 1_024;
 
-/// Pages in the log after which they are moved into the file: 16 MiB. Each checkpoint waits for the disk twice, however
-/// much it moves, so SQLite's default of a quarter of this would make many small writers wait more often.
+/// Pages in the log after which they are moved into the file: 16 MiB. Each checkpoint waits for the disk twice,
+/// independent of its size. SQLite's default of a quarter of this would make many small writers wait more often.
 pub(crate) const CHECKPOINT_PAGES: u32 = 16_384;
 
 /// How long others may be waited for when the log is emptied. The writer does nothing else meanwhile.

@@ -1,7 +1,7 @@
 //! The log next to the database (`-wal`): how long it may get.
 //!
-//! Each commit goes to the log, and SQLite moves it into the file from time to time. What another process still reads
-//! cannot be moved, so the log grows meanwhile, and SQLite never makes it shorter.
+//! Each commit goes to the log, and SQLite moves it into the file from time to time. Pages that another process still
+//! reads cannot be moved, so the log grows meanwhile, and SQLite never makes it shorter.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -66,7 +66,7 @@ fn empty(connection: &Connection) -> bool {
     }
 }
 
-/// The ids of other processes that read the log, as far as this system tells.
+/// The ids of other processes that read the log, where the system shows them.
 #[cfg(target_os = "linux")]
 fn readers(index: &std::path::Path) -> String {
     use std::os::unix::fs::MetadataExt;

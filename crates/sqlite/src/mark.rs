@@ -116,7 +116,7 @@ pub(crate) fn clear(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "user_version", 0)
 }
 
-/// Moves the log into the file, as far as readers allow. Returns whether all of it is there.
+/// Moves the pages of the log that readers do not need into the file. Returns whether all of it is there.
 fn is_in_file(connection: &Connection) -> rusqlite::Result<bool> {
     let moved = |row: &Row<'_>| Ok(row.get::<_, i64>(0)? == 0 && row.get::<_, i64>(1)? == row.get::<_, i64>(2)?);
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], moved)

@@ -70,7 +70,7 @@ impl Outbox for SqliteOutbox {
     }
 }
 
-/// Leaves the notification of what happens to a task, if anything of it is published. Returns whether there is one.
+/// Leaves the notification of a change of a task, if the change is published. Returns whether there is one.
 pub(crate) fn leave(connection: &Connection, before: &Task, after: &Task) -> Result<bool, DatabaseError> {
     let Some(notification) = Notification::between(before, after) else { return Ok(false) };
     execute(

@@ -1,5 +1,5 @@
-//! Who may read the files of a database: its owner alone, with any umask. They hold what callers sent, results,
-//! and the key that signs sessions.
+//! Permissions of the files of a database: only their owner may read them, with any umask. They hold arguments,
+//! results, and the key that signs sessions.
 
 use std::ffi::OsString;
 use std::io;
@@ -71,7 +71,7 @@ mod system {
     }
 }
 
-/// Other systems have no such permissions; new files inherit those of their directory.
+/// Other systems do not have these permissions; new files inherit those of their directory.
 #[cfg(not(unix))]
 mod system {
     use std::io;

@@ -14,7 +14,7 @@ pub(crate) const ORPHANS: &str = "SELECT owner, id FROM orphans WHERE seen_at <=
 /// Expired tasks, oldest first.
 pub(crate) const EXPIRED: &str = "SELECT owner, id FROM tasks WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
 
-/// Expired texts in mailboxes, oldest first.
+/// Expired messages in mailboxes, oldest first.
 pub(crate) const EXPIRED_MAILBOXES: &str =
     "SELECT rowid FROM mailboxes WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
 
@@ -29,8 +29,8 @@ pub enum Purged {
 
 impl Database {
     /// Deletes up to `limit` expired tasks, with their parts, journals and keys, and releases the slots of those that
-    /// never ended. Also deletes up to `limit` orphans, and up to `limit` expired texts in mailboxes. Other calls run
-    /// between two purges, so a small limit keeps them quick.
+    /// never ended. Also deletes up to `limit` orphans, and up to `limit` expired messages in mailboxes. Other calls
+    /// run between two purges, so a small limit keeps them quick.
     ///
     /// # Errors
     /// [`DatabaseError`]; what earlier calls purged stays deleted.
@@ -59,7 +59,7 @@ fn purge(connection: &Connection, now: Timestamp, limit: u32) -> Result<Purged, 
     Ok(if is_full { Purged::UpToLimit } else { Purged::All })
 }
 
-/// Deletes up to `limit` expired texts in mailboxes, and returns how many it deleted.
+/// Deletes up to `limit` expired messages in mailboxes, and returns how many it deleted.
 fn forget_texts(connection: &Connection, now: Timestamp, limit: u32) -> Result<usize, DatabaseError> {
     let mut statement = connection.prepare_cached(EXPIRED_MAILBOXES)?;
     let rows = statement.query_map(params![moment(now), limit], |row| row.get::<_, i64>(0))?;

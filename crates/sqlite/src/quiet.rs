@@ -2,8 +2,7 @@
 
 use crate::limits::LOOKS_SPARED_MAX;
 
-/// Spares a database in which nothing happens the look at all of its tasks, when the last one found none without a
-/// message.
+/// Spares an idle database the scan of all its tasks, if the last scan found none without a message.
 #[derive(Default)]
 pub(crate) struct Quiet {
     /// How many rows had been changed before that look, and how many messages in memory were gone.
@@ -12,8 +11,8 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    /// After a look at all unfinished tasks, which began when so much had happened; `none` if it found none without
-    /// a message.
+    /// The state after a scan of all unfinished tasks. `happened` are the counts at its beginning. `none` if it found
+    /// none without a message.
     pub(crate) fn after_scan(happened: (u64, u64), none: bool) -> Self {
         Self { since: none.then_some(happened), looks_left: LOOKS_SPARED_MAX }
     }

@@ -16,7 +16,7 @@ pub(crate) const DISCOUNT: &str = "UPDATE tasks INDEXED BY tasks_open SET counte
      WHERE owner = ?1 AND status IN ('working', 'input_required') AND counted = 1 AND expires_at <= ?2";
 
 /// Whether the owner may have one more unfinished task. Before it refuses, it counts again, without tasks that expired
-/// unfinished: so the count repairs itself, and owners are not locked out by tasks that no longer exist.
+/// unfinished. So the count repairs itself, and owners are not locked out by tasks that no longer exist.
 pub(crate) fn has_free_slot(connection: &Connection, new: &NewTask, now: Timestamp) -> Result<bool, DatabaseError> {
     let owner = new.task.owner.as_bytes();
     let mut statement = connection.prepare_cached("SELECT open FROM quotas WHERE owner = ?1")?;

@@ -1,7 +1,7 @@
-//! Taking up the work of the process that had the database before.
+//! Recovery of the work of the process that had the database before.
 //!
-//! A database belongs to one process at a time, so the process that opens it knows that no other process works on it:
-//! every lease has expired, and every message that was received will not be dealt with by its receiver.
+//! A database belongs to one process at a time. So the process that opens it knows that no other process works on it:
+//! every lease has expired, and the receivers of messages are gone.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,8 +15,8 @@ use crate::tasks::{Application, apply, read_unexpired};
 use crate::unreadable::Unreadable;
 use crate::{Database, DatabaseError, unfinished};
 
-/// Messages that are hidden because a worker received them. The message of a task that a worker holds is among them, if
-/// it is in the table: each heartbeat hides it for longer than it extends the lease. A message that was only delayed,
+/// Messages that are hidden because a worker received them. If it is in the table, the message of a task that a worker
+/// holds is among them. Each heartbeat hides it for longer than it extends the lease. A message that was only delayed,
 /// as the timer of a task that sleeps, has no delivery, and comes when it has to.
 pub(crate) const HIDDEN: &str = "SELECT seq, owner, id, visible_at FROM messages WHERE dead = 0 AND visible_at > ?1 \
                                  AND turn > 0 ORDER BY visible_at";
@@ -56,7 +56,7 @@ impl Database {
     }
 }
 
-/// Takes up the tasks whose messages the former process had received.
+/// Recovers the tasks whose messages the former process had received.
 fn take_up_received(connection: &Connection, unreadable: &Unreadable, now: Timestamp) -> Result<usize, DatabaseError> {
     let mut ended = 0;
     for (seq, key, visible_at) in hidden(connection, now)? {
@@ -97,7 +97,7 @@ struct TakenUp {
     last: Option<TaskKey>,
 }
 
-/// Takes up these unfinished tasks, whose messages were in memory.
+/// Recovers these unfinished tasks, whose messages were in memory.
 fn take_up_without_message(
     connection: &Connection,
     unreadable: &Unreadable,
@@ -168,8 +168,8 @@ fn show(connection: &Connection, seq: i64, at: Timestamp) -> Result<(), Database
     )
 }
 
-/// The message counts as a new one: how often its task may fail is counted in the record, and a task that gets on may
-/// be interrupted any number of times.
+/// The message counts as a new one. The record counts the failures of the task. A task that makes progress may be
+/// interrupted any number of times.
 fn forget_receives(connection: &Connection, seq: i64) -> Result<(), DatabaseError> {
     execute(connection, "UPDATE messages SET receives = 0 WHERE seq = ?1", [seq])
 }

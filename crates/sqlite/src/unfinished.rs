@@ -1,5 +1,5 @@
-//! The unfinished tasks of all owners: those that have no message, since a message is lost neither in the same file nor
-//! in the same process, and those that would expire before a worker takes it.
+//! The unfinished tasks of all owners that need a message or an end. Either they have no message, or they would expire
+//! before a worker takes it. A message is lost neither in the same file nor in the same process.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};

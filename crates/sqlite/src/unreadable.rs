@@ -1,5 +1,5 @@
 //! Rows whose content cannot be read. Each costs itself only: the others are read, and for a task with a damaged record
-//! stands one that has failed. What such a row has is kept, and the log names it once.
+//! stands one that has failed. Its content is kept, and the log names it once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,7 +38,7 @@ enum Met {
 /// The meaning of a row.
 pub(crate) enum Found {
     Task(Task),
-    /// In place of a task whose record is damaged.
+    /// The substitute for a task whose record is damaged.
     Damaged(Task),
 }
 
@@ -102,9 +102,9 @@ impl Unreadable {
         self.damaged.count(now)
     }
 
-    /// Names the tasks that were met in the log. Has the rows of damaged ones say that they have failed, since lists
-    /// are filtered by what rows say, and frees their slots. If that fails, it is tried when this process has started
-    /// again.
+    /// Logs the names of the unreadable tasks that were met. Marks the rows of damaged ones as failed, since filters of
+    /// lists read them, and frees their places in the open-task quota. If that fails, the next start of the process
+    /// tries it again.
     pub(crate) async fn set_aside(&self, writer: &Writer) {
         let met = std::mem::take(&mut *self.lock());
         if met.is_empty() {

@@ -3,8 +3,8 @@
 //! Each call runs in its own savepoint, so that a call that fails or panics does not undo the others.
 //!
 //! A call that need not be durable when it returns is answered from the open transaction. That is committed with the
-//! next call that needs it, or some time later. So such calls wait for no disk, and many of them cost none of
-//! their own. If that commit fails they are undone, which is what they allow; readers do not see them before it.
+//! next call that needs it, or some time later. So such calls do not wait for the disk, and many of them share one
+//! commit. If that commit fails they are undone, as they allow; readers do not see them before it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -128,9 +128,9 @@ impl Writer {
         self.send(Answered::Durable, work).await
     }
 
-    /// Runs `work` inside a transaction and returns at once. All later calls see what it did, and it is committed
-    /// before any of them, or with it; but if this process dies within some milliseconds, or the disk is full, it may
-    /// be undone.
+    /// Runs `work` inside a transaction and returns at once. All later calls see its changes, and it is committed
+    /// before any of them, or with it. It may be undone if this process dies within some milliseconds, or the disk is
+    /// full.
     pub(crate) async fn call_before_commit<T, F>(&self, work: F) -> Result<T, DatabaseError>
     where
         T: Send + 'static,
@@ -247,7 +247,7 @@ impl Wake for Unparks {
 }
 
 /// Runs `batch` in the open transaction, or in a new one, and answers it. Returns how often in a row the transaction
-/// has stayed open now. Who is answered finds what it has changed in `changes`.
+/// has stayed open now. An answered caller finds its changes in `changes`.
 fn transact(
     connection: &Connection,
     batch: impl Iterator<Item = Box<dyn Job>>,

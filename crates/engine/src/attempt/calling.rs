@@ -24,7 +24,7 @@ impl Attempt {
     /// If the owner may have no more unfinished tasks, it is made when another call of this task has ended.
     ///
     /// # Errors
-    /// Those of `prepare`, and [`CallError`]. They are not recorded.
+    /// The errors of `prepare`, and [`CallError`]. They are not recorded.
     pub async fn call<E, F, Fut>(&self, name: &str, id: TaskId, prepare: F) -> Result<ChildEnd, E>
     where
         E: From<CallError>,
@@ -47,8 +47,8 @@ impl Attempt {
         Ok(self.child_end(called).await)
     }
 
-    /// Makes a child, unless the journal has its end already: then an attempt that died has made it, did not record
-    /// the step, and the child may have expired since.
+    /// Makes a child, unless the journal has its end already. In that case an attempt has made it and died before it
+    /// recorded the step. The child may have expired since.
     async fn make_child_once<E, F, Fut>(&self, id: TaskId, prepare: F) -> Result<String, Unmade<E>>
     where
         E: From<CallError>,
@@ -105,11 +105,11 @@ impl Attempt {
         std::future::pending().await
     }
 
-    /// Makes the task `id` of the call that `prepare` returns, once, and does not wait for it: it is no child, and goes
-    /// on whatever becomes of this task. The call takes one entry of the journal: the step `name`.
+    /// Makes the task `id` of the call that `prepare` returns, once, and does not wait for it. It is not a child, and
+    /// continues after any end of this task. The call takes one entry of the journal: the step `name`.
     ///
     /// # Errors
-    /// Those of `prepare`, and [`CallError::NotAccepted`]. They are not recorded.
+    /// The errors of `prepare`, and [`CallError::NotAccepted`]. They are not recorded.
     pub async fn begin<E, F, Fut>(&self, name: &str, id: TaskId, prepare: F) -> Result<(), E>
     where
         E: From<CallError>,
@@ -142,7 +142,7 @@ impl Attempt {
         }
     }
 
-    /// Whether nobody has woken the task since its last attempt, as if whoever should have done so had died.
+    /// Whether no process has woken the task since its last attempt, as if the one that should have had died.
     fn was_quiet(&self) -> bool {
         let attempts = &self.task().attempts;
         let (Some(last), Some(since)) = (attempts.past.last(), attempts.since) else { return false };

@@ -54,7 +54,7 @@ pub(super) struct State {
 }
 
 impl Compensations {
-    /// Those of the replay of a task that has these recorded steps.
+    /// The compensations for the replay of a task that has these recorded steps.
     pub(super) fn of_replay(until: Timestamp, steps: BTreeSet<String>) -> Self {
         Self(Mutex::new(State { phase: Phase::Replay { until }, ahead: steps, ..State::default() }))
     }
@@ -81,7 +81,7 @@ impl Compensations {
         self.lock().phase == Phase::Undo
     }
 
-    /// Holds the end of a replay back until the guard is dropped: the tool is about to go on.
+    /// Holds the end of a replay back until the guard is dropped: the tool is about to continue.
     pub(super) fn reading(&self) -> Reading<'_> {
         self.lock().reading += 1;
         Reading(self)

@@ -5,7 +5,7 @@ use longhaul_core::{FailureKind, Timestamp};
 use crate::Attempt;
 
 impl Attempt {
-    /// Fails the task if `waits`, which is what the tool is about to do until a moment, would outlast its deadline.
+    /// Fails the task if `waits`, the next wait of the tool, would outlast its deadline. It lasts until `until`.
     pub async fn fits_until(&self, waits: &str, until: Timestamp) {
         let (now, deadline) = (self.now(), self.task().deadline());
         if until < deadline {

@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 
 use longhaul_core::{Advance, Progress};
 
-/// What happened since the last heartbeat that was written.
+/// The changes since the last heartbeat that was written.
 #[derive(Default)]
 pub(crate) struct PendingUpdates(Mutex<Updates>);
 

@@ -1,4 +1,4 @@
-//! Polling at something again and again, with nothing on record but what was found.
+//! Repeated polls of which only the final value is recorded.
 
 use std::future::Future;
 use std::time::Duration;
@@ -23,9 +23,8 @@ impl Every {
         Self::growing(interval, interval)
     }
 
-    /// Half of the time that has passed since the first poll, but at least `first` and at most `longest`: each pause is
-    /// one and a half times as long as the one before. It depends on the time alone, so that a crash does not begin it
-    /// again.
+    /// Half of the time that has passed since the first poll, but at least `first` and at most `longest`. Each pause is
+    /// one and a half times as long as the one before. It depends on the time alone, so a crash does not reset it.
     #[must_use]
     pub fn growing(first: Duration, longest: Duration) -> Self {
         let first_ms = ms(first);
@@ -56,14 +55,14 @@ fn ms(interval: Duration) -> u64 {
 }
 
 impl Attempt {
-    /// Polls until `poll` finds something: records the JSON text that it found as step `name`, and returns the recorded
+    /// Polls until `poll` finds something. Records the JSON text that it found as step `name`, and returns the recorded
     /// text in this and every later attempt. A pause between two polls ends the attempt if it is long, as a long sleep
     /// does. Every attempt that comes here polls at once.
     ///
     /// Polls that find nothing are not recorded. A growing interval costs one timer, which says when it began.
     ///
     /// # Errors
-    /// Those of `poll`, which are not recorded. If the store does not answer, the attempt ends instead.
+    /// The errors of `poll`, which are not recorded. If the store does not answer, the attempt ends instead.
     pub async fn poll_until<E, F, Fut>(&self, name: &str, every: Every, mut poll: F) -> Result<String, E>
     where
         F: FnMut() -> Fut,

@@ -15,7 +15,7 @@ impl Attempt {
         self.sleep_until(self.0.engine.now().plus_ms(ms))
     }
 
-    /// Sleeps until the moment that was given when this was first called. A long sleep ends the attempt.
+    /// Sleeps until the time that was given when this was first called. A long sleep ends the attempt.
     ///
     /// Sleeps are numbered in the order of the calls, not of the first polls. An answer from the journal may win a race
     /// at once, so that the concurrent sleep is never polled. The sleeps after it must not take its number.

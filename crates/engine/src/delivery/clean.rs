@@ -10,7 +10,7 @@ use super::{CleanupBy, Work};
 use crate::{Cleaned, Disposition, Ended, Engine, LoadError};
 
 impl Engine {
-    /// Cleans up if the task on record needs it now. Returns what to do with the message, which is `otherwise` if there
+    /// Cleans up if the recorded task needs it now. Returns what to do with the message, which is `otherwise` if there
     /// is nothing to clean.
     pub(super) async fn clean_if_needed(
         &self,
@@ -45,8 +45,8 @@ impl Engine {
         work.signals.until.is_none_or(|killed_at| over_at <= killed_at)
     }
 
-    /// From when on no attempt of the task runs its tool. A worker that held the task may not know of its end before
-    /// its lease has expired, and clocks differ: so others wait for a lease at least.
+    /// The time after which no attempt of the task runs its tool. A worker that held the task may not know of its end
+    /// before its lease has expired, and clocks differ. So others wait for a lease at least.
     pub(crate) fn cleanup_due_at(&self, task: &Task) -> Timestamp {
         let ended_at = task.ended_at.unwrap_or(task.updated_at);
         task.held_until.map_or(ended_at, |until| until.max(ended_at.plus_ms(self.settings.lease_ms)))
@@ -77,7 +77,7 @@ impl Engine {
         self.conclude_cleanup(&begun, lease, cleaned).await
     }
 
-    /// Runs the author's code, until the lease has expired at the latest.
+    /// Runs the author's code, at most until the lease has expired.
     async fn run_cleanup(&self, task: &Task, lease: Lease, work: Work<'_>) -> Cleaned {
         let left_ms = lease.until.since_ms(self.now());
         if let Err(error) = self.queue().extend(&work.delivery.receipt, left_ms).await {
@@ -144,7 +144,7 @@ impl Engine {
         }
     }
 
-    /// What it cleans may be away for hours: an error is tried again until then, and counts as no try.
+    /// The resource may be away for hours. An error is tried again until then, and does not count as a try.
     fn after_an_unfinished_cleanup(&self, task: &Task, reason: &str) -> (CleanupEnd, Option<u64>) {
         let since_ms = self.since_end_ms(task);
         if since_ms >= limits::CLEANUP_MS_MAX {

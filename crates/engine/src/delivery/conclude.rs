@@ -74,8 +74,8 @@ impl Engine {
         self.write_finish(task, failed(FailureKind::Corrupt, message, None), None).await
     }
 
-    /// Leaves a task to a worker that has its tool. That is no failure of the task, which times out if no such worker
-    /// comes.
+    /// Leaves a task to a worker that has its tool. That does not count as a failure. The task times out if no
+    /// worker with the tool comes.
     async fn leave_to_others(&self, task: &Task) -> Disposition {
         let after_ms = self.settings.lease_ms;
         tracing::warn!(
@@ -97,7 +97,7 @@ impl Engine {
         self.ports.ids.delay_ms(MEMORY_WAIT_MS)
     }
 
-    /// Gives back a task that was claimed, and of which nothing was run: it goes on in another attempt after this time.
+    /// Gives back a claimed task of which nothing was run. It continues in another attempt after this time.
     pub(crate) async fn give_back_unrun(&self, task: &Task, after_ms: u64) -> Disposition {
         let event = TaskEvent::Suspend { attempt: task.attempt, suspension: Suspension::Yield, progress: None };
         self.release(task, &event, Some(after_ms), &[]).await.unwrap_or_else(|refused| refused)
@@ -188,7 +188,7 @@ impl Engine {
         self.store_payload(&task.key(), name, text, limits::INLINE_BYTES_MAX).await
     }
 
-    /// Ends the task, with the progress that is not on record yet.
+    /// Ends the task, with the progress that is not recorded yet.
     async fn finish(&self, attempt: &Attempt, outcome: Outcome) -> Disposition {
         let (progress, _) = attempt.shared().pending.take();
         self.write_finish(attempt.task(), outcome, progress).await
@@ -272,8 +272,8 @@ impl Engine {
         }
     }
 
-    /// Writes `event`, after which no worker holds the task, and sends the message for the next attempt if there is a
-    /// time for it, which is soon if one of these signals is there.
+    /// Writes `event`, after which no worker holds the task. Sends the message for the next attempt if there is a time
+    /// for it. That time is soon if one of these signals is there.
     async fn release(
         &self,
         task: &Task,
@@ -310,8 +310,8 @@ const fn asks(event: &TaskEvent) -> bool {
     matches!(event, TaskEvent::Suspend { suspension: Suspension::Input { .. }, .. })
 }
 
-/// The same suspension, whose time has elapsed at the task's deadline at the latest: a message then finds the task past
-/// it, and ends it even without polls.
+/// The same suspension, which lasts at most until the task's deadline. Its message then finds the task past the
+/// deadline, and ends it even without polls.
 fn until_deadline(suspension: Suspension, task: &Task) -> Suspension {
     match suspension {
         question @ Suspension::Input { until: None, .. } => question,

@@ -1,8 +1,8 @@
-//! The limit of running attempts per owner, for workers that share no memory: an attempt takes a permit before its
+//! The limit of running attempts per owner, for workers that share no memory. An attempt takes a permit before its
 //! claim, and gives it back when it has ended.
 //!
-//! The limit decides when a task runs, and nothing else. A delivery that finds no permit is sent again, a little later;
-//! a permit whose worker died is free when its attempt could no longer run; and if the permits cannot be reached, the
+//! The limit decides when a task runs, and nothing else. A delivery that finds no permit is sent again, a little later.
+//! A permit whose worker died is free when its attempt could no longer run. If the permits cannot be reached, the
 //! attempt runs.
 
 use std::panic::AssertUnwindSafe;
@@ -72,9 +72,9 @@ impl Engine {
         }
     }
 
-    /// The claimed task, or what to do with the message. A claim that is answered more than a lease after the permit
-    /// was asked for counts as none: from then on, another attempt may take over the place, give it back, and another
-    /// task may have it.
+    /// The claimed task, or what to do with the message. A claim that is answered more than a lease after the
+    /// request for the permit does not count. From then on, another attempt may take over the permit and give it back.
+    /// Then another task may have it.
     async fn claim_in_time(
         &self,
         limit: &AttemptLimit,
@@ -86,12 +86,12 @@ impl Engine {
         if is_late { Err(self.release_before_its_attempt(limit, &task).await) } else { Ok(task) }
     }
 
-    /// Nothing was run: the task goes on in another attempt.
+    /// Nothing was run: the task continues in another attempt.
     async fn release_before_its_attempt(&self, limit: &AttemptLimit, task: &Task) -> Disposition {
         self.give_back_unrun(task, limit.next_wait_ms(0, &*self.ports.ids)).await
     }
 
-    /// Gives the permit back when `attempt` is over, also by a panic.
+    /// Gives the permit back when `attempt` has ended, also by a panic.
     async fn giving_back(
         &self,
         limit: &AttemptLimit,

@@ -51,7 +51,7 @@ impl End {
     }
 }
 
-/// What wakes the watch, besides the tool.
+/// A wake-up of the watch, other than by the tool.
 enum Wakeup {
     TimePassed,
     News,
@@ -60,8 +60,8 @@ enum Wakeup {
 
 impl Engine {
     /// Runs the tool and watches it. When this returns, the tool's future has been dropped, and its cancellation token
-    /// has fired unless the tool ended on its own. A tool that blocks its thread may go on: it is waited for no longer
-    /// than for one whose worker stops.
+    /// has fired unless the tool ended on its own. A tool that blocks its thread may continue. The
+    /// watch waits no longer for it than for one whose worker stops.
     pub(crate) async fn watch(
         &self,
         attempt: &Attempt,
@@ -231,8 +231,8 @@ impl Pace {
         if news.has_progress { self.progress_from.min(self.beat_at) } else { self.beat_at }
     }
 
-    /// What is due at `now`. A heartbeat that would follow before the next progress is brought forward, so that
-    /// heartbeats are no additional writes as long as there is progress.
+    /// The write that is due at `now`. A heartbeat that would follow before the next progress is brought forward. So
+    /// heartbeats cost no additional writes while there is progress.
     pub(crate) fn due(&self, now: Timestamp, news: News) -> Option<Due> {
         if now < self.next_at(news) {
             return None;

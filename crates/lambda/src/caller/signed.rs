@@ -52,7 +52,7 @@ pub(super) fn signed_on_behalf(
     only.map(|user| signer.for_user(user)).ok_or(Rejection::OnBehalf(unclear))
 }
 
-/// A comma is what AWS puts between the values of a header that was sent several times.
+/// AWS puts a comma between the values of a header that was sent several times.
 fn is_user(user: &str) -> bool {
     (1..=USER_BYTES_MAX).contains(&user.len()) && user.bytes().all(|byte| matches!(byte, b'!'..=b'~') && byte != b',')
 }

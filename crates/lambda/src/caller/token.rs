@@ -38,7 +38,7 @@ impl TokenClaims {
         Principal::of_token(claim("iss")?, subject, owner, self.visible(jwt)?, scopes(jwt))
     }
 
-    /// As texts, which is how the gateway hands them on.
+    /// As strings, the form in which the gateway passes them on.
     fn visible(&self, jwt: &ApiGatewayRequestAuthorizerJwtDescription) -> Option<Map<String, Value>> {
         let claim = |name: &String| Some((name.clone(), Value::from(jwt.claims.get(name)?.as_str())));
         let visible: Map<String, Value> = self.visible.iter().filter_map(claim).collect();
@@ -58,8 +58,8 @@ fn is_one(value: &str) -> bool {
     is_name(value) && !value.starts_with('[')
 }
 
-/// What was granted with the token: the claim `scope`, or `scp` as some issuers have it. Where neither is handed on,
-/// what the gateway found.
+/// The scopes of the token: the claim `scope`, or `scp` as some issuers have it. Without both, the scopes that the
+/// gateway found.
 fn scopes(jwt: &ApiGatewayRequestAuthorizerJwtDescription) -> Scopes {
     let claimed = jwt.claims.get("scope").or_else(|| jwt.claims.get("scp"));
     let granted: BTreeSet<String> = match claimed {

@@ -33,8 +33,9 @@ use crate::settings::ProcessEnv;
 /// # }
 /// ```
 ///
-/// Flatten them last. A flag of yours that has the name of one of Longhaul's is yours then. Longhaul's value is set by
-/// its environment variable, which [the table of settings](crate::settings::table) names.
+/// Flatten them last. If a flag of your program has the name of one of Longhaul's, your program gets its value.
+/// Longhaul's value is then set by its environment variable, which [the table of settings](crate::settings::table)
+/// names.
 #[derive(Clone, Debug, Default)]
 pub struct Args {
     flags: Flags,

@@ -43,10 +43,10 @@ impl Backend {
         Self { store, queue, signing_key }
     }
 
-    /// The secret from which the keys are made that sign what clients carry between their requests: sessions, and the
-    /// state of calls that ask questions. Those keys change on their own. This one should not, since the server finds
-    /// the tasks that clients named with it. Give the same secret to all processes that share the store, and to this
-    /// one after a restart. Without it a random one is used, and clients have to start new sessions after a restart.
+    /// The secret of the keys that sign the state which clients carry between their requests: sessions, and the state
+    /// of calls that ask questions. The keys change on their own. The secret should not, since the server uses it to
+    /// find the tasks that clients named. Give the same secret to all processes that share the store, and to this one
+    /// after a restart. Without it a random one is used, and clients have to start new sessions after a restart.
     #[must_use]
     pub const fn signing_key(mut self, key: [u8; 32]) -> Self {
         self.signing_key = key;

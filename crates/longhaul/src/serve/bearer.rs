@@ -23,7 +23,7 @@ pub(super) struct Bearer {
 pub(super) struct TokenFile {
     path: PathBuf,
     tokens: watch::Sender<Arc<BearerTokens>>,
-    /// What was found last: the content, or what is wrong with the file.
+    /// The last result: the content, or the error of the file.
     found: Result<Vec<u8>, String>,
 }
 
@@ -48,7 +48,7 @@ impl TokenFile {
         }
     }
 
-    /// Takes over what has changed. The tokens of before stay valid while the file cannot be used.
+    /// Takes over changes. The earlier tokens stay valid while the file cannot be used.
     async fn reread(&mut self) {
         let read = read(&self.path).await;
         if let (Ok(now), Ok(before)) = (&read, &self.found)

@@ -131,10 +131,10 @@ impl CommandLine {
         self
     }
 
-    /// A whole `main`. It reads the flags and the environment of this process, makes the server with the settings of
-    /// its tools, and serves it until the process is asked to stop. Help is printed, and so are what a user needs once
-    /// the server is ready, and what goes wrong, with its causes. Call it last, since it does
-    /// not wait for a tool that keeps computing after all others have stopped.
+    /// A whole `main`. It reads the flags and the environment of this process, and makes the server with the settings
+    /// of its tools. It serves until the process is asked to stop. It prints help, the URLs of the server once it is
+    /// ready, and errors with their causes. Call it last, since it does not wait for a tool that keeps computing after
+    /// all others have stopped.
     ///
     /// ```no_run
     /// use std::process::ExitCode;
@@ -272,7 +272,7 @@ impl Options {
     /// wins.
     ///
     /// # Errors
-    /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
+    /// [`OptionsError`]. A request for help is one too: [`OptionsError::report`] prints it.
     pub fn parse() -> Result<Self, OptionsError> {
         CommandLine::default().parse()
     }
@@ -288,7 +288,7 @@ impl Options {
     /// The options in `args` and the environment of this process. The first of `args` is the program's name.
     ///
     /// # Errors
-    /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
+    /// [`OptionsError`]. A request for help is one too: [`OptionsError::report`] prints it.
     pub fn from_args(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, OptionsError> {
         CommandLine::default().read(args, &ProcessEnv)
     }

@@ -1,7 +1,7 @@
 //! The connections of a local server: how many there may be, and which is closed to make room for a new one.
 //!
 //! A connection with a request that is being answered is never closed for another one. All others are held by clients
-//! that send nothing, or too slowly; the server closes them after a limit, and before that when it needs their place.
+//! that send nothing, or too slowly. The server closes them after a limit, or earlier when it needs room.
 
 use std::collections::HashMap;
 use std::io;
@@ -37,8 +37,8 @@ struct Open {
     of_peer: HashMap<Peer, usize>,
 }
 
-/// Who is at the other end, as far as limits go: an address of IPv4, or a network of IPv6, in which one client may have
-/// as many addresses as it likes.
+/// The other end, for limits. It is an address of IPv4, or a network of IPv6, in which one client may have any number
+/// of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Peer(IpAddr);
 
@@ -51,7 +51,7 @@ impl From<IpAddr> for Peer {
     }
 }
 
-/// What becomes of a new connection.
+/// The treatment of a new connection.
 pub(super) enum Admission {
     /// It may be served.
     Served(Slot),
@@ -61,7 +61,7 @@ pub(super) enum Admission {
     Full,
 }
 
-/// What is found in one look at the open connections.
+/// The result of one scan of the open connections.
 enum Look {
     Free(Slot),
     /// One connection is being closed.
@@ -117,7 +117,7 @@ impl Connections {
         self.lock().make_room(|_| true);
     }
 
-    /// Closes all connections, whatever they are doing.
+    /// Closes all connections at once.
     pub(super) fn close_all(&self) {
         self.lock().all.values().for_each(|(_, connection)| connection.close());
     }
@@ -177,7 +177,7 @@ impl Drop for Slot {
 /// How often the log says so.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// What has happened since the last line in the log.
+/// The incidents since the last line in the log.
 #[derive(Default)]
 pub(crate) struct Incidents {
     logged_at: Option<Instant>,

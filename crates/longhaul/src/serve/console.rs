@@ -1,4 +1,4 @@
-//! The console of a local server: its pages are from the server's own endpoint, with the rights that every program on
+//! The console of a local server. Its pages use the server's own endpoint, with the permissions that every program on
 //! this machine has.
 
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use longhaul_console::{Act, Console, Remote, Setup};
 use super::ServeError;
 use crate::{Degraded, Server};
 
-/// What the pages do.
+/// The actions of the pages.
 pub(super) enum Pages {
     ThatAct,
     ThatOnlyShow,
@@ -31,7 +31,7 @@ pub(super) fn of(address: SocketAddr, server: &Server, pages: &Pages) -> Result<
     Console::new(setup).map_err(cannot)
 }
 
-/// What the endpoint is asked for then is in the audit log besides.
+/// The requests to the endpoint that follow are in the audit log too.
 fn log(act: &Act<'_>) {
     let &Act { what, task, error } = act;
     match error {

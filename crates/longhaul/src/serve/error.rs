@@ -12,8 +12,8 @@ use longhaul_mcp::ToolError;
 
 use super::ToolEnvError;
 
-/// Why a local server does not run, and what to do about it. `{:?}` is the same in full, with all causes, because that
-/// is what a `main` that returns it prints.
+/// Why a local server does not run, and what to do about it. `{:?}` is the same in full, with all causes, because a
+/// `main` that returns it prints that.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {

@@ -1,5 +1,5 @@
-//! What load balancers and orchestrators ask: whether the process is alive (`/healthz`), and whether it can do its work
-//! (`/readyz`). Both are answered whatever name the server was called by, and to everyone.
+//! Health for load balancers and orchestrators: whether the process is alive (`/healthz`), and whether it can do its
+//! work (`/readyz`). Both are answered for any host name, and to everyone.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,8 +75,8 @@ impl Unready {
 pub(super) trait Probe: Send + Sync {
     async fn probe(&self) -> Result<(), Unready>;
 
-    /// How many tasks this process could not read, because their records are damaged. That is no reason not to be
-    /// ready: each costs itself only.
+    /// How many tasks this process could not read, because their records are damaged. The
+    /// server is ready all the same: other tasks are not affected.
     fn unreadable_tasks(&self) -> usize {
         0
     }
@@ -85,7 +85,7 @@ pub(super) trait Probe: Send + Sync {
 /// A store, whose queue is in the same file, or is not known here.
 pub(super) struct StoreAlone {
     pub(super) store: Arc<dyn TaskStore>,
-    /// The file, if it is ours.
+    /// The file, if this process has one.
     pub(super) database: Option<Database>,
 }
 
@@ -185,14 +185,14 @@ impl Health {
     }
 }
 
-/// What is said to clients before the server has found its store and its queue.
+/// The answer to clients before the server has found its store and its queue.
 pub(super) fn starting() -> Response<Body> {
     let mut answer = json(StatusCode::SERVICE_UNAVAILABLE, "{\"error\":\"the server is starting: try again\"}\n");
     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     answer
 }
 
-/// What is said to clients of a process that answers nothing but questions about its health.
+/// The answer to clients of a process that answers health checks only.
 pub(super) fn nothing_else() -> Response<Body> {
     json(StatusCode::NOT_FOUND, "{\"error\":\"this process runs tasks: it answers /healthz and /readyz only\"}\n")
 }

@@ -28,12 +28,12 @@ use super::metrics::Metrics;
 use crate::SystemClock;
 use crate::serve::limits::{ACCEPT_BACKOFF_MS, DRAIN_WAIT, GOODBYE_WAIT, HEAD_BYTES_MAX, RESETS_MAX, STREAMS_MAX};
 
-/// What a client hears for which there is no room. It is written without waiting.
+/// The answer to a client for which there is no room. It is written without waiting.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n\
     Content-Type: text/plain\r\nContent-Length: 64\r\n\r\n\
     too many connections are open: close some of them, or try again\n";
 
-/// What serves requests.
+/// The handlers of requests.
 pub(crate) struct Service {
     pub(crate) health: Arc<Health>,
     /// Unless the process answers questions about its health only.
@@ -65,7 +65,7 @@ pub(crate) async fn serve(listener: TcpListener, service: Service, limits: Conne
     }
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Server {
     builder: auto::Builder<TokioExecutor>,
     service: Service,

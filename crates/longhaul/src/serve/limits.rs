@@ -23,11 +23,11 @@ pub(crate) const PURGE_EVERY_MS: u64 = 10_000;
 /// Expired tasks that are deleted in one transaction.
 pub(crate) const PURGE_MAX: u32 = 500;
 
-/// How long the last writes of attempts may take after their time is over.
+/// How long the last writes of attempts may take after their time has passed.
 pub(crate) const LAST_WRITES: Duration = Duration::from_secs(15);
 
-/// How long attempts may go on after a stop if processes share the store: as long as orchestrators wait, with some time
-/// left for the last writes.
+/// How long attempts may continue after a stop if processes share the store. Orchestrators wait longer, by some time
+/// for the last writes.
 pub(crate) const DRAIN_MS_SHARED: u64 = 20_000;
 
 /// How long to wait after the queue did not answer.
@@ -42,10 +42,10 @@ pub(crate) const DEAD_LETTERS_MAX: usize = 16;
 /// The longest pause between two looks: the clock may be set, and the machine may have been asleep.
 pub(crate) const SCHEDULES_PAUSE_MS_MAX: u64 = 30_000;
 
-/// The pause after a look that failed.
+/// The pause after a failed check.
 pub(crate) const SCHEDULES_RETRY_MS: u64 = 5_000;
 
-/// How long one look into the outbox waits for a notification.
+/// How long one read of the outbox waits for a notification.
 pub(crate) const OUTBOX_WAIT_MS: u64 = 60_000;
 
 /// How long to wait after notifications could not be passed on.
@@ -57,13 +57,13 @@ pub(crate) const HEAD_BYTES_MAX: u32 = 64 * 1024;
 /// Requests that one HTTP/2 connection may have at a time.
 pub(crate) const STREAMS_MAX: u32 = 128;
 
-/// Requests that one HTTP/2 client may have reset before they are looked at. One that resets more is cut off.
+/// Requests that one HTTP/2 client may reset before they are handled. A client that resets more is cut off.
 pub(crate) const RESETS_MAX: usize = 20;
 
 /// How long open answers may take after the server was asked to stop.
 pub(crate) const DRAIN_WAIT: Duration = Duration::from_secs(5);
 
-/// How long a connection that was idle may take to end after it was told so.
+/// How long an idle connection may take to end after the message that ends it.
 pub(crate) const GOODBYE_WAIT: Duration = Duration::from_secs(1);
 
 /// Tools with time series of their own in the metrics. All further ones are one more.

@@ -154,7 +154,7 @@ impl Caller {
     }
 }
 
-/// Identifies callers by what the host has put into the request.
+/// Identifies callers by the extension that the host has put into the request.
 struct ByHost;
 
 #[async_trait]

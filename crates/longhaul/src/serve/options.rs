@@ -19,7 +19,7 @@ use crate::ToolEnv;
 use crate::serve::limits::DRAIN_MS_SHARED;
 use crate::settings::ProcessEnv;
 
-/// What a table is made for, and a file on a small machine is not.
+/// Defaults that a table is made for, and a file on a small machine is not.
 static DEFAULTS_OF_LAMBDA: [&dyn Declared; 5] = [
     &table::LEASE_MS,
     &table::HEARTBEAT_MS,
@@ -46,7 +46,7 @@ static DEFAULTS_OF_LAMBDA: [&dyn Declared; 5] = [
 #[derive(Clone, Debug)]
 pub struct Options {
     values: Values,
-    /// What [`Options::bind`] has bound, until a server takes it.
+    /// The listener that [`Options::bind`] has bound, until a server takes it.
     bound: Arc<Mutex<Option<std::net::TcpListener>>>,
     /// Instead of the store that the values name.
     backend: Option<Backend>,
@@ -110,8 +110,8 @@ impl Options {
     }
 
     /// Binds the address now, for the server that starts with these options later. A program that has more to start,
-    /// such as processes of its own, learns before that whether the address is taken, and whether the options are
-    /// right. Clients that connect meanwhile wait.
+    /// such as child processes, learns early whether the address is taken and the options are valid. Clients that
+    /// connect meanwhile wait.
     pub async fn bind(&self) -> Result<(), ServeError> {
         let config = self.config()?;
         let address = config.listen;
@@ -121,7 +121,7 @@ impl Options {
         Ok(())
     }
 
-    /// What was bound before, or else is bound now; `None` if the host has the listener.
+    /// The listener that was bound before, or else is bound now; `None` if the host has the listener.
     pub(super) async fn listener(&self, config: &Config) -> Result<Option<TcpListener>, ServeError> {
         if self.connected == Connected::ByItsHost {
             return Ok(None);
@@ -150,10 +150,10 @@ impl Options {
         Storage::of(&self.values)
     }
 
-    /// What tools read of their environment: the values of `--tool-env`, and what the sources of `--secret` have now.
+    /// The environment of tools: the values of `--tool-env`, and the current values of the sources of `--secret`.
     ///
     /// # Errors
-    /// [`ToolEnvError`], which names a secret that cannot be read, and says nothing about what is in it.
+    /// [`ToolEnvError`], which names a secret that cannot be read, and repeats no part of it.
     pub fn tool_env(&self) -> Result<ToolEnv, ToolEnvError> {
         tool_env::read(&self.values, &ProcessEnv)
     }
@@ -212,21 +212,21 @@ pub(crate) struct Config {
     allow_origin: Vec<WebOrigin>,
 }
 
-/// Who may call a local server, and how it knows them.
+/// The callers of a local server, and the way to identify them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LocalCallers {
     /// Programs on this machine: one user.
     OneUser,
-    /// Whoever reaches the address: all of them are one owner.
+    /// All clients that reach the address: they are one owner.
     AnonymousCallers,
-    /// Whoever has a token that this file has.
+    /// Clients with a token of this file.
     WithToken(PathBuf),
-    /// Whoever has an access token of one of these issuers.
+    /// Clients with an access token of one of these issuers.
     WithAccessToken(Box<OauthConfig>),
 }
 
 impl LocalCallers {
-    /// Who those are that nobody identifies.
+    /// The treatment of callers without an identity.
     pub(crate) const fn anonymous(&self) -> AnonymousCallers {
         match self {
             Self::OneUser => AnonymousCallers::OneUser,
@@ -242,7 +242,7 @@ fn allow_origin(values: &Values) -> Result<Vec<WebOrigin>, SettingsError> {
     WebOrigin::listed(&listed).map_err(|error| values.refuse(&table::ALLOW_ORIGIN, &listed, &error.to_string()))
 }
 
-/// Whether there is a console: by itself where whoever reaches it may do all of it anyway.
+/// Whether there is a console. By default there is one where every client that reaches it may do all of it anyway.
 fn console(values: &Values, callers: &LocalCallers, role: Role) -> Result<Console, SettingsError> {
     let is_possible = *callers == LocalCallers::OneUser && role != Role::Worker;
     match values.find(&table::CONSOLE)? {

@@ -60,7 +60,7 @@ pub struct Running {
     endpoint: Option<Endpoint>,
 }
 
-/// What answers requests and runs tools, once there is a store.
+/// The parts that answer requests and run tools, once there is a store.
 #[derive(Clone)]
 struct Parts {
     server: Server,
@@ -78,9 +78,9 @@ struct Opened {
     backend: Backend,
     probe: Arc<dyn Probe>,
     receives: Receives,
-    /// How often a request that waits looks for what other processes have changed; `None` for the default.
+    /// How often a request that waits polls for changes of other processes; `None` for the default.
     listen_poll_ms: Option<u64>,
-    /// Who is told by webhook; `None` if nobody is.
+    /// The endpoints of webhooks; `None` if there are none.
     told: Option<Endpoints>,
 }
 
@@ -150,7 +150,7 @@ impl Running {
         Ok(running)
     }
 
-    /// A server that listens. Who connects waits until [`Running::serve_http`].
+    /// A server that listens. Clients that connect wait until [`Running::serve_http`].
     async fn listen(
         server: &Server,
         storage: Option<Storage>,
@@ -271,8 +271,8 @@ impl Running {
         self.rest.spawn(http_server::serve(listener, service, limits, self.stop.clone()));
     }
 
-    /// Begins to work as soon as the table and the queue can be used. They may not be there yet, or not answer: whoever
-    /// started the process sees that in the log and by `/readyz`, and need not start it again.
+    /// Begins to work as soon as the table and the queue can be used. They may not be there yet, or not answer. The log
+    /// and `/readyz` show that, and the process need not be started again.
     #[cfg(feature = "aws")]
     async fn begin_when_open(&self, shared: Shared) {
         match open_shared(&shared).await {
@@ -314,7 +314,7 @@ async fn open_again(parts: Parts, shared: Shared) {
 }
 
 impl Parts {
-    /// Answers requests and runs tools, as far as that is the role of this process. Returns the engine that does.
+    /// Answers requests and runs tools, depending on the role of this process. Returns the engine that does.
     fn begin(&self, opened: Opened) -> Engine {
         let Opened { backend, probe, receives, listen_poll_ms, told } = opened;
         let Backend { store, queue, signing_key } = backend;

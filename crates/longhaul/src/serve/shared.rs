@@ -46,8 +46,8 @@ pub(super) enum Unusable {
 }
 
 impl Unusable {
-    /// All causes, from the call that failed to what the service said: the process that starts a server needs the last
-    /// one.
+    /// All causes, from the call that failed to the message of the service. The operator who starts a server needs the
+    /// last one.
     pub(super) fn cause(&self) -> String {
         self.source().map(with_causes).unwrap_or_default()
     }

@@ -9,8 +9,8 @@ use crate::Server;
 /// [`Running::service`].
 ///
 /// A DynamoDB table or an SQS queue that cannot be used yet is tried again and again. Meanwhile the log says why, and
-/// `/readyz` that the server is not ready. Where the server needs more file descriptors for its connections, it raises
-/// the limit of the process, as far as that is allowed.
+/// `/readyz` that the server is not ready. If the server needs more file descriptors for its connections, it raises
+/// the limit of the process, within the limit of the system.
 pub async fn start(server: &Server, options: &Options) -> Result<Running, ServeError> {
     Running::start(server, options).await
 }

@@ -117,7 +117,7 @@ async fn begun(endpoint: Option<&Endpoint>) -> Option<&McpServer> {
     None
 }
 
-/// Answers the first request of the client with what is wrong, since few clients show what a process writes elsewhere.
+/// Answers the first request of the client with the error, since few clients show other output of a process.
 async fn tell_client(error: &ServeError, lines: &mut Receiver<Bytes>, out: Sender<Bytes>) {
     let first = tokio::time::timeout(LAST_LINES, lines.recv()).await;
     let first: Option<Value> = first.ok().flatten().and_then(|line| longhaul_core::strict_json::from_slice(&line).ok());

@@ -33,7 +33,7 @@ impl Storage {
         file.as_os_str() == ":memory:"
     }
 
-    /// What `values` say.
+    /// The storage that `values` name.
     pub(super) fn of(values: &Values) -> Result<Self, SettingsError> {
         let (store, queue) = (values.find(&table::STORE)?, values.find(&table::QUEUE)?);
         if let (Some(store), true) = (&store, values.is_given(&table::DB)) {

@@ -1,4 +1,4 @@
-//! What tools read of their environment, on a local server.
+//! The environment of tools, on a local server.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use longhaul_core::settings::{EnvSource, SettingsError, Values, table};
 use crate::ToolEnv;
 use crate::serve::limits::SECRET_BYTES_MAX;
 
-/// Why the environment of tools cannot be read. Says nothing about what is in a secret.
+/// Why the environment of tools cannot be read. The error repeats no part of a secret.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolEnvError {
@@ -52,7 +52,7 @@ pub enum ToolEnvError {
     },
 }
 
-/// What `values` and the sources that they name have.
+/// The values of `values`, and of the sources that they name.
 pub(super) fn read(values: &Values, env: &dyn EnvSource) -> Result<ToolEnv, ToolEnvError> {
     let mut all = values.find(&table::TOOL_ENV)?.unwrap_or_default();
     for (name, source) in values.find(&table::SECRET)?.unwrap_or_default() {

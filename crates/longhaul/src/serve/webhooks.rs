@@ -26,7 +26,7 @@ enum ConfigAt {
     File(PathBuf),
 }
 
-/// What `values` say.
+/// The settings that `values` name.
 pub(super) fn settings(values: &Values, is_shared: bool) -> Result<Option<WebhookSettings>, SettingsError> {
     let Some(text) = values.find(&table::WEBHOOKS)? else { return Ok(None) };
     if is_shared {

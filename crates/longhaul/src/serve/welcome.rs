@@ -15,7 +15,7 @@ use crate::Server;
 pub(super) struct Welcome {
     name: String,
     role: Role,
-    /// What the URLs begin with.
+    /// The beginning of the URLs.
     base: String,
     has_console: bool,
     needs_token: bool,
@@ -40,7 +40,7 @@ impl Welcome {
         }
     }
 
-    /// Prints it on standard output. A program whose output nobody reads serves all the same.
+    /// Prints it on standard output. A program whose output is closed serves all the same.
     pub(super) fn print(&self) {
         let mut out = std::io::stdout().lock();
         if let Err(error) = write!(out, "{self}").and_then(|()| out.flush()) {

@@ -40,8 +40,9 @@ impl Receives {
     /// From a queue in this process: a receive that is abandoned takes no message with it.
     pub(crate) const INSIDE: Self = Self { wait_ms: 20_000, patience_ms: 0 };
 
-    /// From a queue elsewhere, which may give a message to a receive that nobody awaits any more: that message would be
-    /// hidden for a lease. So a process that stops awaits its open receive, which for this reason does not wait long.
+    /// From a queue elsewhere, which may give a message to a receive that no process awaits any more. That message
+    /// would be hidden for a lease. So a process that stops awaits its open receive, which for this reason does not
+    /// wait long.
     #[cfg(feature = "aws")]
     pub(crate) const OUTSIDE: Self = Self { wait_ms: 5_000, patience_ms: 10_000 };
 }
@@ -79,7 +80,7 @@ impl Workers {
         }
     }
 
-    /// What a receive brings before the process stops. What it brings afterwards is given back at once.
+    /// The messages of a receive before the process stops. Messages that come afterwards are given back at once.
     async fn receive_or_give_back(&self, wanted: usize) -> Vec<Delivery> {
         let mut receiving = pin!(self.receive(wanted));
         if let Some(received) = self.stop.run_until_cancelled(receiving.as_mut()).await {

@@ -29,7 +29,7 @@ pub struct TestServer {
 }
 
 impl TestServer {
-    /// A call of one of its tools, by somebody whom nobody identifies.
+    /// A call of one of its tools, by an anonymous caller.
     pub fn call(&self, tool: impl Into<String>, arguments: Value) -> Call {
         let tool = tool.into();
         let server = self.server.clone();
@@ -52,9 +52,9 @@ impl TestServer {
     }
 }
 
-/// A call of a tool that has not been made yet, and what is to happen while its task runs. Each crash happens once, at
-/// the first time that an attempt comes to its moment. As in production, a task fails after three attempts in a row
-/// that die; a policy says otherwise ([`TaskPolicy::consecutive_failures_max`]).
+/// A call of a tool that has not been made yet, and what is to happen while its task runs. Each crash happens once,
+/// when an attempt first comes to its point. As in production, a task fails after three attempts in a row that die,
+/// unless a policy says otherwise ([`TaskPolicy::consecutive_failures_max`]).
 #[derive(Clone, Debug)]
 #[must_use = "a call is made by `to_end`, `begin` or `crash_everywhere`"]
 pub struct Call {
@@ -64,9 +64,9 @@ pub struct Call {
     pub(super) caller: Principal,
     pub(super) crashes: Vec<Moment>,
     pub(super) cancels: Vec<String>,
-    /// Which steps fail, how often, and with what.
+    /// The steps that fail, how often, and their errors.
     pub(super) failures: Vec<(String, Times, Value)>,
-    /// What the user answers, by the keys of the questions.
+    /// The answers of the user, by the keys of the questions.
     pub(super) answers: BTreeMap<String, Value>,
     pub(super) deliveries: Deliveries,
     pub(super) order: Order,
@@ -111,12 +111,12 @@ impl Call {
         self.crash(Moment::BeforeStep(step.into()))
     }
 
-    /// The process dies after the work of this step, before its value is on record: the work is done again.
+    /// The process dies after the work of this step, before its value is recorded: the work is done again.
     pub fn crash_before_record(self, step: impl Into<String>) -> Self {
         self.crash(Moment::BeforeRecord(EntryKind::Step, step.into()))
     }
 
-    /// The process dies as soon as the value of this step is on record: its work is not done again.
+    /// The process dies as soon as the value of this step is recorded: its work is not done again.
     pub fn crash_after(self, step: impl Into<String>) -> Self {
         self.crash(Moment::AfterRecord(EntryKind::Step, step.into()))
     }
@@ -126,12 +126,12 @@ impl Call {
         self.crash(Moment::Begin)
     }
 
-    /// The process dies when the tool has ended, before its result is on record.
+    /// The process dies when the tool has ended, before its result is recorded.
     pub fn crash_at_end(self) -> Self {
         self.crash(Moment::End)
     }
 
-    /// The process dies when the server's [`clean_up`](Server::clean_up) has succeeded, before that is on record: it
+    /// The process dies when the server's [`clean_up`](Server::clean_up) has succeeded, before that is recorded: it
     /// runs again.
     pub fn crash_after_cleanup(self) -> Self {
         self.crash(Moment::AfterCleanup)
@@ -176,7 +176,7 @@ impl Call {
         self
     }
 
-    /// The client cancels the task when this step is on record.
+    /// The client cancels the task when this step is recorded.
     pub fn cancel_after(mut self, step: impl Into<String>) -> Self {
         self.cancels.push(step.into());
         self
@@ -225,7 +225,7 @@ impl Call {
         self
     }
 
-    /// Every message is delivered to two workers at once, and once more when the attempt is over.
+    /// Every message is delivered to two workers at once, and once more when the attempt has ended.
     pub fn deliver_twice(mut self) -> Self {
         self.deliveries = Deliveries::Twice;
         self
@@ -249,7 +249,7 @@ impl Call {
         self
     }
 
-    /// Lets a tool come to its steps in another order after a crash: for those that have branches which wait for other
+    /// Allows a tool to come to its steps in another order after a crash. It is for tools whose branches wait for other
     /// things than steps, sleeps and answers.
     pub fn in_any_order(mut self) -> Self {
         self.order = Order::DoesNotMatter;
@@ -274,8 +274,8 @@ impl Call {
     /// up](Server::clean_up) is cleaned up, or given up.
     ///
     /// # Errors
-    /// [`TestError`], including a task that does not end as it [was expected to](Self::expect_failure), and an answer to
-    /// what the tool never asked.
+    /// [`TestError`], including a task that does not end as it [was expected to](Self::expect_failure), and an answer
+    /// to a question that the tool never asked.
     pub async fn to_end(self) -> Result<Run, TestError> {
         self.begin().await?.to_end().await
     }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Why a test run did not come to its end, or not to the same one. `Debug` prints the sentence too, since that is what
-/// a test shows that ends with it.
+/// Why a test run did not come to its end, or not to the same one. `Debug` prints the sentence too, since a test that
+/// ends with it shows that.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TestError {
@@ -32,7 +32,7 @@ pub enum TestError {
     NeverAsked {
         /// The keys of the questions.
         questions: Vec<String>,
-        /// How the task ended, and with what.
+        /// The status of the task, and its result or error.
         end: String,
     },
     /// The test answers a question that the task does not ask now.
@@ -43,7 +43,7 @@ pub enum TestError {
         /// The keys of the questions that it asks.
         open: Vec<String>,
     },
-    /// The task ended without coming to a moment that the test names.
+    /// The task ended before it came to a point that the test names.
     #[error("the task ended ({status}) and never came to this: {moments}; its steps are {steps:?}")]
     NeverReached {
         /// The point that it did not reach.
@@ -87,7 +87,7 @@ pub enum TestError {
     /// The task did not fail, and was expected to.
     #[error("the task was expected to fail, and ended: {end}")]
     DidNotFail {
-        /// How it ended, and with what.
+        /// Its status, and its result or error.
         end: String,
     },
     /// The tool does something else than a recorded task did.

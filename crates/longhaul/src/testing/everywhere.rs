@@ -1,4 +1,4 @@
-//! One run for each moment at which a process can die.
+//! One run for each point at which a process can die.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::call::Order;
 use super::script::{Moment, Seen};
 use super::{Call, Run, TestError};
 
-/// Runs with a crash at the last moment, besides the one that every moment has: what depends on chance shows itself.
+/// Further runs with a crash at the last point, in addition to the one of every point. They show effects of chance.
 const REPEATED: usize = 4;
 
 /// Real time before each run, so that what depends on a clock shows itself.

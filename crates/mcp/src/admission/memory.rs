@@ -1,11 +1,11 @@
-//! How much memory requests and attempts may use for what was sent to them.
+//! How much memory requests and attempts may use for their input.
 //!
 //! Requests and attempts have a share each, so that neither has to wait for the other. A request that costs little
 //! takes nothing, so that polls are answered while large calls wait.
 //!
 //! A short text can make a large tree: `{"":0},` has 7 bytes and costs more than 600 as a map in a list. So every body
-//! is weighed before it is parsed, in one pass that allocates nothing and validates nothing: of a text that is not
-//! JSON, some number comes out, and the parser says what is wrong.
+//! is weighed before it is parsed, in one pass that allocates nothing and validates nothing. For a text that is not
+//! JSON, the weight is some number, and the parser reports the error.
 
 use std::sync::Arc;
 

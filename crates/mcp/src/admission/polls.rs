@@ -1,6 +1,6 @@
 //! Polls of a task that come faster than its poll interval. A client that follows the interval is never limited, with
-//! any jitter and with others beside it: each task has ten polls at once, and earns another one in half its interval,
-//! or in half a second if that is shorter. Only loops that do not wait come faster.
+//! any jitter and next to other clients. Each task has ten polls at once. It earns another one in half its interval, or
+//! in half a second if that is shorter. Only loops that do not wait come faster.
 //!
 //! Each process counts for itself, so that counting costs no write. No data depends on the counts.
 
@@ -69,8 +69,8 @@ impl Polls {
         self.counts.count(key, self.engine.ports().clock.now())
     }
 
-    /// Waits until the poll does not come too early any more. However many come at once, none waits longer than the
-    /// limit.
+    /// Waits until the poll does not come too early any more. None waits longer than the limit,
+    /// even if many come at once.
     async fn slow_down(&self, key: &TaskKey) {
         let mut slowed_ms = 0;
         while let Err(after_ms) = self.count(key) {
@@ -82,7 +82,7 @@ impl Polls {
         }
     }
 
-    /// The client is about to be told how long to wait before it polls this task again.
+    /// The answer to the client is about to name the pause before its next poll of this task.
     pub(crate) fn told(&self, task: &Task) {
         if self.limit != PollLimit::Off {
             let now = self.engine.ports().clock.now();

@@ -1,9 +1,8 @@
 //! How many streams and waits an owner has open: subscriptions, requests that wait for a result, and plain calls.
 //!
-//! One process counts its own, and a stream that ends, in whichever way, is counted no longer. Where each process has
-//! one request at a time, the store counts: each stream takes one of the owner's permits, which is a mailbox, until it
-//! would have to end at the latest. That is one write, nothing has to be given back, and what a dead process held is
-//! free again by itself.
+//! One process counts its own streams, and stops to count a stream at any end of it. Where each process has one request
+//! at a time, the store counts. Each stream takes one of the owner's permits, which is a mailbox, until the latest time
+//! of its end. That is one write, and nothing has to be given back. The permits of a dead process expire on their own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +21,7 @@ use crate::settings::{McpSettings, StreamsCounted};
 /// When to come again, if nothing says when a stream ends.
 const RETRY_MS: u64 = 1_000;
 
-/// How many permits are tried in the store. An owner who has taken half of them is refused wrongly once in 250 times.
+/// How many permits are tried in the store. An owner who has taken half of them is wrongly refused in one of 250 tries.
 const TRIES_MAX: u32 = 8;
 
 pub(crate) struct Streams {

@@ -1,10 +1,10 @@
-//! What a JSON text will cost in memory once it is parsed, estimated before anything is built from it.
+//! The memory that a JSON text will need once it is parsed, estimated before anything is built from it.
 //!
 //! A short text can make a large tree: `{"":0},` has 7 bytes and costs more than 600 as a map in a list. So every body
-//! is weighed before it is parsed, in one pass that allocates nothing and validates nothing: of a text that is not
-//! JSON, some number comes out, and the parser says what is wrong.
+//! is weighed before it is parsed, in one pass that allocates nothing and validates nothing. For a text that is not
+//! JSON, the weight is some number, and the parser reports the error.
 //!
-//! The costs below are upper bounds; the tests compare them with what the allocator counts.
+//! The costs below are upper bounds; the tests compare them with the allocator's counts.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ const MAP_BYTES: usize = 640;
 /// Copies of the text: its strings, and as it is stored, and on its way to the store.
 const TEXT_COPIES: usize = 3;
 
-/// What there is in a JSON text.
+/// The contents of a JSON text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weight {
     bytes: usize,
@@ -65,7 +65,7 @@ impl Weight {
         self.values += 1;
     }
 
-    /// What it costs in bytes: the tree of its values, with copies of the text.
+    /// The cost in bytes: the tree of its values, with copies of the text.
     pub(crate) const fn cost(&self) -> usize {
         let tree = self.values.saturating_mul(VALUE_BYTES);
         let tree = tree.saturating_add(self.lists.saturating_mul(LIST_BYTES));
@@ -74,7 +74,7 @@ impl Weight {
     }
 }
 
-/// What comes after a string, whose first quote was read.
+/// The text after a string, whose first quote was read.
 fn after_string(text: &[u8]) -> &[u8] {
     let mut rest = text;
     while let Some((byte, after)) = rest.split_first() {

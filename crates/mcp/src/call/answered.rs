@@ -1,4 +1,4 @@
-//! What a handler answered, as the client's revision has it.
+//! The answer of a handler, in the form of the client's revision.
 
 use http::{Response, StatusCode};
 use rmcp::ErrorData;
@@ -50,7 +50,7 @@ pub(super) fn written(revision: &str, mut result: ServerResult) -> Result<String
     Ok(Value::Object(members).to_string())
 }
 
-/// Says of a result that it is complete, where the revision wants that to be said and the handler has not.
+/// Marks a result as complete, where the revision requires that and the handler has not done it.
 fn complete(revision: &str, result: &mut ServerResult) {
     if Generation::of_version(Some(revision)) == Generation::Handshake {
         return;

@@ -48,23 +48,22 @@ impl TaskContext {
     /// }
     /// ```
     ///
-    /// There is one child for each `name`, whatever crashes and is run again; the name is that of a step, and two of a
-    /// tool's steps and calls must not share one. The child has the terms of its tool's policy, and ends with this
-    /// task's deadline at the latest. It sees the same [caller](Self::caller), and cannot ask the client anything
-    /// (`-32021`). Each call takes two of the 4,096 entries of this task's journal, so that it may make about two
-    /// thousand.
+    /// There is one child for each `name`, also after crashes. The name is that of a step, and two of a tool's steps
+    /// and calls must not share one. The child has the terms of its tool's policy, and ends at this task's deadline or
+    /// before. It sees the same [caller](Self::caller), and cannot ask the client anything (`-32021`). Each call takes
+    /// two of the 4,096 entries of this task's journal. So a task may make about two thousand calls.
     ///
     /// If this task is cancelled, misses its deadline or fails, its children are cancelled. If it ends with a result,
-    /// those that run go on. A child may call tools too, eight tasks deep. In a plain call nothing can be called.
+    /// running children continue. A child may call tools too, eight tasks deep. In a plain call nothing can be called.
     ///
     /// If this task's owner may have no more unfinished tasks, a call waits until another call of this task has ended.
     ///
     /// # Errors
-    /// The error that the called tool ended with, also in a later attempt. What it asks of its callers is part of it: a
-    /// result with `is_error` is not an error here. An error with other words if the child was cancelled, was given up
-    /// or missed its deadline, has a result of more than 4 MiB, or was not accepted: because its tool does not take
-    /// these arguments, because calls of it do not become tasks, because of a limit of the owner while no other call of
-    /// this task runs, or because it would be too deep. The last are not recorded: calling this again tries again.
+    /// The error that the called tool ended with, also in a later attempt. A result with `is_error` is not an error
+    /// here. There is another error if the child was cancelled, was given up or missed its deadline, or has a result of
+    /// more than 4 MiB. A call that is not accepted is an error too: its tool does not take these arguments, its calls
+    /// do not become tasks, or it would be too deep. A limit of the owner refuses it only while no other call of this
+    /// task runs. Refusals are not recorded: another call of this method tries again.
     pub async fn call(&self, name: &str, tool: &str, arguments: impl Serialize) -> Result<CallToolResult, ErrorData> {
         let (attempt, tools) = self.tools()?;
         let arguments = object(tool, arguments)?;
@@ -101,8 +100,8 @@ impl TaskContext {
     /// ```
     ///
     /// # Errors
-    /// Those of [`call`](Self::call); the text of a result with `is_error`; a result that is not an `Out`.
-    /// All of them name the call.
+    /// The errors of [`call`](Self::call); the text of a result with `is_error`; a result that is not an `Out`. All of
+    /// them name the call.
     pub async fn call_tool<Out: DeserializeOwned>(
         &self,
         name: &str,
@@ -112,10 +111,10 @@ impl TaskContext {
         read_result(name, tool, self.call(name, tool, arguments).await?)
     }
 
-    /// Has another tool of this server called at `at`, and returns the id of the task that this makes, without waiting
-    /// for it. The task is there at once, may be polled and cancelled, and starts when the moment has come, or at once
-    /// if that is past; at most 90 days ahead. It has this task's owner and [caller](Self::caller) and the terms of its
-    /// tool's policy, and is no child: it runs whatever becomes of this task.
+    /// Schedules a call of another tool of this server for `at`, and returns the id of its task, without waiting for
+    /// it. The task exists at once, and may be polled and cancelled. It starts at that time, or at once if that is
+    /// past; `at` may be 90 days ahead. It has this task's owner and [caller](Self::caller) and the terms of its tool's
+    /// policy. It is not a child: it runs after any end of this task.
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -130,13 +129,13 @@ impl TaskContext {
     /// }
     /// ```
     ///
-    /// There is one such task for each `name`, whatever crashes and is run again, with the moment and the arguments of
-    /// the first time; the name is that of a step. The call takes one entry of the journal.
+    /// There is one such task for each `name`, also after crashes, with the time and the arguments of the first call.
+    /// The name is that of a step. The call takes one entry of the journal.
     ///
     /// # Errors
-    /// If the call was not accepted: because its tool does not take these arguments, because calls of it do not become
-    /// tasks, because of a limit of the owner, because the moment is too far ahead, or because this call is plain. That
-    /// is not recorded: calling this again tries again.
+    /// If the call was not accepted. Its tool does not take these arguments, its calls do not become tasks, a limit of
+    /// the owner is reached, the time is too far ahead, or this call is plain. That is not recorded: another call of
+    /// this method tries again.
     pub async fn call_later(
         &self,
         name: &str,
@@ -196,7 +195,7 @@ fn id_of(attempt: &Attempt, kind: &[u8], name: &str) -> TaskId {
     named_openly(&maker.owner, maker.created_at, &[kind, maker.id.as_bytes(), name.as_bytes()]).id
 }
 
-/// What is before 1970 is past, as 1970 is.
+/// A time before 1970 is past, as 1970 is.
 fn timestamp(at: SystemTime) -> Timestamp {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_ms(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))

@@ -15,11 +15,11 @@ use crate::reply::errors;
 use crate::schema::Schema;
 use crate::tool_calls::asking;
 
-/// What a client answered to [`TaskContext::request_input`]: the result of the request that it was sent, as JSON. For
-/// an elicitation, for example `{"action": "accept", "content": {…}}`.
+/// The answer of a client to [`TaskContext::request_input`]: the result of the request, as JSON. For an elicitation, an
+/// example is `{"action": "accept", "content": {…}}`.
 pub type InputResponse = Value;
 
-/// What the user did with a form that [`TaskContext::ask`] showed.
+/// The user's answer to a form that [`TaskContext::ask`] showed.
 ///
 /// ```
 /// # use longhaul_mcp as longhaul;
@@ -52,7 +52,7 @@ pub enum Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// What the user filled in; `None` for every other answer.
+    /// The content of the form; `None` for every other answer.
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;
@@ -80,8 +80,8 @@ impl TaskContext {
     /// `key` identifies the question and is unique within the task.
     ///
     /// # Errors
-    /// `-32021` if the client did not declare that it can be asked this; in a plain call of an older revision, which
-    /// does not know that code, `-32600`. If the client answers with an error, that error.
+    /// `-32021` if the client did not declare this capability. A plain call of an older revision, which does not know
+    /// that code, gets `-32600`. If the client answers with an error, that error.
     pub async fn request_input(&self, key: &str, request: InputRequest) -> Result<InputResponse, ErrorData> {
         if let Some(answer) = self.0.given.get(key) {
             return Ok(answer.clone());
@@ -110,7 +110,7 @@ impl TaskContext {
     /// Asks the user to fill in a form that is described by a schema. [`ask`](Self::ask) makes the schema from a type.
     ///
     /// # Errors
-    /// Those of [`request_input`](Self::request_input), and `-32602` if the answer is not the result of a form.
+    /// The errors of [`request_input`](Self::request_input), and `-32602` if the answer is not the result of a form.
     pub async fn elicit(
         &self,
         key: &str,
@@ -144,8 +144,8 @@ impl TaskContext {
     /// ```
     ///
     /// # Errors
-    /// Those of [`elicit`](Self::elicit), and `-32602` if the content is not a `T`, with the names of the fields that are
-    /// wrong. `-32603` if no form can ask for a `T`, with the name of the field.
+    /// The errors of [`elicit`](Self::elicit), and `-32602` if the content is not a `T`, with the names of the fields
+    /// that are wrong. `-32603` if no form can ask for a `T`, with the name of the field.
     pub async fn ask<T: JsonSchema + DeserializeOwned>(
         &self,
         key: &str,

@@ -183,7 +183,7 @@ impl PlainCall {
         self.0.compensations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks until there is something, with pauses between the looks.
+    /// Polls until there is a value, with pauses between the polls.
     pub(crate) async fn poll_until<T, E, F, Fut>(&self, every: Every, mut look: F) -> Result<T, E>
     where
         F: FnMut() -> Fut,

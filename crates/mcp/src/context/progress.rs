@@ -8,8 +8,9 @@ use longhaul_core::Progress;
 use super::{Run, TaskContext};
 
 impl TaskContext {
-    /// Reports how far the work is: in the status message of the task, or in a progress notification if the caller of
-    /// a plain call asked for them. Numbers of any type will do. Nothing happens until the report is awaited.
+    /// Reports how far the work is. The report appears in the status message of the task, or in a progress notification
+    /// if the caller of a plain call asked for them. Numbers of any type will do. Nothing happens until the report is
+    /// awaited.
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;
@@ -50,7 +51,7 @@ impl ProgressReport<'_> {
         self
     }
 
-    /// What the tool is doing now, as a text for users. An empty message is left out.
+    /// The current work of the tool, as text for users. An empty message is left out.
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.progress.message = Some(message.into()).filter(|message| !message.is_empty());
         self

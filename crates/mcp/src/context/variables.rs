@@ -30,12 +30,12 @@ use super::{Run, TaskContext};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VariableError {
-    /// The value cannot be written as JSON, such as a map whose keys are not texts.
+    /// The value cannot be written as JSON, such as a map whose keys are not strings.
     #[error("the value of the variable `{name}` cannot be written as JSON")]
     NotJson {
         /// Which variable.
         name: String,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         cause: serde_json::Error,
     },
@@ -44,7 +44,7 @@ pub enum VariableError {
     WrongType {
         /// Which variable.
         name: String,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         cause: serde_json::Error,
     },

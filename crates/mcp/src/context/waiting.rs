@@ -1,5 +1,5 @@
-//! Waiting for what comes from elsewhere: a tool looks again and again until it is there, or hands out a token and
-//! waits for whoever has it.
+//! Waits for values from outside. A tool polls until the value is there, or gives away a token and waits for its
+//! holder.
 
 use std::future::Future;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use super::{Run, TaskContext, read, write};
 use crate::callbacks::CallbackToken;
 
 impl TaskContext {
-    /// Looks at something until it is there, and returns what was found: for a job that runs elsewhere, a file that
-    /// will come, a state that will be reached. `look` returns `None` to be called again after a pause. Between two
-    /// looks the task sleeps: nothing runs, and nothing is paid.
+    /// Polls until a value is there, and returns it. It is for a job that runs elsewhere, a file that will come, or a
+    /// state that will be reached. `look` returns `None` to be called again after a pause. Between two polls the task
+    /// sleeps: nothing runs, and nothing is paid.
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;
@@ -37,15 +37,15 @@ impl TaskContext {
     /// a [step](Self::try_step) of this name: a week of looks takes no more of the task's journal than one. An interval
     /// that grows takes one entry more, a timer that says when it began, so that a crash does not begin it again.
     ///
-    /// A look may be repeated at any time, so it should change nothing. Each attempt that comes here looks at once,
-    /// also if it began for another reason, such as an answer to a question that is asked concurrently. The tool runs
-    /// from its first line for every look after a long pause; put what comes before into steps. In a race
-    /// ([`select!`](futures::select)) that another branch wins, the looks end.
+    /// A poll may be repeated at any time, so it should change nothing. Each attempt that comes here polls at once.
+    /// This includes attempts that began for another reason, such as an answer to a concurrent question. The tool runs
+    /// from its first line for every poll after a long pause, so put earlier work into steps. In a race
+    /// ([`select!`](futures::select)) that another branch wins, the polls end.
     ///
-    /// In a plain call, the looks and the pauses between them are limited as [`sleep`](Self::sleep) is.
+    /// In a plain call, the polls and the pauses between them are limited as [`sleep`](Self::sleep) is.
     ///
     /// # Errors
-    /// Those of `look`. They are not recorded: calling this again looks again.
+    /// The errors of `look`. They are not recorded: another call of this method polls again.
     pub async fn poll_until<T, E, F, Fut>(&self, name: &str, interval: impl Into<Every>, mut look: F) -> Result<T, E>
     where
         T: Serialize + DeserializeOwned,
@@ -65,8 +65,8 @@ impl TaskContext {
         Ok(read(attempt, name, &text).await)
     }
 
-    /// Hands out a token, and waits until somebody who has it sends a value: `POST /callbacks/TOKEN` with JSON.
-    /// Meanwhile nothing runs, for days if need be. `None` if nobody has after `wait`.
+    /// Gives away a token, and waits until its holder sends a value: `POST /callbacks/TOKEN` with JSON. Meanwhile
+    /// nothing runs, for days if need be. `None` if no value has come after `wait`.
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;
@@ -84,16 +84,16 @@ impl TaskContext {
     /// # }
     /// ```
     ///
-    /// Handing out is a [step](Self::try_step) of this name: it is not done again once it is on record, and after a
-    /// crash that came before, it is, with another token; the first value that any of them brings counts. The token is
-    /// good for this callback of this task alone, until its time is over. Whoever has it may send the value, and
-    /// nothing else: give it to nobody who may not decide.
+    /// `hand_out` is a [step](Self::try_step) of this name: it does not run again once it is recorded. After a crash
+    /// before that, it runs again with another token, and the first value for any of the tokens counts. A token is
+    /// valid for this callback of this task alone, until its time has passed. Its holder may send the value, and
+    /// nothing else. So give it only to people and systems that may decide.
     ///
-    /// A value that is no `T` ends the task as failed. A `T` of [`Value`](serde_json::Value) takes anything. A plain
+    /// A value that is not a `T` ends the task as failed. A `T` of [`Value`](serde_json::Value) takes anything. A plain
     /// call cannot wait for callbacks: there, the tool ends with an error that says so.
     ///
     /// # Errors
-    /// Those of `hand_out`. They are not recorded: calling this again is a new try.
+    /// The errors of `hand_out`. They are not recorded: another call of this method is a new try.
     pub async fn callback<T, E, F, Fut>(&self, name: &str, wait: Duration, hand_out: F) -> Result<Option<T>, E>
     where
         T: DeserializeOwned,
@@ -153,7 +153,7 @@ async fn read_value<T: DeserializeOwned>(attempt: &Attempt, name: &str, text: &s
     }
 }
 
-/// The text of what a poll has found. If it has found nothing, and no second poll can follow, the task fails.
+/// The text of the value that a poll has found. If it has found nothing, and no second poll can follow, the task fails.
 async fn found<T: Serialize>(attempt: &Attempt, name: &str, every: Every, found: Option<T>) -> Option<String> {
     if let Some(value) = found {
         return Some(write(attempt, name, value).await);

@@ -1,9 +1,9 @@
 //! `tools/call`: whether it becomes a task, and accepting it as one.
 //!
 //! Calls by clients that know no tasks, of tools that may become tasks, are tasks whose end is waited for during a
-//! limited time. After that the caller gets a job id. What the tool asks reaches the client as in a plain call: since
-//! `2026-07-28` the call ends with the questions, and its retry brings the answers; before, the client is asked while
-//! the call is open.
+//! limited time. After that the caller gets a job id. Questions of the tool reach the client as in a plain call. Since
+//! `2026-07-28` the call ends with the questions, and its retry brings the answers. In older revisions the client is
+//! asked while the call is open.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ use crate::views::{job as wire, task as view};
 
 enum Plan<'a> {
     Plain,
-    /// It becomes a task, and its caller gets a handle, perhaps after a while.
+    /// It becomes a task, and its caller gets the task's id, perhaps after a while.
     Task(Cow<'a, TaskPolicy>),
     /// It becomes a task, and its caller waits.
     Job(Cow<'a, TaskPolicy>),
@@ -98,7 +98,7 @@ impl<H: ServerHandler> Durable<H> {
     }
 
     /// Makes the call a task, or takes the answers that a later round of it brings. Answers with the result if it is
-    /// there soon enough, and otherwise with what `view` says.
+    /// there soon enough, and otherwise with the form that `view` names.
     async fn call_as_task(
         &self,
         request: CallToolRequestParams,

@@ -22,7 +22,7 @@ use crate::tool_calls::caller::{self, Caller};
 use crate::tools::handler::guard;
 use crate::{TaskContext, VerifiedCaller};
 
-/// What came back from earlier rounds of a call.
+/// The verified state of earlier rounds of a call.
 pub(super) struct Verified {
     /// All answers so far, those of this request included.
     pub(super) answers: BTreeMap<String, Value>,
@@ -156,7 +156,7 @@ impl<H: ServerHandler> Durable<H> {
         Ok(derived::digits(hash.finalize().into()))
     }
 
-    /// What the state of a request for `method` belongs to; `digest` is that of its parameters.
+    /// The binding of the state of a request for `method`; `digest` is that of its parameters.
     pub(super) fn binding(
         context: &RequestContext<RoleServer>,
         method: &str,

@@ -29,9 +29,9 @@ use crate::waiting::watch::{Event, Reported, TaskWatch};
 /// Which view of a task the caller gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum View {
-    /// What the tool itself would have answered; while the task has not ended, the id of a job.
+    /// The tool's own answer; while the task has not ended, the id of a job.
     Result,
-    /// What the tool itself would have answered; while the task has not ended, its handle.
+    /// The tool's own answer; while the task has not ended, the task itself.
     ResultOrHandle,
     /// The same, and what the tool asks meanwhile as the tool itself would have asked it.
     ResultOrQuestionsOrHandle,
@@ -54,7 +54,7 @@ pub(super) struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// Waits until the task ends or asks something, or the time is over.
+    /// Waits until the task ends or asks something, or the time has passed.
     pub(super) async fn follow(&self, key: TaskKey) -> Result<CallToolResponse, ErrorData> {
         let mut listener = self.shared.engine.listener();
         match listener.poll(&key).await {
@@ -79,7 +79,7 @@ impl Waiting<'_> {
         self.gone(&key)
     }
 
-    /// The next event. What the tool logs until then is passed on.
+    /// The next event. Log messages of the tool until then are passed on.
     async fn next(&self, watch: &mut TaskWatch, log: Option<&mut Following>) -> Option<Event> {
         let Some(log) = log else { return watch.next().await };
         // It goes on while messages are sent: a tool that never stops logging would hold it up otherwise.
@@ -107,7 +107,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// What the caller gets after `event`; `None` if it keeps waiting.
+    /// The caller's answer after `event`; `None` if it keeps waiting.
     async fn react(
         &self,
         key: &TaskKey,
@@ -131,7 +131,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// The answer if the task has not ended when the time is over.
+    /// The answer if the task has not ended when the time has passed.
     fn unfinished(&self, task: &Task) -> CallToolResponse {
         let now = self.shared.engine.ports().clock.now();
         match self.view {
@@ -238,8 +238,8 @@ impl Waiting<'_> {
         }
     }
 
-    /// Cancels the task if its caller cancels the call, or leaves before it has the id: no one else can know the
-    /// id, unless the caller has an idempotency key to find the task again.
+    /// Cancels the task if its caller cancels the call, or leaves before it has the id. No other client can know the
+    /// id. A caller with an idempotency key can find the task again.
     async fn left(&self, key: &TaskKey) -> Result<CallToolResponse, ErrorData> {
         let is_cancelled = caller::ending(self.context).is_some_and(|ending| ending.by_client.is_cancelled());
         if self.view != View::Status && (is_cancelled || !caller::has_idempotency_key(self.context)) {
@@ -331,7 +331,7 @@ impl Waiting<'_> {
     }
 }
 
-/// What became of questions that a client was asked while its call was open.
+/// The outcome of questions that a client was asked while its call was open.
 enum Asked {
     /// The client has answered all of them, or refused to.
     Answered,

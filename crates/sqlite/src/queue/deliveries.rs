@@ -1,5 +1,5 @@
-//! What is in memory about messages, and which of them a receive gets: of those in the table and of those in memory, of
-//! the owners in turn.
+//! The state of messages in memory, and the choice of a receive. It takes messages of the table and of memory, from the
+//! owners in turn.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,8 +27,8 @@ pub(crate) struct Wanted {
 #[derive(Default)]
 pub(crate) struct Taken {
     pub(crate) deliveries: Vec<Delivery>,
-    /// If it gets nothing: when a message becomes visible that is not visible now. What is visible and was not
-    /// delivered has an owner with enough in flight: when that changes, the receivers are told.
+    /// If it gets nothing: when a message becomes visible that is not visible now. A visible message that was not
+    /// delivered has an owner with enough in flight. A change of that wakes the receivers.
     pub(crate) next_at: Option<Timestamp>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Deliveries {
 }
 
 impl Deliveries {
-    /// Of a database that was just opened.
+    /// The state of a database that was just opened.
     pub(crate) fn new(owner_max: usize, now: Timestamp) -> Self {
         Self {
             turns: Turns::new(owner_max, now),
@@ -161,8 +161,8 @@ impl Deliveries {
         self.in_memory.next_visible(now).into_iter().chain(in_table).min()
     }
 
-    /// Up to `max` visible messages, of the owners in turn. What was delivered too often becomes a dead letter, and
-    /// does not shorten the answer.
+    /// Up to `max` visible messages, of the owners in turn. A message that was delivered too often becomes a dead
+    /// letter, and does not shorten the answer.
     fn deliver(&mut self, table: Option<&Connection>, wanted: Wanted) -> Result<Vec<Delivery>, DatabaseError> {
         let mut counts = self.turns.counts(wanted.now);
         let mut waiting = self.waiting_owners(table, &counts, wanted.now)?;
@@ -251,7 +251,7 @@ impl Deliveries {
     }
 }
 
-/// A look for the owners whose messages are visible.
+/// A search for the owners whose messages are visible.
 struct Look<'a> {
     turns: &'a Turns,
     counts: &'a Counts,
@@ -260,8 +260,8 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Looks at one place. If there are many messages, it may not find all owners: those of the messages that have been
-    /// visible longest, and others from where the last search ended, so that every owner is found in time.
+    /// Searches one place. With many messages, it may not find all owners. It finds those of the messages that have
+    /// been visible longest. It finds others from where the last search ended, so that every owner is found in time.
     fn at(&mut self, place: &dyn Owners, searched: &mut Option<OwnerId>) -> Result<(), DatabaseError> {
         let owners = place.waiting(self.now, OWNERS_WINDOW)?;
         let is_all = owners.len() < OWNERS_WINDOW;
@@ -294,7 +294,7 @@ pub(crate) fn lock(deliveries: &Mutex<Deliveries>) -> MutexGuard<'_, Deliveries>
     deliveries.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends the message of a task that has just been written: it stays in memory if it is visible at once, and if the
+/// Sends the message of a task that has just been written. It stays in memory if it is visible at once, and if the
 /// record says that there is one. Cleanup needs a message even when its task has ended.
 pub(crate) fn send_first(
     connection: &Connection,

@@ -1,4 +1,4 @@
-//! Messages of new tasks that are in memory only. Each says no more than the record of its task, which is on disk: so
+//! Messages of new tasks that are in memory only. Each says no more than the record of its task, which is on disk. So
 //! the process that opens the file next makes them again ([`take_up`](crate::Database::take_up)), and they cost no
 //! write.
 

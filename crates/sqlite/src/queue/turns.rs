@@ -78,8 +78,8 @@ impl Turns {
         }
     }
 
-    /// A delivered message is gone. Returns whether its owner had its whole share, so that receivers that passed over
-    /// the owner's messages have to look again.
+    /// A delivered message is gone. Returns whether its owner had its whole share, so that receivers that skipped the
+    /// owner's messages have to search again.
     pub(crate) fn deleted(&mut self, seq: i64, turn: i64) -> Freed {
         let held = self.in_flight.entry(seq);
         // The number of a deleted message is used again: a new one may have taken its place here before the deletion

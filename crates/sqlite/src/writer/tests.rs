@@ -1,4 +1,4 @@
-//! What is committed when, and what a failure undoes.
+//! The times of commits, and the effects of a failure.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How many connections there may be, and how long each may take for what.
+//! How many connections there may be, and how long each phase of one may take.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ pub(crate) struct ConnectionLimits {
     pub(crate) total: usize,
     /// Connections from one address.
     pub(crate) per_address: usize,
-    /// How long each may take for what.
+    /// How long each phase of one may take.
     pub(crate) times: TimeLimits,
 }
 
-/// How long one connection may take for what.
+/// How long each phase of one connection may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimeLimits {
     /// From the start of a connection to its first byte.
@@ -40,7 +40,7 @@ pub(crate) struct TimeLimits {
 }
 
 impl TimeLimits {
-    /// Those of every server; how long a connection may be idle can be set.
+    /// The limits of every server; how long a connection may be idle can be set.
     const DEFAULT: Self = Self {
         first_byte: Duration::from_secs(10),
         head: Duration::from_secs(10),
@@ -77,8 +77,8 @@ impl ConnectionSettings {
         self.within(descriptors)
     }
 
-    /// The limits of a process with this many file descriptors. Connections take three quarters of what is not
-    /// reserved.
+    /// The limits of a process with this many file descriptors. Connections take three quarters of the
+    /// descriptors that are not reserved.
     fn within(&self, descriptors: u64) -> ConnectionLimits {
         let possible = (descriptors.saturating_sub(RESERVED) / 4 * 3).max(1);
         let total = self.total.unwrap_or(TOTAL).min(possible);
@@ -95,7 +95,8 @@ impl ConnectionSettings {
     }
 }
 
-/// The number of file descriptors that this process may have, after raising it to `wanted` as far as the system allows.
+/// The number of file descriptors that this process may have, after raising it towards `wanted` within the limit of the
+/// system.
 #[cfg(unix)]
 fn descriptors_at_least(wanted: u64) -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -1,4 +1,4 @@
-//! What one connection is doing, and until when it may.
+//! The phase of one connection, and its time limit.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,17 +24,17 @@ struct State {
     idle_since: Option<Instant>,
     /// Requests whose head has arrived and whose answer is not sent.
     requests: usize,
-    /// Those of them whose bodies have not arrived.
+    /// The requests of them whose bodies have not arrived.
     bodies: usize,
     bodies_since: Instant,
     /// Since when the other end has taken no bytes, while there are some for it.
     unread_since: Option<Instant>,
 }
 
-/// Why a connection is closed that nobody needs to make room for.
+/// Why a connection is closed for another reason than lack of room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expired {
-    /// Its time for a first request, or for reading an answer, is over.
+    /// Its time for a first request, or for reading an answer, has passed.
     Silent,
     /// It is kept open for requests that do not come.
     Idle,

@@ -23,10 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A time that no test waits for.
 const LONG: Duration = Duration::from_secs(600);
 
-/// A time that is over soon.
+/// A short time.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// The times of a server that waits for nobody.
+/// The times of a server that does not wait.
 const IMPATIENT: TimeLimits = TimeLimits {
     first_byte: SHORT,
     head: SHORT,
@@ -37,7 +37,7 @@ const IMPATIENT: TimeLimits = TimeLimits {
     ping: LONG,
 };
 
-/// The times of a server that waits for everybody.
+/// The times of a server that waits long.
 const PATIENT: TimeLimits =
     TimeLimits { first_byte: LONG, head: LONG, body: LONG, body_bytes_per_s: 1, idle: LONG, unread: LONG, ping: LONG };
 
@@ -99,7 +99,7 @@ fn holding(server: &Running, opening: &str) -> TcpStream {
     stream
 }
 
-/// What the server sends until it closes the connection.
+/// The bytes that the server sends until it closes the connection.
 fn until_closed(mut stream: &TcpStream) -> Vec<u8> {
     let (mut all, mut some) = (Vec::new(), [0; 4096]);
     loop {
