@@ -135,7 +135,7 @@ impl Attempt {
 
     fn with(engine: Engine, start: Start, compensations: Compensations) -> Self {
         let recorded = |entry: Entry| ((entry.kind, entry.name), (entry.value, entry.recording.map(|made| made.at)));
-        let journal = start.journal.into_iter().map(recorded).collect();
+        let entries = start.journal.into_iter().map(recorded).collect();
         Self(Arc::new(Shared {
             engine,
             task: start.task,
@@ -146,7 +146,7 @@ impl Attempt {
             request: start.request,
             ends_at: start.ends_at,
             limit: OnceLock::new(),
-            journal: Mutex::new(journal),
+            journal: Mutex::new(entries),
             place: Mutex::default(),
             named: Mutex::default(),
             suspend: SuspendState::default(),
