@@ -121,8 +121,13 @@ impl Options {
         Ok(())
     }
 
+    /// The listeners of a server with these options.
+    pub(super) async fn listeners(&self, config: &Config) -> Result<Listeners, ServeError> {
+        Ok(Listeners { endpoint: self.listener(config).await?, metrics: config.metrics_listener().await? })
+    }
+
     /// The listener that was bound before, or else is bound now; `None` if the host has the listener.
-    pub(super) async fn listener(&self, config: &Config) -> Result<Option<TcpListener>, ServeError> {
+    async fn listener(&self, config: &Config) -> Result<Option<TcpListener>, ServeError> {
         if self.connected == Connected::ByItsHost {
             return Ok(None);
         }
@@ -192,6 +197,14 @@ impl Options {
             connections: ConnectionSettings::read(values)?,
         })
     }
+}
+
+/// The bound listeners of a server.
+pub(super) struct Listeners {
+    /// `None` if the host has it.
+    pub(super) endpoint: Option<TcpListener>,
+    /// `None` if the metrics are off.
+    pub(super) metrics: Option<TcpListener>,
 }
 
 /// The configuration of a local server.
@@ -295,7 +308,7 @@ fn callers(values: &Values, listen: SocketAddr, role: Role) -> Result<LocalCalle
 
 impl Config {
     /// The listener of the metrics, if they are on.
-    pub(super) async fn metrics_listener(&self) -> Result<Option<TcpListener>, ServeError> {
+    async fn metrics_listener(&self) -> Result<Option<TcpListener>, ServeError> {
         let Some(address) = self.metrics_listen else { return Ok(None) };
         let bound = TcpListener::bind(address).await;
         bound.map(Some).map_err(|cause| ServeError::MetricsListen { address, cause })

@@ -23,7 +23,7 @@ use super::console::Pages;
 use super::health::{Health, Probe, StoreAlone};
 use super::http_server::Endpoint;
 use super::metrics::Metrics;
-use super::options::{Config, LocalCallers};
+use super::options::{Config, Listeners, LocalCallers};
 #[cfg(feature = "aws")]
 use super::shared::Shared;
 use super::storage::Storage;
@@ -98,9 +98,9 @@ impl Running {
         let config = options.config()?;
         if let Some(backend) = options.backend() {
             webhooks::refuse(options.values())?;
-            let (running, listener) = Self::listen(server, None, options, config).await?;
+            let (running, listeners) = Self::listen(server, None, options, config).await?;
             drop(running.parts.begin(Opened::alone(backend.clone(), None)));
-            running.serve_http(listener);
+            running.serve_http(listeners);
             return Ok(running);
         }
         let storage = options.storage()?;
@@ -109,9 +109,9 @@ impl Running {
             #[cfg(feature = "aws")]
             Storage::Aws { table, queue_url } => {
                 let shared = Shared::new(table, queue_url, config.role).await?;
-                let (running, listener) = Self::listen(server, Some(storage), options, config).await?;
+                let (running, listeners) = Self::listen(server, Some(storage), options, config).await?;
                 // It may take long until there is a store: meanwhile it says that it is not ready.
-                running.serve_http(listener);
+                running.serve_http(listeners);
                 running.begin_when_open(shared).await;
                 Ok(running)
             }
@@ -135,13 +135,13 @@ impl Running {
         let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
         let (store, queue) = (Arc::new(database.store_with_queue()), Arc::new(database.queue()));
         let storage = Some(Storage::File(file.to_owned()));
-        let (mut running, listener) = Self::listen(server, storage, options, config).await?;
+        let (mut running, listeners) = Self::listen(server, storage, options, config).await?;
         running.database = Some(database.clone());
         let (tasks, outbox) = (database.store(), database.outbox());
         let told = (!endpoints.is_empty()).then(|| endpoints.clone());
         let opened = Opened::alone(Backend { store, queue, signing_key }, Some(database.clone()));
         let engine = running.parts.begin(Opened { told, ..opened });
-        running.serve_http(listener);
+        running.serve_http(listeners);
         running.rest.spawn(webhooks::sweep(engine.clone(), tasks, running.stop.clone()));
         if !endpoints.is_empty() {
             running.rest.spawn(webhooks::publish(engine, outbox, endpoints, running.stop.clone()));
@@ -156,9 +156,9 @@ impl Running {
         storage: Option<Storage>,
         options: &Options,
         config: Config,
-    ) -> Result<(Self, Option<TcpListener>), ServeError> {
-        let listener = options.listener(&config).await?;
-        let bound = listener.as_ref().map(TcpListener::local_addr).transpose();
+    ) -> Result<(Self, Listeners), ServeError> {
+        let listeners = options.listeners(&config).await?;
+        let bound = listeners.endpoint.as_ref().map(TcpListener::local_addr).transpose();
         let bound = bound.map_err(|cause| ServeError::Listen { address: config.listen, cause })?;
         let console = match (bound, config.console) {
             (Some(address), table::Console::On) => Some(console::of(address, server, &Pages::ThatAct)?),
@@ -179,20 +179,12 @@ impl Running {
                 frontend.identified_by(Arc::new(ResourceServer::new((**config).clone(), Arc::new(SystemClock))))
             }
         };
-        let metrics_listener = config.metrics_listener().await?;
-        let health = Arc::new(Health::naming(server.degraded_parts()));
-        let metrics = metrics_listener.is_some().then(|| Arc::new(Metrics::new()));
-        let metrics_address = metrics_listener.as_ref().and_then(|listener| listener.local_addr().ok());
-        if let Some(listener) = metrics_listener {
-            let (health, metrics) = (Arc::clone(&health), metrics.clone());
-            let service = http_server::Service { health, endpoint: None, console: None, metrics };
-            rest.spawn(http_server::serve(listener, service, config.connections.in_this_process(), stop.clone()));
-        }
+        let metrics_address = listeners.metrics.as_ref().and_then(|listener| listener.local_addr().ok());
         let parts = Parts {
             server: server.clone(),
             config: Arc::new(config),
-            health,
-            metrics,
+            health: Arc::new(Health::naming(server.degraded_parts())),
+            metrics: listeners.metrics.is_some().then(|| Arc::new(Metrics::new())),
             mcp: Arc::default(),
             drain: CancellationToken::new(),
             workers: TaskTracker::new(),
@@ -201,7 +193,7 @@ impl Running {
         let endpoint = (parts.config.role != Role::Worker).then_some(endpoint);
         let address = bound.unwrap_or(parts.config.listen);
         let running = Self { address, metrics_address, database: None, storage, parts, stop, rest, console, endpoint };
-        Ok((running, listener))
+        Ok((running, listeners))
     }
 
     /// The MCP endpoint, unless this process only runs tasks.
@@ -262,13 +254,21 @@ impl Running {
     }
 
     /// Answers requests: all of them once the server has begun, and before that those about its health.
-    fn serve_http(&self, listener: Option<TcpListener>) {
-        let Some(listener) = listener else { return };
-        let Parts { config, health, .. } = &self.parts;
-        let (endpoint, console) = (self.endpoint.clone(), self.console.clone());
-        let service = http_server::Service { health: Arc::clone(health), endpoint, console, metrics: None };
-        let limits = config.connections.in_this_process();
-        self.rest.spawn(http_server::serve(listener, service, limits, self.stop.clone()));
+    fn serve_http(&self, listeners: Listeners) {
+        if listeners.endpoint.is_none() && listeners.metrics.is_none() {
+            return;
+        }
+        let limits = self.parts.config.connections.in_this_process();
+        let serve = |listener, endpoint, console, metrics| {
+            let service = http_server::Service { health: Arc::clone(&self.parts.health), endpoint, console, metrics };
+            self.rest.spawn(http_server::serve(listener, service, limits, self.stop.clone()));
+        };
+        if let Some(listener) = listeners.endpoint {
+            serve(listener, self.endpoint.clone(), self.console.clone(), None);
+        }
+        if let Some(listener) = listeners.metrics {
+            serve(listener, None, None, self.parts.metrics.clone());
+        }
     }
 
     /// Begins to work as soon as the table and the queue can be used. They may not be there yet, or not answer. The log
