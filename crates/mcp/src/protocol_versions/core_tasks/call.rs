@@ -24,8 +24,10 @@ struct TaskMetadata {
 pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
     let name = call.members.text("name")?;
     // `null` does not ask for a task.
-    let task = call.members.get("task").map_or(Ok(None), |task| strict_json::from_str::<Option<Value>>(task.get()));
-    let task = task.ok()?;
+    let task: Option<Value> = match call.members.get("task") {
+        Some(task) => strict_json::from_str(task.get()).ok()?,
+        None => None,
+    };
     let policy = endpoint.shared().policies.get(&name).filter(|policy| policy.may_be_seen_as_task());
     let outcome = match (task, policy) {
         (None, Some(ref policy)) if policy.need == Need::Required => {
