@@ -88,35 +88,35 @@ macro_rules! other_worlds {
 
 other_worlds! {
     /// Each seed's world once more, with fewer attempts at a time than it has tasks.
-    no_seed_breaks_a_promise_where_the_attempts_of_an_owner_are_limited: 2, with_limited_attempts;
+    no_seed_breaks_a_promise_where_the_attempts_of_an_owner_are_limited: 4, with_limited_attempts;
     /// Each seed's world once more, with clients that read filtered lists while all happens.
-    no_seed_breaks_a_promise_where_filtered_lists_are_read: 4, with_filtered_lists;
+    no_seed_breaks_a_promise_where_filtered_lists_are_read: 8, with_filtered_lists;
     /// Worlds whose tools wait for signals, while somebody outside records them at any moment.
-    no_seed_breaks_a_promise_where_tools_wait_for_signals: 2, with_signals;
+    no_seed_breaks_a_promise_where_tools_wait_for_signals: 4, with_signals;
     /// Worlds whose tools register compensations, while their tasks fail, are cancelled and miss their deadlines.
-    no_seed_breaks_a_promise_where_tools_register_compensations: 2, with_compensations;
+    no_seed_breaks_a_promise_where_tools_register_compensations: 4, with_compensations;
     /// Worlds whose tools ask beside sleeps, polls, signals and calls, while clients answer at any moment.
-    no_seed_breaks_a_promise_where_tools_ask_beside_other_work: 2, with_questions;
+    no_seed_breaks_a_promise_where_tools_ask_beside_other_work: 4, with_questions;
     /// Each seed's world once more, in which most calls are to start later.
-    no_seed_breaks_a_promise_where_calls_start_later: 2, with_later_starts;
+    no_seed_breaks_a_promise_where_calls_start_later: 4, with_later_starts;
     /// Each seed's world once more, in which nobody polls, messages are lost, and the server looks after unfinished
     /// tasks.
-    no_seed_breaks_a_promise_where_nobody_polls_and_messages_are_lost: 2, with_sweeps;
+    no_seed_breaks_a_promise_where_nobody_polls_and_messages_are_lost: 4, with_sweeps;
     /// Each seed's world once more, in which nobody polls, processes die between records and messages, and somebody
     /// hears of each record that waits for a worker.
-    no_seed_breaks_a_promise_where_nobody_polls_and_unclaimed_tasks_are_heard_of: 2, with_stream;
+    no_seed_breaks_a_promise_where_nobody_polls_and_unclaimed_tasks_are_heard_of: 4, with_stream;
     /// Each seed's world once more, in which ends and questions are published.
-    no_seed_breaks_a_promise_where_ends_are_published: 4, with_notifications;
+    no_seed_breaks_a_promise_where_ends_are_published: 8, with_notifications;
     /// Each seed's world once more, whose store refuses calls because of their rate.
-    no_seed_breaks_a_promise_where_the_store_has_few_units: 2, with_partitions;
+    no_seed_breaks_a_promise_where_the_store_has_few_units: 4, with_partitions;
     /// Each seed's world once more, in which a new task's message is written with its record.
-    no_seed_breaks_a_promise_where_store_and_queue_are_one_database: 2, with_one_database;
+    no_seed_breaks_a_promise_where_store_and_queue_are_one_database: 4, with_one_database;
     /// Each seed's world once more, whose tools wait past their deadlines, while nobody polls and nobody answers.
-    no_seed_breaks_a_promise_where_tools_wait_past_their_deadlines: 4, with_long_waits;
+    no_seed_breaks_a_promise_where_tools_wait_past_their_deadlines: 8, with_long_waits;
     /// Worlds whose tools call each other.
-    no_seed_breaks_a_promise_where_tools_call_tools: 8, with_children;
+    no_seed_breaks_a_promise_where_tools_call_tools: 16, with_children;
     /// Worlds whose tools fail while those that they called run.
-    no_seed_breaks_a_promise_where_children_run_when_their_parent_ends: 16, with_running_children;
+    no_seed_breaks_a_promise_where_children_run_when_their_parent_ends: 32, with_running_children;
 }
 
 #[test]
@@ -127,6 +127,7 @@ fn seeds_that_once_failed_stay_fixed() {
             "limited" => (rest, Plan::with_limited_attempts),
             "partitions" => (rest, Plan::with_partitions),
             "signals" => (rest, Plan::with_signals),
+            "compensations" => (rest, Plan::with_compensations),
             _ => (line, Plan::of),
         };
         let seed =
