@@ -130,10 +130,11 @@ pub fn timeouts() -> TimeoutConfig {
 type Variables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// The region, the credentials and the endpoints that environment variables name, with an HTTP client. Lambda sets
-/// `AWS_REGION` and the credentials. `AWS_ENDPOINT_URL` names another endpoint, also for one service
-/// (`AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS`). `AWS_USE_FIPS_ENDPOINT` and `AWS_USE_DUALSTACK_ENDPOINT`
-/// count too. The credentials themselves are read from the environment of this process. The client trusts the
-/// authorities of AWS's endpoints only, unless `SSL_CERT_FILE` or `SSL_CERT_DIR` names others.
+/// `AWS_REGION` and the credentials. `AWS_ENDPOINT_URL` names another endpoint of all services, and
+/// `AWS_ENDPOINT_URL_DYNAMODB` and its like that of one service. `AWS_USE_FIPS_ENDPOINT` and
+/// `AWS_USE_DUALSTACK_ENDPOINT` choose variants of the endpoints. The credentials themselves are read from the
+/// environment of this process. The client trusts the authorities of AWS's endpoints only, unless `SSL_CERT_FILE` or
+/// `SSL_CERT_DIR` names others.
 #[must_use]
 pub fn function_config(variables: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> SdkConfig {
     let variables: Variables = Arc::new(variables);

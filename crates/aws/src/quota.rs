@@ -2,8 +2,8 @@
 //! Creations raise them before they write their task, and ends lower them after they have written theirs. An end never
 //! depends on the count.
 //!
-//! The count may be wrong: a process died between two writes, a write was sent again after its answer was lost, or a
-//! task expired. So before an owner is refused, its tasks are counted one by one, and the count is corrected.
+//! The count may be wrong: a process died between two writes, a write with a lost answer was repeated, or a task
+//! expired unfinished. So before an owner is refused, its tasks are counted one by one, and the count is corrected.
 //! This happens at most once a minute.
 //!
 //! Under a limit of [`SAMPLED_FROM`] or more, one task in [`SAMPLE`] is counted, as that many. The counts of a task
@@ -275,7 +275,7 @@ fn full_window(new: &NewTask, quota: &Item) -> Result<Option<Timestamp>, Unreada
 }
 
 /// The number of bytes that a text counts as. A text in parts counts as it is, since its write costs much more than the
-/// count. A small one counts together with its task, also for the tasks that are not in the sample.
+/// count. A small one counts once for each task that its task stands for in the sample.
 fn counted_bytes(payload: &Payload, slots: u32) -> i64 {
     let counted = match payload {
         Payload::Inline(text) => (text.len() as u64).saturating_mul(u64::from(slots)),

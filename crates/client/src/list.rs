@@ -22,7 +22,7 @@ pub struct TaskFilter {
 }
 
 impl TaskFilter {
-    /// Whether it takes a task. Most servers do not show the tool of a task, so that cannot be compared.
+    /// Whether it takes a task. The tool is compared only where the server shows it, and most servers do not.
     #[must_use]
     pub fn takes(&self, task: &Task) -> bool {
         let of_status = self.statuses.is_empty() || self.statuses.contains(&task.status);

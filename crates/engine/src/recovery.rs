@@ -1,6 +1,6 @@
 //! Recovery of a task that is stuck by a lost message, a dead worker or a missed deadline. A poll of the task recovers
-//! it, or the recovery scan of all tasks that are not polled. Messages that were delivered too often, or that no worker
-//! takes, are other occasions.
+//! it. A scan of all unfinished tasks does the same, so that no task depends on polls. A message that was delivered too
+//! often, or that no worker takes, also leads to a recovery.
 
 use longhaul_core::ports::{ApplyError, Delivery, Purpose, QueueError, StoreError, UnfinishedTasks};
 use longhaul_core::{Cleanup, State, Task, TaskEvent, TaskKey, Timestamp};

@@ -206,7 +206,7 @@ fn check_signal(name: &str, text: &str) -> Result<(), SignalError> {
 
 impl Attempt {
     /// The JSON text that was recorded as signal `name` ([`Engine::record_signal`](crate::Engine::record_signal)), the
-    /// same in every later attempt. `None`, also for ever, if it was not recorded by `until`. If it is not there yet,
+    /// same in every later attempt. `None` in all attempts if it was not recorded by `until`. If it is not there yet,
     /// the attempt ends, and the process that records it starts the next one.
     ///
     /// In case that process dies, the task polls now and then. It polls first after a minute, and less often the longer

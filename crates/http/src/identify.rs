@@ -20,8 +20,7 @@ pub trait Identify: Send + Sync {
     async fn identify(&self, request: &Parts) -> Result<Identified, Rejection>;
 
     /// The public JSON document at the path of this request, which describes how a caller signs in (RFC 9728, section
-    /// 3).
-    /// `None` if there is none.
+    /// 3). `None` if there is none.
     fn document(&self, _request: &Parts) -> Option<Bytes> {
         None
     }

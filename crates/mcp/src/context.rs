@@ -226,8 +226,8 @@ impl TaskContext {
         UNIX_EPOCH.checked_add(Duration::from_millis(self.task_attempt()?.task().deadline().as_ms()))
     }
 
-    /// How much longer this call may run in one piece. The end of its worker limits it, less the time to record that,
-    /// and so does [`TaskPolicy::attempt_at_most`](crate::TaskPolicy::attempt_at_most). A step that takes longer is
+    /// How much longer this call may run in one piece. The end of its worker limits it, less the time to record that.
+    /// [`TaskPolicy::attempt_at_most`](crate::TaskPolicy::attempt_at_most) limits it too. A step that takes longer is
     /// interrupted, and begun again in the next attempt. `None` in a plain call.
     #[must_use]
     pub fn attempt_left(&self) -> Option<Duration> {

@@ -1,4 +1,4 @@
-//! Mailboxes: messages that expire on their own. The first text left in a mailbox stays.
+//! Mailboxes: messages that expire on their own. The first message left in a mailbox stays.
 
 use longhaul_core::ports::Left;
 use longhaul_core::{MailboxId, OwnerId, Timestamp};

@@ -24,9 +24,8 @@ struct RecordedAsk {
 }
 
 impl Attempt {
-    /// The state that the tool requested for after its last round, and the client's answers by the tool's own keys.
-    /// `None` if there was no round yet. A round that was recorded by an attempt that died before it could ask is asked
-    /// now.
+    /// The state that the tool attached to its last round, and the client's answers by the tool's own keys. `None` if
+    /// there was no round yet. A round that was recorded by an attempt that died before it could ask is asked now.
     pub async fn last_round(&self) -> Option<(String, BTreeMap<String, String>)> {
         let round = self.round(self.rounds().checked_sub(1)?).await?;
         let mut answers = BTreeMap::new();

@@ -28,7 +28,7 @@ use super::metrics::Metrics;
 use crate::SystemClock;
 use crate::serve::limits::{ACCEPT_BACKOFF_MS, DRAIN_WAIT, GOODBYE_WAIT, HEAD_BYTES_MAX, RESETS_MAX, STREAMS_MAX};
 
-/// The answer to a client for which there is no room. It is written without waiting.
+/// The answer to a client when the server has all connections that it may have. It is written without waiting.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n\
     Content-Type: text/plain\r\nContent-Length: 64\r\n\r\n\
     too many connections are open: close some of them, or try again\n";

@@ -26,7 +26,7 @@ const METRICS_PATH: &str = "/metrics";
 /// The type of the text format of Prometheus.
 const TEXT: HeaderValue = HeaderValue::from_static(prometheus_text::CONTENT_TYPE);
 
-/// The label of all tools for which there is no room.
+/// The label that all further tools share.
 const OTHER: &str = "other";
 
 /// From a hundredth of a second to an hour.

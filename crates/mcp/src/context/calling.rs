@@ -113,8 +113,8 @@ impl TaskContext {
 
     /// Schedules a call of another tool of this server for `at`, and returns the id of its task, without waiting for
     /// it. The task exists at once, and may be polled and cancelled. It starts at that time, or at once if that is
-    /// past; `at` may be 90 days ahead. It has this task's owner and [caller](Self::caller) and the terms of its tool's
-    /// policy. It is not a child: it runs after any end of this task.
+    /// past; `at` is at most 90 days ahead. It has this task's owner and [caller](Self::caller) and the terms of its
+    /// tool's policy. It is not a child: it runs after any end of this task.
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
