@@ -25,7 +25,7 @@ OTHERS := package(longhaul-aws) & kind(test) | binary(aws) | binary(starter) | b
 # So many of them at a time: they mostly wait, for leases, for schedules and for each other.
 END_TO_END_THREADS ?= 4
 
-.PHONY: help run check test test-all nightly nightly-report $(PARTS:%=nightly-%) lint docs advisories features programs conformance conformance-local e2e local-aws \
+.PHONY: help run check test test-all whole-programs nightly nightly-report $(PARTS:%=nightly-%) lint docs advisories features programs conformance conformance-local e2e local-aws \
 	simulate scale chaos fuzz mutants sizes bench bench-peers pictures build build-gateway package dist deploy deploy-gateway prove-aws clean
 # The order of the prerequisites matters: what is quick and fails often comes first.
 .NOTPARALLEL:
@@ -46,11 +46,15 @@ test: ## All tests that need a Rust toolchain, a C compiler and make only
 test-all: test ## All tests, including real clients, a browser, an AWS emulator, conformance, 100,000 simulated worlds
 	scripts/setup-tools.sh suite ts ts-legacy mcp-remote webhooks auth-server python python-legacy upstreams browser schemas aws aws-lint cargo-lambda containers
 	rm -f $(TARGET_DIR)/second-tries.txt
-	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) -E '$(OTHERS)'
-	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server CONFORMANCE_GATEWAY=$(TARGET_DIR)/debug/longhaul $(MAKE) --no-print-directory conformance-local
-	$(MAKE) --no-print-directory simulate
+	scripts/beside.sh $(TARGET_DIR)/simulate.txt '$(MAKE) --no-print-directory simulate' -- \
+	    $(MAKE) --no-print-directory whole-programs
 	@if [ -s $(TARGET_DIR)/second-tries.txt ]; then echo "These tests needed a second try:"; cat $(TARGET_DIR)/second-tries.txt; \
 	    else echo "No test needed a second try."; fi
+
+# While these wait, `make simulate` uses the processors.
+whole-programs:
+	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) -E '$(OTHERS)'
+	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server CONFORMANCE_GATEWAY=$(TARGET_DIR)/debug/longhaul $(MAKE) --no-print-directory conformance-local
 
 nightly: ## The parts that take longer than landing a change may take (PARTS="chaos fuzz": only these)
 	scripts/nightly.py $(PARTS)
