@@ -29,8 +29,8 @@ pub(super) fn warn_of(attempt: &Attempt, step: &str, recorded: &str) {
         tracing::warn!(
             tool,
             step,
-            "a step recorded a path below the temporary folder, which another process or machine \
-            may not have: record the name of a file below a folder that all workers have"
+            "a step recorded a path below the temporary folder: record the name of a file below a folder that all \
+             workers have"
         );
     }
 }
