@@ -59,6 +59,7 @@
 //! - [`Call`] says what happens on the way: crashes, answers, a cancel request, messages that are delivered twice.
 //! - [`Call::to_end`] runs to the end of the task, and [`Call::begin`] step by step.
 //! - [`crash_everywhere`] repeats a run once for each point at which a process can die, and compares.
+//!   [`crash_everywhere_with`] does so for tools that keep files, programs or connections.
 //!
 //! The tests run on `tokio`, in any flavor of its runtime.
 
@@ -71,6 +72,7 @@ use crate::Server;
 
 mod call;
 mod client;
+mod crash;
 mod error;
 mod everywhere;
 mod failures;
@@ -82,6 +84,7 @@ mod world;
 
 pub use call::{Call, TestServer};
 pub use error::TestError;
+pub use everywhere::crash_everywhere_with;
 pub use failures::{Times, always, times};
 pub use replay::replay;
 pub use run::{JournalEntry, Run};

@@ -26,8 +26,9 @@ pub(crate) trait Backend: Send + Sync {
     /// Refuses a tool that does not exist (`-32602`).
     async fn must_have(&self, tool: &str) -> Result<(), ErrorData>;
 
-    /// Refuses arguments that do not match the tool's input schema, before there is a task (`-32602`).
-    async fn check_arguments(&self, tool: &str, arguments: &mut Option<JsonObject>) -> Result<(), ErrorData>;
+    /// Refuses arguments that do not match the tool's input schema, before there is a task (`-32602`). Returns whether
+    /// it left some out that are `null`.
+    async fn check_arguments(&self, tool: &str, arguments: &mut Option<JsonObject>) -> Result<bool, ErrorData>;
 
     /// Whether the handler says that it tells of changes of resources, and of this one if one is named.
     fn tells_of_changes(&self, resource: Option<&str>) -> bool;

@@ -14,8 +14,9 @@ use http::{Request, Response};
 use longhaul_core::{OwnerId, Principal, TaskId};
 use rmcp::ErrorData;
 use rmcp::model::{
-    ClientCapabilities, ClientJsonRpcMessage, ClientRequest, GetExtensions, InitializeRequestParams, JsonRpcMessage,
-    JsonRpcRequest, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerNotification, ServerResult,
+    CallToolRequest, ClientCapabilities, ClientJsonRpcMessage, ClientRequest, GetExtensions, InitializeRequestParams,
+    JsonObject, JsonRpcMessage, JsonRpcRequest, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerNotification,
+    ServerResult,
 };
 use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -37,6 +38,7 @@ use crate::tool_calls::caller::RequestSpan;
 use crate::tool_calls::cancelling::{self, Ending};
 use crate::views::revised;
 
+pub(crate) mod accepted;
 pub(crate) mod answered;
 
 use answered::{answer_with, patched, status, text, written};
@@ -47,7 +49,9 @@ pub(crate) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response
         Ok(request) => request,
         Err(error) => return reply::error(&call.id, &error),
     };
-    if let Err(Refusal { status, error }) = check_headers(call, endpoint, &request) {
+    if let ClientRequest::CallToolRequest(CallToolRequest { params, .. }) = &request
+        && let Err(Refusal { status, error }) = check_headers(call, endpoint, &params.name, params.arguments.as_ref())
+    {
         return reply::error_with(status, Some(&call.id), &error);
     }
     let mut open = Open::new(request, call, endpoint);
@@ -117,13 +121,17 @@ pub(crate) async fn notify(notice: &Notice<'_>, endpoint: &Endpoint) -> Response
 }
 
 /// The arguments that a tool wants to see in headers too, since `2026-07-28`.
-fn check_headers(call: &Incoming<'_>, endpoint: &Endpoint, request: &ClientRequest) -> Result<(), Refusal> {
-    let ClientRequest::CallToolRequest(request) = request else { return Ok(()) };
+fn check_headers(
+    call: &Incoming<'_>,
+    endpoint: &Endpoint,
+    tool: &str,
+    arguments: Option<&JsonObject>,
+) -> Result<(), Refusal> {
     if call.client.generation() == Generation::Handshake || OverStdio::is_how_it_came(call.http) {
         return Ok(());
     }
-    let Some(schema) = endpoint.backend().input_schema(&request.params.name) else { return Ok(()) };
-    envelope::check_arguments(call.http.headers(), request.params.arguments.as_ref(), &schema)
+    let Some(schema) = endpoint.backend().input_schema(tool) else { return Ok(()) };
+    envelope::check_arguments(call.http.headers(), arguments, &schema)
 }
 
 /// How long the handler may take for a notification over HTTP.
@@ -172,7 +180,7 @@ impl Open {
     fn new(mut request: ClientRequest, call: &Incoming<'_>, endpoint: &Endpoint) -> Self {
         let ending = Ending::default();
         request.extensions_mut().insert(around(call.http, call.caller, &call.scope, &ending));
-        request.extensions_mut().insert(call.meta.clone());
+        request.extensions_mut().insert(call.meta.whole());
         let message = JsonRpcMessage::Request(JsonRpcRequest::new(call.id.clone(), request));
         let conversation = endpoint.backend().converse(message, client(call.client, call.capabilities()));
         let mailbox = cancelling::mailbox(call.client, &call.id);

@@ -33,6 +33,7 @@ mod plain;
 mod progress;
 mod step_work;
 mod steps;
+mod temporary;
 mod variables;
 mod version;
 mod waiting;

@@ -2,5 +2,6 @@
 
 pub(crate) mod envelope;
 pub(crate) mod incoming;
+pub(crate) mod meta;
 pub(crate) mod params;
 pub(crate) mod typed;

@@ -195,10 +195,9 @@ impl Router {
             Ok(members) => members,
             Err(error) => return reply::error_with(StatusCode::BAD_REQUEST, Some(&id), &error),
         };
-        let (meta, declared) = members.meta();
+        let meta = members.meta();
         let revisions = self.endpoint.backend().revisions();
-        let around = (&meta, declared.as_ref());
-        if let Err(Refusal { status, error }) = envelope::check(http, &method, &members, around, &revisions) {
+        if let Err(Refusal { status, error }) = envelope::check(http, &method, &members, &meta, &revisions) {
             return reply::error_with(status, Some(&id), &error);
         }
         let tidied = match members.tidied(&method, client.revision()) {
@@ -213,7 +212,7 @@ impl Router {
             },
         };
         let (owner, scope) = (caller.owner, scope.clone());
-        self.answer(&Incoming { id, method, params, members, meta, declared, caller, owner, scope, client, http }).await
+        self.answer(&Incoming { id, method, params, members, meta, caller, owner, scope, client, http }).await
     }
 
     async fn notification(&self, method: Cow<'_, str>, params: Option<&RawValue>, sender: Sender) -> Response<Body> {

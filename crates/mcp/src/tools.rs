@@ -93,18 +93,18 @@ impl Tools {
         self.listed()
     }
 
-    /// Checks the arguments of a call before there is a task, if the tool has a policy that wants it. They are taken
-    /// and put back, not copied.
+    /// Checks the arguments of a call before there is a task, if the tool has a policy that wants it. Returns whether
+    /// it left some out that are `null`. They are taken and put back, not copied.
     pub(crate) async fn check_arguments<H: ServerHandler>(
         &self,
         handler: &H,
         policies: &Policies,
         tool: &str,
         arguments: &mut Option<JsonObject>,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         match policies.get(tool).map(|policy| policy.arguments) {
             Some(ArgumentCheck::BySchema) => {}
-            Some(ArgumentCheck::ByTool) | None => return Ok(()),
+            Some(ArgumentCheck::ByTool) | None => return Ok(false),
         }
         self.check_by_schema(handler, tool, arguments).await.inspect_err(|_| {
             tracing::info!(
@@ -119,19 +119,19 @@ impl Tools {
         handler: &H,
         tool: &str,
         arguments: &mut Option<JsonObject>,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         if let Some(known) = handler.get_tool(tool) {
             return self.check_against(tool, known.input_schema, arguments);
         }
         let source = |listed: Option<Arc<Listed>>| listed?.get(tool).cloned();
         if let Some(source) = source(self.listed())
-            && self.check_against(tool, source, arguments).is_ok()
+            && let Ok(is_changed) = self.check_against(tool, source, arguments)
         {
-            return Ok(());
+            return Ok(is_changed);
         }
         // It is listed again before a call is refused: the tool may have changed.
         let source = source(self.list_again(handler).await);
-        source.map_or(Ok(()), |source| self.check_against(tool, source, arguments))
+        source.map_or(Ok(false), |source| self.check_against(tool, source, arguments))
     }
 
     fn check_against(
@@ -139,14 +139,14 @@ impl Tools {
         tool: &str,
         source: Arc<JsonObject>,
         arguments: &mut Option<JsonObject>,
-    ) -> Result<(), String> {
-        let Some(schema) = self.compiled(tool, source) else { return Ok(()) };
+    ) -> Result<bool, String> {
+        let Some(schema) = self.compiled(tool, source) else { return Ok(false) };
         let mut taken = Value::Object(arguments.take().unwrap_or_default());
-        let mut checked = schema.check(&taken);
+        let mut checked = schema.check(&taken).map(|()| false);
         if checked.is_err()
             && let Some(without) = schema.without_refused_nulls(&taken)
         {
-            (taken, checked) = (without, Ok(()));
+            (taken, checked) = (without, Ok(true));
         }
         if let Value::Object(taken) = taken {
             *arguments = Some(taken);

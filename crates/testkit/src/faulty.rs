@@ -24,6 +24,8 @@ pub enum Fault {
     DiesAfter,
     /// It was applied, and its answer does not come for as long as anybody waits for it.
     HangsAfter,
+    /// It was applied, and others may run before its answer comes.
+    YieldsAfter,
 }
 
 /// A call to a queue, as a script sees it.
@@ -57,10 +59,14 @@ impl Fault {
         let answer = match self {
             Self::Before => return Err(error(Scripted(self))),
             Self::DiesBefore => None,
-            Self::None | Self::After | Self::DiesAfter | Self::HangsAfter => Some(real.await),
+            Self::None | Self::After | Self::DiesAfter | Self::HangsAfter | Self::YieldsAfter => Some(real.await),
         };
         match (self, answer) {
             (Self::None, Some(answer)) => return answer,
+            (Self::YieldsAfter, Some(answer)) => {
+                tokio::task::yield_now().await;
+                return answer;
+            }
             // Only its answer is lost.
             (Self::After, _) => return Err(error(Scripted(self))),
             (Self::HangsAfter, _) => {}

@@ -28,8 +28,8 @@ use work::Work;
 /// less in an optimized build.
 const fn instructions_max(work: Work) -> u64 {
     match work {
-        Work::Poll => 1_615_000,   // 1,406,000
-        Work::Accept => 2_470_000, // 2,148,000
+        Work::Poll => 1_475_000,   // 1,283,000
+        Work::Accept => 1_840_000, // 1,598,000
         Work::Attempt => 585_000,  // 509,000
     }
 }

@@ -12,6 +12,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::crash::Processes;
 use super::failures::Times;
 use super::run::End;
 use super::running::Running;
@@ -46,6 +47,7 @@ impl TestServer {
             failures: Vec::new(),
             answers: BTreeMap::new(),
             deliveries: Deliveries::Once,
+            processes: Processes::default(),
             order: Order::Matters,
             end: End::Success,
         }
@@ -69,6 +71,7 @@ pub struct Call {
     /// The answers of the user, by the keys of the questions.
     pub(super) answers: BTreeMap<String, Value>,
     pub(super) deliveries: Deliveries,
+    pub(super) processes: Processes,
     pub(super) order: Order,
     pub(super) end: End,
 }
@@ -288,7 +291,7 @@ impl Call {
         let checked = self.server.check().await;
         checked.map_err(|error| TestError::Refused { request: "tools/call", message: error.to_string() })?;
         let script = Arc::new(Script::new(self.crashes.clone(), self.cancels.clone()));
-        let world = World::new(&self.server, self.caller.clone(), script, self.deliveries);
+        let world = World::new(&self.server, self.caller.clone(), script, (self.deliveries, self.processes));
         let mut running = Running::begin(world, &self.tool, self.arguments, self.answers, self.end).await?;
         running.fail_steps(&self.failures).await?;
         Ok(running)

@@ -1,11 +1,13 @@
 //! One run for each point at which a process can die.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_core::{EntryKind, Status};
 
 use super::call::Order;
+use super::crash::{AtACrash, MakeServer, Processes};
 use super::script::{Moment, Seen};
 use super::{Call, Run, TestError};
 
@@ -22,62 +24,139 @@ const DIFFERENCES_MAX: usize = 20;
 const RESULT_CHARACTERS_MAX: usize = 200;
 
 impl Call {
-    /// Runs the call once as it is, and then once for each moment at which its process can die, and compares: each run
-    /// has to come to the same end, by the same steps, in the same order. Compensations are steps too: processes die
-    /// between them, before their records and after. If the server cleans up after the task, that has to come to the
-    /// same end too, also after a crash that makes it run twice.
+    /// Runs the call without a crash, and then once for each point at which its process can die, or its worker can be
+    /// asked to stop. Each run has to come to the same end, by the same steps, in the same order. Compensations are
+    /// steps too: processes die between them, before their records and after. If the server cleans up the task, the
+    /// cleanup has to come to the same end, even if a crash makes it run twice.
     ///
-    /// Names and values that depend on the time, on random numbers or on the order of a `HashMap` are found unless they
-    /// happen to be the same in all runs. What a tool does outside its process is not looked at.
+    /// Names and values may not depend on the time, on random numbers or on the order of a `HashMap`. Each run shows
+    /// that, unless they are the same by chance. Effects outside of the process are not compared.
     ///
-    /// A task that fails without a crash fails the test, unless it is said to ([`Call::expect_failure`]).
+    /// A task that fails without a crash fails the test, unless the test expects that ([`Call::expect_failure`]).
     ///
     /// # Errors
     /// [`TestError::Differs`] with one sentence for each difference; others as for [`Call::to_end`].
     pub async fn crash_everywhere(self) -> Result<(), TestError> {
-        crash_everywhere(&self).await
+        compare(|_at_a_crash| self.clone(), &[AtACrash::Dropped]).await
     }
 }
 
-async fn crash_everywhere(call: &Call) -> Result<(), TestError> {
-    let expected = call.clone().begin().await?.run_to_an_end().await?;
+/// [`Call::crash_everywhere`] for a tool that keeps files, programs or connections. `world` makes the outside world of
+/// a run. It returns a closure that makes the server and the call, once for each process.
+///
+/// ```
+/// use std::path::Path;
+/// use std::sync::Arc;
+/// use longhaul::rmcp::ErrorData;
+/// use longhaul::{TaskContext, testing};
+///
+/// async fn convert(folder: &Path, task: &TaskContext) -> Result<u64, ErrorData> {
+///     let write = async || tokio::fs::write(folder.join("out"), "converted").await.map_err(error);
+///     task.try_step("convert", write).await?;
+///     let size = async || tokio::fs::metadata(folder.join("out")).await.map(|file| file.len()).map_err(error);
+///     task.try_step("measure", size).await
+/// }
+///
+/// fn error(error: std::io::Error) -> ErrorData {
+///     ErrorData::internal_error(error.to_string(), None)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), testing::TestError> {
+/// testing::crash_everywhere_with(|| {
+///     let folder = Arc::new(tempfile::tempdir().unwrap());
+///     move || {
+///         let folder = folder.clone();
+///         testing::tool(move |task: TaskContext| {
+///             let folder = folder.clone();
+///             async move { convert(folder.path(), &task).await.map(|bytes| bytes.to_string()) }
+///         })
+///     }
+/// })
+/// .await
+/// # }
+/// ```
+///
+/// Each crash comes twice: once the process is killed, and once its attempt is dropped, so that destructors run. A
+/// destructor that removes something that a later attempt needs makes a difference between the two, and the error says
+/// so. The values of a killed attempt are leaked until the test program ends.
+///
+/// # Errors
+/// As [`Call::crash_everywhere`].
+pub async fn crash_everywhere_with<W, P>(world: W) -> Result<(), TestError>
+where
+    W: Fn() -> P,
+    P: Fn() -> Call + Send + Sync + 'static,
+{
+    let make = |at_a_crash| {
+        let process = world();
+        let call = process();
+        let make_server: MakeServer = Arc::new(move || process().server);
+        Call { processes: Processes::Of { make_server, at_a_crash }, ..call }
+    };
+    compare(make, &[AtACrash::Killed, AtACrash::Dropped]).await
+}
+
+/// The end of the sentence about a crash after which only destructors make a difference.
+const BY_A_DESTRUCTOR: &str = "; it is the same if the process is killed, so a destructor of the attempt removes \
+    something that a later attempt needs";
+
+async fn compare(make: impl Fn(AtACrash) -> Call, crashes: &[AtACrash]) -> Result<(), TestError> {
+    let call = make(AtACrash::Dropped);
+    let (order, end, answered) = (call.order, call.end, call.answers.keys().cloned().collect::<Vec<_>>());
+    let expected = call.begin().await?.run_to_an_end().await?;
     if expected.has_timed_out {
         return Err(TestError::TimedOut { message: expected.text() });
     }
-    expected.check_end(call.end)?;
-    expected.check_asked(call.answers.keys().cloned())?;
-    let mut differences = within(&expected, call.order, "the run without a crash");
+    expected.check_end(end)?;
+    expected.check_asked(answered)?;
+    let mut differences = within(&expected, order, "the run without a crash");
     let moments = expected.moments();
     let repeated = moments.iter().rev().filter(|moment| matches!(moment, Moment::AfterRecord(..))).take(1);
     for moment in moments.iter().chain(repeated.cycle().take(REPEATED)) {
         if differences.len() >= DIFFERENCES_MAX {
             break;
         }
-        pause().await;
-        // After a crash in the work of a step that runs at most once, a tool may ask something else.
-        let crashed = match call.clone().crash(moment.clone()).begin().await {
-            Ok(running) => running.run_to_an_end().await,
-            Err(error) => Err(error),
-        };
-        let where_ = moment.to_string();
-        match crashed {
-            // What may have run is another end than one that is known: only the tool can say what follows.
-            Ok(crashed) if expected.may_have_run(moment) => differences.extend(within(&crashed, call.order, &where_)),
-            Ok(crashed) => differences.extend(between(&expected, &crashed, call.order, &where_)),
-            Err(TestError::NeverReached { steps, .. }) => {
-                differences.push(format!("{where_}: the tool never came there; its steps were {steps:?}"));
+        let mut is_killed_without = false;
+        for at_a_crash in crashes.iter().copied().filter(|crash| moment.can_end_by(*crash)) {
+            pause().await;
+            let mut found = differences_at(moment, &expected, make(at_a_crash), order).await?;
+            match at_a_crash {
+                AtACrash::Killed => is_killed_without = found.is_empty(),
+                AtACrash::Dropped if is_killed_without => {
+                    found.iter_mut().for_each(|difference| difference.push_str(BY_A_DESTRUCTOR));
+                }
+                AtACrash::Dropped => {}
             }
-            Err(TestError::Unanswered { questions }) => {
-                differences
-                    .push(format!("{where_}: the tool asked {questions:?}, which it did not ask without a crash"));
-            }
-            Err(error) => return Err(error),
+            differences.extend(found);
         }
     }
     let mut seen = BTreeSet::new();
     differences.retain(|difference| seen.insert(difference.clone()));
     differences.truncate(DIFFERENCES_MAX);
     if differences.is_empty() { Ok(()) } else { Err(TestError::Differs { differences }) }
+}
+
+/// How the run differs in which the process ends at `moment`.
+async fn differences_at(moment: &Moment, expected: &Run, call: Call, order: Order) -> Result<Vec<String>, TestError> {
+    // After a crash in the work of a step that runs at most once, a tool may ask something else.
+    let crashed = match call.crash(moment.clone()).begin().await {
+        Ok(running) => running.run_to_an_end().await,
+        Err(error) => Err(error),
+    };
+    let where_ = moment.to_string();
+    match crashed {
+        // Nothing says whether the work has run. Only the tool knows what follows.
+        Ok(crashed) if expected.may_have_run(moment) => Ok(within(&crashed, order, &where_)),
+        Ok(crashed) => Ok(between(expected, &crashed, order, &where_)),
+        Err(TestError::NeverReached { steps, .. }) => {
+            Ok(vec![format!("{where_}: the tool never came there; its steps were {steps:?}")])
+        }
+        Err(TestError::Unanswered { questions }) => {
+            Ok(vec![format!("{where_}: the tool asked {questions:?}, which it did not ask without a crash")])
+        }
+        Err(error) => Err(error),
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "real time is what a tool must not depend on")]

@@ -216,7 +216,10 @@ impl Run {
             }
             if kind != EntryKind::Answer {
                 moments.push(Moment::BeforeRecord(kind, name.clone()));
-                moments.push(Moment::AfterRecord(kind, name));
+                moments.push(Moment::AfterRecord(kind, name.clone()));
+            }
+            if kind == EntryKind::Step {
+                moments.push(Moment::Stop(name));
             }
         }
         if matches!(self.status, Status::Completed | Status::Failed) {
@@ -233,9 +236,12 @@ impl Run {
         let mark = match moment {
             Moment::BeforeStep(step) | Moment::BeforeRecord(EntryKind::Step, step) => format!("{step}#0"),
             Moment::AfterRecord(EntryKind::Try, name) => name.clone(),
-            Moment::Begin | Moment::BeforeRecord(..) | Moment::AfterRecord(..) | Moment::End | Moment::AfterCleanup => {
-                return false;
-            }
+            Moment::Begin
+            | Moment::BeforeRecord(..)
+            | Moment::AfterRecord(..)
+            | Moment::Stop(_)
+            | Moment::End
+            | Moment::AfterCleanup => return false,
         };
         mark.ends_with("#0") && self.script.recorded().contains(&(EntryKind::Try, mark))
     }

@@ -279,7 +279,7 @@ impl Running {
         self.world.client.request("tasks/get", &id, json!({"taskId": id})).await
     }
 
-    async fn ended(self) -> Result<Run, TestError> {
+    async fn ended(mut self) -> Result<Run, TestError> {
         let mut view = self.poll().await?;
         let task = self.world.engine.poll(&self.key).await.map_err(unexpected)?;
         let elapsed = self.world.elapsed();
@@ -321,13 +321,13 @@ impl Running {
     }
 
     /// Works, and lets time pass, until there is nothing to clean up the task.
-    async fn clean_up(&self) -> Result<(), TestError> {
-        let World { clock, engine, .. } = &self.world;
+    async fn clean_up(&mut self) -> Result<(), TestError> {
         for _ in 0..TURNS_MAX {
-            let found = self.world.store().get(&self.key, clock.now()).await;
+            let found = self.world.store().get(&self.key, self.world.clock.now()).await;
             let found = found.map_err(unexpected)?;
             let Some(task) = found.filter(|task| task.needs_cleanup()) else { return Ok(()) };
             if !self.world.work_once(&task.key()).await? {
+                let World { clock, engine, .. } = &self.world;
                 let resent = clock.now().plus_ms(engine.settings().resend_ms);
                 clock.advance_to(self.world.next_at().unwrap_or(resent));
                 // A message that was lost with its process is sent again.

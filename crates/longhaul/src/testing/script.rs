@@ -8,8 +8,11 @@ use longhaul_core::{CleanupEnd, EntryKind, Task, TaskEvent};
 use longhaul_engine::{IsRecorded, Observer};
 use longhaul_testkit::{Fault, StoreCall};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
-/// A moment at which the process of a worker dies.
+use super::crash::AtACrash;
+
+/// A point at which the process of a worker ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
     /// It has the task, and has not run the tool.
@@ -19,10 +22,23 @@ pub(super) enum Moment {
     /// Something happened, and is not on record: the work of a step, the beginning of a sleep.
     BeforeRecord(EntryKind, String),
     AfterRecord(EntryKind, String),
-    /// The tool has ended, and its end is not on record.
+    /// This step was recorded, and now the worker is asked to stop. It gives the task back.
+    Stop(String),
+    /// The tool has ended, and its end is not recorded.
     End,
-    /// The server has cleaned up the task, and that is not on record.
+    /// The server has cleaned up the task, and that is not recorded.
     AfterCleanup,
+}
+
+impl Moment {
+    /// Whether a process can end so at this point. A tool that comes to a step cannot be left alone there: it is
+    /// unwound.
+    pub(super) const fn can_end_by(&self, crash: AtACrash) -> bool {
+        match self {
+            Self::BeforeStep(_) | Self::Stop(_) => matches!(crash, AtACrash::Dropped),
+            Self::Begin | Self::BeforeRecord(..) | Self::AfterRecord(..) | Self::End | Self::AfterCleanup => true,
+        }
+    }
 }
 
 impl fmt::Display for Moment {
@@ -36,6 +52,7 @@ impl fmt::Display for Moment {
             Self::BeforeRecord(kind, name) => write!(f, "a crash before {} `{name}` is recorded", kind.as_str()),
             Self::AfterRecord(EntryKind::Step, name) => write!(f, "a crash after step `{name}`"),
             Self::AfterRecord(kind, name) => write!(f, "a crash after {} `{name}` is recorded", kind.as_str()),
+            Self::Stop(name) => write!(f, "a graceful stop after step `{name}`"),
             Self::End => f.write_str("a crash before the result is recorded"),
             Self::AfterCleanup => f.write_str("a crash after cleaning up, before that is recorded"),
         }
@@ -75,6 +92,8 @@ struct Inner {
     crashes: Vec<Moment>,
     /// After which steps the task is cancelled.
     cancels: Vec<String>,
+    /// Stops the worker that runs now.
+    stop: CancellationToken,
     attempts: Vec<Vec<Seen>>,
     /// Everything that was recorded, and how often.
     recorded: Vec<(EntryKind, String)>,
@@ -92,6 +111,7 @@ impl Script {
         let inner = Inner {
             crashes,
             cancels,
+            stop: CancellationToken::new(),
             attempts: Vec::new(),
             recorded: Vec::new(),
             times: BTreeMap::new(),
@@ -133,8 +153,15 @@ impl Script {
                     // If the task is cancelled too, its next worker finds that out.
                     return Fault::DiesAfter;
                 }
-                // The tool stays at this step until its worker learns of the cancel request.
-                if cancelled { Fault::HangsAfter } else { Fault::None }
+                if cancelled {
+                    // The tool stays at this step until its worker learns of the cancel request.
+                    return Fault::HangsAfter;
+                }
+                if inner.takes(&Moment::Stop(entry.name.clone())) {
+                    inner.stop.cancel();
+                    return Fault::YieldsAfter;
+                }
+                Fault::None
             }
             _ => Fault::None,
         }
@@ -148,6 +175,11 @@ impl Script {
     /// The step at which it died for that.
     pub(super) fn new_step(&self) -> Option<String> {
         self.lock().replay.clone().flatten()
+    }
+
+    /// A new worker, which this stops.
+    pub(super) fn stop_by(&self, stop: CancellationToken) {
+        self.lock().stop = stop;
     }
 
     /// What has not happened.

@@ -1,5 +1,6 @@
 //! A server, its store and its queue in memory, and a clock that moves when the test says so.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,12 +10,13 @@ use longhaul_core::{Clock, Entry, Principal, Suspension, TaskEvent, TaskKey, Tim
 use longhaul_engine::{
     Attempt, AttemptEnd, Cleaned, Disposition, Ended, Engine, Ports, Settings, ToolRunner, WorkerSignals,
 };
-use longhaul_mcp::{AnonymousCallers, McpSettings};
+use longhaul_mcp::{AnonymousCallers, McpServer, McpSettings};
 use longhaul_testkit::{FakeQueue, FakeStore, FaultyStore, ManualClock, SeededIds};
 use tokio::sync::Notify;
 
 use super::TestError;
 use super::client::Client;
+use super::crash::{AtACrash, Processes};
 use super::error::unexpected;
 use super::script::Script;
 use crate::Server;
@@ -47,10 +49,18 @@ pub(super) struct World {
     deaths: Arc<Notify>,
     runner: Cleanups,
     deliveries: Deliveries,
+    processes: Processes,
+    /// Whether the process that ran has ended.
+    has_ended: AtomicBool,
 }
 
 impl World {
-    pub(super) fn new(server: &Server, caller: Principal, script: Arc<Script>, deliveries: Deliveries) -> Self {
+    pub(super) fn new(
+        server: &Server,
+        caller: Principal,
+        script: Arc<Script>,
+        (deliveries, processes): (Deliveries, Processes),
+    ) -> Self {
         let clock = Arc::new(ManualClock::at(BEGIN));
         let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
         let follow = Arc::clone(&script);
@@ -68,10 +78,20 @@ impl World {
         // The clock stands still while an attempt runs, so that it could not wait for a sleep.
         let settings = Settings { inline_sleep_ms_max: 0, ..Settings::default() };
         let engine = Engine::new(ports, settings).observed_by(Arc::<Script>::clone(&script));
-        let settings = McpSettings { anonymous_callers: AnonymousCallers::OneUser, ..McpSettings::new([1; 32]) };
-        let mcp = server.build(engine.clone(), settings);
+        let mcp = built(server, &engine);
         let runner = Cleanups { runner: mcp.runner(), script: Arc::clone(&script), seen: Mutex::default() };
-        Self { engine, client: Client { mcp, caller }, clock, script, records, queue, deaths, runner, deliveries }
+        let (client, has_ended) = (Client { mcp, caller }, AtomicBool::new(false));
+        Self { engine, client, clock, script, records, queue, deaths, runner, deliveries, processes, has_ended }
+    }
+
+    /// Starts the next process, if the last one has ended and processes have servers of their own.
+    fn start_anew(&mut self) {
+        let Processes::Of { make_server, .. } = &self.processes else { return };
+        if std::mem::take(self.has_ended.get_mut()) {
+            let mcp = built(&make_server(), &self.engine);
+            self.runner.runner = mcp.runner();
+            self.client.mcp = mcp;
+        }
     }
 
     pub(super) fn elapsed(&self) -> Duration {
@@ -107,7 +127,8 @@ impl World {
     }
 
     /// Handles the next message that is visible now; false if there is none.
-    pub(super) async fn work_once(&self, key: &TaskKey) -> Result<bool, TestError> {
+    pub(super) async fn work_once(&mut self, key: &TaskKey) -> Result<bool, TestError> {
+        self.start_anew();
         let lease_ms = self.engine.settings().lease_ms;
         if let Some(delivery) = received(self.queue.receive(1, lease_ms, 0).await)? {
             self.deliver(&delivery, key).await?;
@@ -139,17 +160,25 @@ impl World {
     /// Runs one delivery; false if its process died.
     async fn attempt(&self, delivery: &Delivery, key: &TaskKey) -> Result<bool, TestError> {
         let signals = WorkerSignals::default();
+        self.script.stop_by(signals.stop.clone());
         let limit = Duration::from_secs(ATTEMPT_SECONDS_MAX);
         let mut attempt =
             Box::pin(tokio::time::timeout(limit, self.engine.run_delivery(delivery, &self.runner, &signals)));
         loop {
             tokio::select! {
                 biased;
-                () = self.deaths.notified() => return Ok(false),
+                () = self.deaths.notified() => {
+                    self.has_ended.store(true, Ordering::Relaxed);
+                    if matches!(self.processes, Processes::Of { at_a_crash: AtACrash::Killed, .. }) {
+                        std::mem::forget(attempt);
+                    }
+                    return Ok(false);
+                }
                 () = self.script.cancel.notified() => self.cancel_during_an_attempt(key).await?,
                 disposition = &mut attempt => {
                     let disposition = disposition.map_err(|_elapsed| self.stuck())?;
                     self.dispose(delivery, disposition).await?;
+                    self.has_ended.fetch_or(signals.stop.is_cancelled(), Ordering::Relaxed);
                     return Ok(true);
                 }
             }
@@ -177,6 +206,11 @@ impl World {
         let step = seen.map_or_else(|| "none".to_owned(), |seen| format!("`{}`", seen.step()));
         TestError::Stuck { seconds: ATTEMPT_SECONDS_MAX, step }
     }
+}
+
+fn built(server: &Server, engine: &Engine) -> McpServer {
+    let settings = McpSettings { anonymous_callers: AnonymousCallers::OneUser, ..McpSettings::new([1; 32]) };
+    server.build(engine.clone(), settings)
 }
 
 fn received<E: std::error::Error>(deliveries: Result<Vec<Delivery>, E>) -> Result<Option<Delivery>, TestError> {

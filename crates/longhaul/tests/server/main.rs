@@ -6,6 +6,7 @@ mod bearer;
 mod chance;
 mod cleanup;
 mod command_line;
+mod crashes;
 mod deadlines;
 mod declared;
 mod disk;

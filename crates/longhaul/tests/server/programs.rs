@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use longhaul::Program;
+use longhaul::rmcp::ErrorData;
+use longhaul::testing;
+use longhaul::{Program, TaskContext};
+use longhaul_testkit::Lines;
 
 /// In real time, and generous: nothing is measured here.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -76,4 +79,28 @@ async fn what_a_program_leaves_in_the_background_does_not_outlive_it() {
 async fn a_program_that_is_not_there_is_named() {
     let refused = Program::new("no-such-program").unwrap().output().await.unwrap_err();
     assert!(refused.to_string().contains("the program `no-such-program` cannot be run: install it"), "{refused}");
+}
+
+/// Records a path below the temporary folder in two steps, twice in one of them.
+async fn converts(task: TaskContext) -> Result<String, ErrorData> {
+    let path = std::env::temp_dir().join("out.mp3").display().to_string();
+    let converted = task.step("convert", async || vec![path.clone(), path.clone()]).await;
+    let named = task.step("name", async || format!("the file is {path}")).await;
+    task.try_step("check", || async { Ok::<_, ErrorData>(path.clone()) }).await?;
+    Ok(format!("{converted:?} {named}"))
+}
+
+#[tokio::test]
+async fn a_recorded_path_below_the_temporary_folder_is_warned_of_once_for_each_step() {
+    let lines = Lines::default();
+    let logged = lines.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || logged.clone()).finish();
+    let _capturing = longhaul_testkit::capture(subscriber);
+    for _ in 0..2 {
+        testing::tool(converts).to_end().await.unwrap().result().unwrap().unwrap();
+    }
+    let text = lines.text();
+    let warnings: Vec<&str> = text.lines().filter(|line| line.contains("below the temporary folder")).collect();
+    assert_eq!(warnings.len(), 2, "{text}");
+    assert!(warnings[0].contains("step=\"convert\"") && warnings[1].contains("step=\"check\""), "{text}");
 }

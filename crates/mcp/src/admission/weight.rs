@@ -108,9 +108,9 @@ mod tests {
     fn request(body: &str) -> Option<(ClientRequest, JsonObject)> {
         let Message::Request { method, params, .. } = Message::read(body.as_bytes()).ok()? else { return None };
         let members = Members::read(params).ok()?;
-        let (meta, _declared) = members.meta();
+        let meta = members.meta();
         members.tidied(&method, "2025-11-25").ok()?;
-        Some((typed::request(&method, &members).ok()?, meta.0.0))
+        Some((typed::request(&method, &members).ok()?, meta.whole().0.0))
     }
 
     fn list(item: &str, length: usize) -> String {

@@ -33,7 +33,7 @@ pub(super) fn patched(call: &Incoming<'_>, endpoint: &Endpoint, mut result: Serv
 }
 
 /// The same of a result that is the same in every protocol version of a revision.
-pub(super) fn written(revision: &str, mut result: ServerResult) -> Result<String, ErrorData> {
+pub(crate) fn written(revision: &str, mut result: ServerResult) -> Result<String, ErrorData> {
     complete(revision, &mut result);
     let is_as_it_is = match &result {
         ServerResult::CallToolResult(CallToolResult { structured_content, .. }) => {

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use super::plain::PlainCall;
 use super::step_work::{IsWorth, StepContext, StepError, StepWork, is_final};
-use super::{Run, TaskContext, read, write};
+use super::{Run, TaskContext, read, temporary, write};
 
 impl TaskContext {
     /// Runs `run` once and records its value; later attempts get the recorded value and do not run it again.
@@ -56,7 +56,7 @@ impl TaskContext {
     {
         match &self.0.run {
             Run::Task(attempt) => {
-                let run = async || Ok::<_, Infallible>(write(attempt, name, run().await).await);
+                let run = async || Ok::<_, Infallible>(write_value(attempt, name, run().await).await);
                 let Ok(text) = attempt.step(name, run).await;
                 read(attempt, name, &text).await
             }
@@ -230,7 +230,7 @@ where
                 let result = in_time(attempt.clock(), name, timeout, work).await;
                 let is_final = result.as_ref().err().is_some_and(|error| is_final(error, &step, is_worth));
                 match result {
-                    Ok(value) => Tried::Value(write(attempt, name, value).await),
+                    Ok(value) => Tried::Value(write_value(attempt, name, value).await),
                     Err(error) if is_final => Tried::FailedForGood(write_error(attempt, name, &error).await),
                     Err(error) => Tried::Failed(write_error(attempt, name, &error).await),
                 }
@@ -314,6 +314,13 @@ where
         Either::Left((result, _)) => result,
         Either::Right(((), _)) => Err(error(StepError::TimedOut { step: name.to_owned(), after_ms })),
     }
+}
+
+/// The JSON text of the value of step `name`.
+async fn write_value<T: Serialize>(attempt: &Attempt, name: &str, value: T) -> String {
+    let text = write(attempt, name, value).await;
+    temporary::warn_of(attempt, name, &text);
+    text
 }
 
 /// The JSON text of the error of step `name`.

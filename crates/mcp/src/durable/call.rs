@@ -147,7 +147,7 @@ impl<H: ServerHandler> Durable<H> {
         request.request_state = state;
         let mut meta = context.meta.clone();
         meta.set_client_capabilities(caller.capabilities.clone());
-        let call = StoredCall::new(request, meta, answers);
+        let call = StoredCall::of_round(request, meta, answers);
         let terms = Terms::negotiate(&policy.terms, RequestedTerms::default());
         let call = accept::call(&self.shared, &caller.principal, (tool, call), terms, idempotency)?;
         let mut listener = self.shared.engine.listener();

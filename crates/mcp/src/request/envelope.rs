@@ -8,10 +8,11 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request, StatusCode};
 use longhaul_core::limits;
 use rmcp::ErrorData;
-use rmcp::model::{ClientCapabilities, ErrorCode, JsonObject, ProtocolVersion, RequestMetaObject};
+use rmcp::model::{ErrorCode, JsonObject, ProtocolVersion};
 use serde_json::Value;
 
 use crate::request::incoming::OverStdio;
+use crate::request::meta::Meta;
 use crate::request::params::Members;
 use crate::revision::{Generation, REMOVED, VERSION_HEADER, own_revision};
 use crate::signing::session;
@@ -91,13 +92,13 @@ pub(crate) fn check(
     http: &Request<Bytes>,
     method: &str,
     members: &Members<'_>,
-    (meta, capabilities): (&RequestMetaObject, Option<&ClientCapabilities>),
+    meta: &Meta<'_>,
     supported: &[ProtocolVersion],
 ) -> Result<(), Refusal> {
     let headers = http.headers();
     let generation = Generation::of(headers);
-    let declared = meta.protocol_version();
-    let claims = Generation::of_version(declared.as_ref().map(ProtocolVersion::as_str));
+    let declared = meta.revision();
+    let claims = Generation::of_version(declared.map(ProtocolVersion::as_str));
     match (generation, method) {
         (Generation::PerRequest, removed) if REMOVED.contains(&removed) => Err(Refusal::no_such_method(removed)),
         // The handshake belongs to older revisions, even if its headers do not name a revision.
@@ -106,10 +107,10 @@ pub(crate) fn check(
         }
         // What it asks for is compared with the header where it is answered.
         (Generation::Handshake, "initialize") => Ok(()),
-        (Generation::Handshake, "server/discover") => check_meta(headers, meta, capabilities, supported),
+        (Generation::Handshake, "server/discover") => check_meta(headers, meta, supported),
         (Generation::Handshake, _) => {
             check_version(headers, declared.is_some())?;
-            declared.map_or(Ok(()), |declared| check_declared(headers, &declared))
+            declared.map_or(Ok(()), |declared| check_declared(headers, declared))
         }
         (Generation::PerRequest, _) => {
             check_version(headers, declared.is_some())?;
@@ -117,7 +118,7 @@ pub(crate) fn check(
             if !OverStdio::is_how_it_came(http) {
                 check_name(headers, method, members)?;
             }
-            check_meta(headers, meta, capabilities, supported)
+            check_meta(headers, meta, supported)
         }
     }
 }
@@ -154,23 +155,18 @@ fn check_declared(headers: &HeaderMap, declared: &ProtocolVersion) -> Result<(),
     }
 }
 
-fn check_meta(
-    headers: &HeaderMap,
-    meta: &RequestMetaObject,
-    capabilities: Option<&ClientCapabilities>,
-    supported: &[ProtocolVersion],
-) -> Result<(), Refusal> {
-    let missing = || meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).join(", ");
-    let Some(declared) = meta.protocol_version() else {
+fn check_meta(headers: &HeaderMap, meta: &Meta<'_>, supported: &[ProtocolVersion]) -> Result<(), Refusal> {
+    let missing = || meta.whole().missing_required_keys(&ProtocolVersion::V_2026_07_28).join(", ");
+    let Some(declared) = meta.revision() else {
         let missing = missing();
         let message = format!("Invalid params: request _meta is missing or has malformed required fields: {missing}");
         return Err(Refusal::bad_request(ErrorData::invalid_params(message, None)));
     };
-    check_declared(headers, &declared)?;
-    if !supported.contains(&declared) {
-        return Err(Refusal::bad_request(ErrorData::unsupported_protocol_version(declared, supported)));
+    check_declared(headers, declared)?;
+    if !supported.contains(declared) {
+        return Err(Refusal::bad_request(ErrorData::unsupported_protocol_version(declared.clone(), supported)));
     }
-    if capabilities.is_none() {
+    if meta.declared().is_none() {
         let message = format!("request _meta is missing or has malformed required fields: {}", missing());
         return Err(Refusal::bad_request(ErrorData::invalid_params(message, None)));
     }

@@ -8,11 +8,12 @@ use bytes::Bytes;
 use http::Request;
 use longhaul_core::{OwnerId, Principal, strict_json};
 use rmcp::ErrorData;
-use rmcp::model::{ClientCapabilities, RequestId, RequestMetaObject};
+use rmcp::model::{ClientCapabilities, RequestId};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::request::meta::Meta;
 use crate::request::params::{Members, is_empty_list};
 use crate::revision::{Generation, VERSION_HEADER};
 use crate::signing::session::{Scope, Session};
@@ -124,10 +125,7 @@ pub(crate) struct Incoming<'a> {
     pub(crate) params: Option<&'a RawValue>,
     /// The same, each for itself.
     pub(crate) members: Members<'a>,
-    /// The `_meta` of the request; empty if there is none.
-    pub(crate) meta: RequestMetaObject,
-    /// The capabilities that it declares, read once.
-    pub(crate) declared: Option<ClientCapabilities>,
+    pub(crate) meta: Meta<'a>,
     /// Who it is, as the HTTP frontend verified it.
     pub(crate) caller: &'a Arc<Principal>,
     /// Whose tasks it sees.
@@ -219,7 +217,7 @@ impl Incoming<'_> {
 
     fn said(&self) -> Option<&ClientCapabilities> {
         match self.client.generation() {
-            Generation::PerRequest => self.declared.as_ref(),
+            Generation::PerRequest => self.meta.declared(),
             Generation::Handshake => self.client.session().map(|session| &session.capabilities),
         }
     }

@@ -10,19 +10,14 @@ use std::fmt;
 use indexmap::IndexMap;
 use longhaul_core::{limits, strict_json};
 use rmcp::ErrorData;
-use rmcp::model::{ClientCapabilities, Icon, JsonObject, RequestMetaObject};
+use rmcp::model::{ClientCapabilities, Icon};
 use serde::de::value::MapDeserializer;
 use serde::de::{DeserializeOwned, Deserializer, Error, MapAccess, Visitor};
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
 
+use crate::request::meta::{Meta, Name, capabilities};
 use crate::revision::{Generation, NEXT};
-
-/// Where a request of `2026-07-28` says what its client can do.
-const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-
-/// How deep capabilities are searched for what fits: `experimental`, its members, and theirs.
-const FITTING_DEPTH: u32 = 3;
 
 /// The members of an object, in their order. No name is there twice: readers differ in which of the two counts.
 pub(crate) struct Members<'a>(IndexMap<Cow<'a, str>, &'a RawValue>);
@@ -56,11 +51,6 @@ impl<'de> Visitor<'de> for EachOnce {
 
 /// Bytes of a name that a refusal repeats.
 const SHOWN_BYTES_MAX: usize = 64;
-
-/// A name, which is borrowed if nothing in it is escaped.
-#[derive(serde::Deserialize)]
-#[serde(transparent)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// What a member must be.
 #[derive(Clone, Copy)]
@@ -185,21 +175,8 @@ impl<'a> Members<'a> {
         strict_json::from_str(self.get(name)?.get()).ok()
     }
 
-    /// The `_meta` of the request, empty if it has none, or not an object; and the capabilities that it declares.
-    pub(crate) fn meta(&self) -> (RequestMetaObject, Option<ClientCapabilities>) {
-        let meta = self.get("_meta").and_then(|meta| strict_json::from_str::<JsonObject>(meta.get()).ok());
-        let mut meta = meta.unwrap_or_default();
-        let Some(given) = meta.get_mut(CLIENT_CAPABILITIES) else { return (meta.into(), None) };
-        let declared = if given.is_object() { strict_json::from_value(given.clone()).ok() } else { None };
-        if declared.is_some() {
-            return (meta.into(), declared);
-        }
-        if let Some(fitting) = capabilities(std::mem::take(given)) {
-            *given = fitting;
-        }
-        let meta = RequestMetaObject::from(meta);
-        let declared = meta.client_capabilities();
-        (meta, declared)
+    pub(crate) fn meta(&self) -> Meta<'a> {
+        Meta::read(self.get("_meta"))
     }
 
     /// All but `_meta` as a type. Fails with `-32602`.
@@ -328,32 +305,6 @@ impl Kind {
 /// Whether this is a list without elements.
 pub(crate) fn is_empty_list(text: &str) -> bool {
     text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).is_some_and(|inside| inside.trim_ascii().is_empty())
-}
-
-/// What of `declared` is capabilities; `None` if it is not an object.
-fn capabilities(declared: Value) -> Option<Value> {
-    fitting(declared, FITTING_DEPTH, &|part| strict_json::from_value::<ClientCapabilities>(part.clone()).is_ok())
-}
-
-/// The largest part of `value` that fits, as far as members are left out.
-fn fitting(value: Value, depth: u32, fits: &dyn Fn(&Value) -> bool) -> Option<Value> {
-    let is_list = value.as_array().is_some_and(Vec::is_empty);
-    let value = if is_list { json!({}) } else { value };
-    if value.is_object() && fits(&value) {
-        return Some(value);
-    }
-    let Value::Object(members) = value else { return Some(value).filter(|value| fits(value)) };
-    if depth == 0 {
-        return None;
-    }
-    let mut kept = Map::new();
-    for (name, member) in members {
-        let alone = |member: &Value| fits(&Value::Object(Map::from_iter([(name.clone(), member.clone())])));
-        if let Some(member) = fitting(member, depth - 1, &alone) {
-            kept.insert(name, member);
-        }
-    }
-    Some(Value::Object(kept)).filter(|kept| fits(kept))
 }
 
 fn malformed(method: &str, error: &serde_json::Error) -> ErrorData {

@@ -50,7 +50,7 @@ impl<H: ServerHandler> Backend for RmcpBackend<H> {
         self.shared.tools.must_have(&(self.make_handler)(), &self.shared.policies, tool).await
     }
 
-    async fn check_arguments(&self, tool: &str, arguments: &mut Option<JsonObject>) -> Result<(), ErrorData> {
+    async fn check_arguments(&self, tool: &str, arguments: &mut Option<JsonObject>) -> Result<bool, ErrorData> {
         let (handler, shared) = ((self.make_handler)(), &self.shared);
         let checked = shared.tools.check_arguments(&handler, &shared.policies, tool, arguments).await;
         checked.map_err(|faults| ErrorData::invalid_params(faults, None))

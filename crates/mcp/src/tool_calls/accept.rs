@@ -10,12 +10,14 @@ use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, ClientCapabilities, InputResponses, JsonObject, ProgressToken, RequestMetaObject,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::TaskPolicy;
 use crate::reply::errors;
 use crate::request::incoming::Incoming;
+use crate::revision::Generation;
 use crate::state::Shared;
 use crate::tool_calls::caller::{self, VerifiedCaller};
 
@@ -32,36 +34,64 @@ pub(crate) fn own_call(
     if let Some(trace) = trace {
         meta.0.0.insert("traceparent".to_owned(), trace.as_str().into());
     }
-    let mut params = CallToolRequestParams::new(tool.to_owned());
-    params.arguments = arguments;
-    let stored = StoredCall::new(params, meta, BTreeMap::new());
+    let stored = StoredCall::new(arguments, meta);
     call(shared, caller, (tool.to_owned(), stored), Terms::negotiate(&policy.terms, RequestedTerms::default()), None)
 }
 
-/// The call that a request makes in a protocol version whose calls `rmcp` does not see. Its progress token outlives the
-/// request.
+/// The arguments of a call that is to be stored.
+pub(crate) struct Arguments<'a> {
+    /// As the client wrote them, unless they have changed since.
+    pub(crate) given: Option<&'a RawValue>,
+    pub(crate) read: Option<JsonObject>,
+}
+
+impl Arguments<'_> {
+    /// Arguments whose text is not known.
+    pub(crate) const fn read(read: Option<JsonObject>) -> Self {
+        Self { given: None, read }
+    }
+}
+
+impl Serialize for Arguments<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.given {
+            Some(given) => given.serialize(serializer),
+            None => self.read.serialize(serializer),
+        }
+    }
+}
+
+/// The call that a request makes of a tool, which the author's handler does not see before a worker runs it. Whether
+/// its progress token outlives the request depends on the revision.
 pub(crate) fn call_of(
     shared: &Shared,
     request: &Incoming<'_>,
-    policy: &TaskPolicy,
-    params: CallToolRequestParams,
+    (tool, policy): (&str, &TaskPolicy),
+    arguments: Arguments<'_>,
     requested: RequestedTerms,
 ) -> Result<Call, ErrorData> {
-    let mut meta = request.meta.clone();
-    let idempotency = caller::idempotency_of(request.http.headers(), &meta, &params.name, params.arguments.as_ref())?;
+    let mut meta = request.meta.whole();
+    let idempotency = caller::idempotency_of(request.http.headers(), &meta, tool, arguments.read.as_ref())?;
     let idempotency = request.scope.bind(idempotency)?;
-    meta.set_client_capabilities(request.capabilities());
-    let (tool, progress_token) = (params.name.to_string(), meta.get_progress_token());
-    let stored = StoredCall::new(params, meta, BTreeMap::new()).with_progress_token(progress_token);
-    call(shared, request.caller, (tool, stored), Terms::negotiate(&policy.terms, requested), idempotency)
+    let progress_token = match request.client.generation() {
+        Generation::PerRequest => None,
+        Generation::Handshake => {
+            meta.set_client_capabilities(request.capabilities());
+            meta.get_progress_token()
+        }
+    };
+    let arguments = Some(arguments).filter(|arguments| arguments.read.is_some());
+    let stored = StoredCall::new(arguments, meta).with_progress_token(progress_token);
+    let terms = Terms::negotiate(&policy.terms, requested);
+    call(shared, request.caller, (tool.to_owned(), stored), terms, idempotency)
 }
 
 /// The call of a tool as the engine takes it. Its caller checks before that the tool exists. `_meta` says what the
 /// client can be asked.
-pub(crate) fn call(
+pub(crate) fn call<A: Serialize>(
     shared: &Shared,
     caller: &Principal,
-    (tool, mut call): (String, StoredCall),
+    (tool, mut call): (String, StoredCall<A>),
     terms: Terms,
     idempotency: Option<Idempotency>,
 ) -> Result<Call, ErrorData> {
@@ -93,7 +123,7 @@ fn known(caller: &Principal) -> Result<Option<VerifiedCaller>, ErrorData> {
 }
 
 /// The trace that the call belongs to. What is not a `traceparent` is dropped, from what is stored too.
-fn trace_of(call: &mut StoredCall) -> Option<TraceParent> {
+fn trace_of<A>(call: &mut StoredCall<A>) -> Option<TraceParent> {
     let trace = call.meta.0.get_traceparent().and_then(TraceParent::parse);
     if trace.is_none() {
         call.meta.0.0.shift_remove("traceparent");
@@ -133,9 +163,9 @@ pub(crate) fn never_a_task(tool: &str) -> ErrorData {
 /// A tool call, with everything that the tool may want to know about it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct StoredCall {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) arguments: Option<JsonObject>,
+pub(crate) struct StoredCall<A = JsonObject> {
+    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    pub(crate) arguments: Option<A>,
     /// What the request said about its client: version, name, capabilities.
     #[serde(default, rename = "_meta")]
     pub(crate) meta: RequestMetaObject,
@@ -155,17 +185,31 @@ pub(crate) struct StoredCall {
     pub(crate) caller: Option<VerifiedCaller>,
 }
 
-impl StoredCall {
+impl<A> StoredCall<A> {
     /// The call to be stored. Its progress token is valid only for the request that brought it, unless it is stored
     /// [too](Self::with_progress_token).
-    pub(crate) fn new(
+    pub(crate) fn new(arguments: Option<A>, mut meta: RequestMetaObject) -> Self {
+        meta.0.0.shift_remove("progressToken");
+        let (input_responses, request_state, progress_token) = (None, None, None);
+        Self { arguments, meta, input_responses, request_state, progress_token, given: BTreeMap::new(), caller: None }
+    }
+
+    /// The same call with a progress token that outlives the request.
+    pub(crate) fn with_progress_token(mut self, progress_token: Option<ProgressToken>) -> Self {
+        self.progress_token = progress_token;
+        self
+    }
+}
+
+impl StoredCall {
+    /// The call of a later round, which brings answers and a state.
+    pub(crate) fn of_round(
         request: CallToolRequestParams,
-        mut meta: RequestMetaObject,
+        meta: RequestMetaObject,
         given: BTreeMap<String, Value>,
     ) -> Self {
-        meta.0.0.shift_remove("progressToken");
         let CallToolRequestParams { arguments, input_responses, request_state, .. } = request;
-        Self { arguments, meta, input_responses, request_state, progress_token: None, given, caller: None }
+        Self { input_responses, request_state, given, ..Self::new(arguments, meta) }
     }
 
     /// The token for progress notifications to the client of `task`. If the call cannot be read, no progress is
@@ -182,12 +226,6 @@ impl StoredCall {
                 None
             }
         }
-    }
-
-    /// The same call with a progress token that outlives the request.
-    pub(crate) fn with_progress_token(mut self, progress_token: Option<ProgressToken>) -> Self {
-        self.progress_token = progress_token;
-        self
     }
 
     /// What the tool is called with in an attempt: what came with the call, or with the latest round of answers.

@@ -58,6 +58,11 @@ pub(crate) fn created(task: &Task, now: Timestamp) -> CreateTaskResult {
     CreateTaskResult::new(view)
 }
 
+/// The text of the same.
+pub(crate) fn render_created(task: &Task, now: Timestamp) -> Result<String, ErrorData> {
+    write(&view(task, now, Some("task")), None)
+}
+
 /// `GetTaskResult`.
 pub(crate) async fn render(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
     let payload = payload(engine, task).await?;

@@ -1,4 +1,4 @@
-//! Requests that would cost too much, in every protocol version; and what is not stored of a call.
+//! Requests that would cost too much, in every protocol version; and what is stored of a call.
 
 use std::sync::atomic::Ordering;
 
@@ -7,7 +7,7 @@ use longhaul_core::{TaskKey, TraceParent};
 use longhaul_engine::WorkerSignals;
 use serde_json::{Value, json};
 
-use crate::world::{Sent, World, alice};
+use crate::world::{Sent, World, alice, read};
 
 /// 50,000 maps of one member.
 fn many() -> Value {
@@ -87,6 +87,21 @@ async fn an_attempt_without_memory_gives_its_worker_back_until_there_is_some() {
         assert_eq!((&mut fifth).now_or_never(), None, "the tool hangs");
         tokio::task::yield_now().await;
     }
+}
+
+/// Some of this would not survive a reader: escapes, spaces, and digits beyond those of a double.
+#[tokio::test]
+async fn arguments_are_stored_as_their_client_wrote_them() {
+    let world = World::new();
+    let written = r#"{"b": 2, "a":1,"name":"caf\u00e9 \/", "digits": 18446744073709551616.50}"#;
+    let sent = Sent::call("add", json!("HERE"));
+    let mut request = sent.request();
+    *request.body_mut() = sent.body.to_string().replace("\"HERE\"", written).into();
+    let answer = read(world.mcp.respond(request, sent.owner).await).await;
+    let id = answer.result()["taskId"].as_str().unwrap().parse().unwrap();
+    let task = world.engine.poll(&TaskKey::new(alice(), id)).await.unwrap();
+    let stored = world.engine.load(&task.key(), &task.request).await.unwrap();
+    assert!(stored.starts_with(&format!(r#"{{"arguments":{written},"#)), "{stored}");
 }
 
 #[tokio::test]

@@ -3,16 +3,16 @@
 use http::Response;
 use longhaul_core::{RequestedTerms, strict_json};
 use rmcp::ErrorData;
-use rmcp::model::{CallToolRequestParams, ErrorCode};
+use rmcp::model::ErrorCode;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::wire;
+use crate::call::accepted;
 use crate::policy::Need;
 use crate::protocol_version::Endpoint;
-use crate::reply::{self, errors};
+use crate::reply;
 use crate::request::incoming::Incoming;
-use crate::tool_calls::accept;
 use crate::{Body, TaskPolicy};
 
 #[derive(Deserialize)]
@@ -53,17 +53,10 @@ async fn create(
 ) -> Result<String, ErrorData> {
     let requested = requested(task)?;
     endpoint.backend().must_have(tool).await?;
-    let mut params: CallToolRequestParams =
-        call.params().ok_or_else(|| ErrorData::invalid_params("the params of tools/call are malformed", None))?;
-    endpoint.backend().check_arguments(tool, &mut params.arguments).await?;
-    let shared = endpoint.shared();
-    let task = shared
-        .engine
-        .accept(accept::call_of(shared, call, policy, params, requested)?)
-        .await
-        .map_err(errors::of_accept)?
-        .into_task();
-    Ok(wire::render_created(&task, shared.engine.ports().clock.now(), policy.immediate))
+    let arguments = accepted::arguments(call, endpoint, tool).map_err(|refusal| refusal.error)?;
+    let arguments = accepted::checked(endpoint, tool, arguments).await?;
+    let task = accepted::task(call, endpoint, (tool, policy), arguments, requested).await?;
+    Ok(wire::render_created(&task, endpoint.shared().engine.ports().clock.now(), policy.immediate))
 }
 
 /// The requested terms. Fractions of a millisecond are cut off.

@@ -8,7 +8,7 @@ use http::Response;
 use longhaul_core::{RequestedTerms, strict_json};
 use longhaul_engine::{AcceptError, PollError};
 use rmcp::ErrorData;
-use rmcp::model::{CallToolRequestParams, JsonObject};
+use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -19,7 +19,7 @@ use crate::request::incoming::{Incoming, Notice};
 use crate::revision::Generation;
 use crate::signing::signer::Purpose;
 use crate::state::Shared;
-use crate::tool_calls::accept;
+use crate::tool_calls::accept::{self, Arguments};
 
 mod get;
 mod wire;
@@ -110,12 +110,14 @@ async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, Error
         return rejected(call, endpoint, &format!("the tool `{name}` runs synchronously; use tools/call"));
     };
     endpoint.backend().check_arguments(&name, &mut arguments).await?;
-    let mut params = CallToolRequestParams::new(name);
-    params.arguments = arguments;
     let requested =
         RequestedTerms { ttl_ms: None, retention_ms: keep_alive.map(|seconds| seconds.saturating_mul(1_000)) };
     let shared = endpoint.shared();
-    match shared.engine.accept(accept::call_of(shared, call, &policy, params, requested)?).await {
+    match shared
+        .engine
+        .accept(accept::call_of(shared, call, (&name, &policy), Arguments::read(arguments), requested)?)
+        .await
+    {
         Ok(accepted) => Ok(wire::accepted(&accepted.into_task(), shared.engine.ports().clock.now())),
         // What may succeed if it is sent again is not an outcome of the call.
         Err(error @ (AcceptError::Unavailable(_) | AcceptError::TooManyNew { .. })) => Err(errors::of_accept(error)),

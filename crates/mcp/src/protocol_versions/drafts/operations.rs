@@ -151,7 +151,7 @@ async fn after_questions(
     status: &str,
 ) -> Response<Body> {
     let mut frames = Vec::new();
-    let token_for_progress = call.meta.get_progress_token();
+    let token_for_progress = call.meta.whole().get_progress_token();
     if let (Some(token), Some(progress)) = (token_for_progress, wire::progress(task)) {
         frames.push(sse::event(fields::progress_notification(&token, progress, [])));
     }

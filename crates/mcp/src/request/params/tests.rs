@@ -1,5 +1,7 @@
 //! Members that are absent, null, of another type, empty lists; and what a client can do, in odd shapes.
 
+use serde_json::Value;
+
 use super::*;
 
 fn tidied(method: &str, params: Value) -> Result<Value, String> {

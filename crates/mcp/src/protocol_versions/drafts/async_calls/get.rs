@@ -80,7 +80,7 @@ impl Waiting {
         let waits = wait_ms > 0 && !task.has_ended();
         let held = if waits { shared.streams.open_if_free(call.owner, wait_ms).await } else { Some(Held::default()) };
         let wait_ms = if held.is_some() { wait_ms } else { 0 };
-        let progress_token = match call.meta.get_progress_token() {
+        let progress_token = match call.meta.whole().get_progress_token() {
             None => StoredCall::progress_token_of(&shared.engine, &task).await,
             own => own,
         };

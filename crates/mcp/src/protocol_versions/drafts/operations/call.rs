@@ -80,11 +80,11 @@ async fn start(
         Some(token) => unused_key(call, endpoint, token).await?,
         None => TaskKey::new(call.owner, ports.ids.task_id(ports.clock.now())),
     };
-    let mut meta = call.meta.clone();
+    let mut meta = call.meta.whole();
     let idempotency = idempotency(call, &meta, &params, wanted.token.as_deref(), &*ports.ids)?;
     let idempotency = call.scope.bind(idempotency)?;
     meta.set_client_capabilities(call.capabilities());
-    let stored = StoredCall::new(params, meta, Default::default());
+    let stored = StoredCall::new(params.arguments, meta);
     let terms = Terms::negotiate(&policy.terms, requested);
     let new = accept::call(endpoint.shared(), call.caller, (tool, stored), terms, idempotency)?;
     let task = accept_as(endpoint, key.id, new).await?;
