@@ -29,7 +29,7 @@ pub(crate) struct Call<'g> {
     route: &'g ToolRoute,
     task: TaskContext,
     peer: Peer<RoleServer>,
-    /// What the caller can be asked.
+    /// The capabilities that the caller has declared.
     declared: ClientCapabilities,
     /// The lifecycle to speak to the server, if it speaks that too.
     lifecycle: Option<Lifecycle>,
@@ -38,7 +38,7 @@ pub(crate) struct Call<'g> {
     round: u32,
 }
 
-/// What is kept between two rounds of questions.
+/// The state that is kept between two rounds of questions.
 #[derive(Default, Deserialize, Serialize)]
 struct Kept {
     round: u32,
@@ -46,7 +46,7 @@ struct Kept {
     state: Option<String>,
 }
 
-/// What the server made of a call.
+/// The server's response to a call.
 enum Sent {
     Answer(CallToolResponse),
     /// A task of its own, which needs no connection.
@@ -88,7 +88,8 @@ impl<'g> Call<'g> {
         params.input_responses = request.input_responses;
         params.request_state = kept.state;
         params.meta = meta::passed_on(&context.meta);
-        // What the older lifecycle has for tasks is not what a connection in the newer one was chosen for.
+        // A tool that requires a task is not called in the older lifecycle of its caller, because that lifecycle has
+        // other tasks.
         let may_be_older = route.repeatable == Repeatable::Yes && !upstream.requires_task(&route.route.name);
         let declared = context.meta.client_capabilities().or_else(|| context.client_capabilities());
         Ok(Self {
@@ -113,7 +114,7 @@ impl<'g> Call<'g> {
         self.upstream
     }
 
-    /// What the caller can be asked.
+    /// The capabilities that the caller has declared.
     pub(crate) const fn declared(&self) -> &ClientCapabilities {
         &self.declared
     }
@@ -126,7 +127,7 @@ impl<'g> Call<'g> {
         self.round
     }
 
-    /// What the server calls the tool.
+    /// The server's name of the tool.
     fn tool(&self) -> &str {
         &self.route.route.name
     }

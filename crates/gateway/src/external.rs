@@ -1,5 +1,5 @@
-//! What a server does without a connection: tasks of its own, and jobs that its tools start, show and stop. The driver
-//! of `jobs` runs both.
+//! The work of a server that needs no connection: tasks of its own, and jobs that its tools start, show and stop. The
+//! driver of `jobs` runs both.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub(crate) async fn clean_up(
     }
 }
 
-/// What a request that has no result means for a poll.
+/// The meaning of a request without a result for a poll.
 fn unseen(error: RequestError) -> JobError {
     match error {
         RequestError::Lost(why) => JobError::Unanswered(why),
@@ -166,7 +166,7 @@ impl CombinedJob<'_> {
         polls::call_once(self.upstream, self.task.clone(), tool, arguments).await
     }
 
-    /// How far the job is, as far as the answer says so.
+    /// The progress of the job, from the parts that the answer has.
     fn progress(&self, status: &CallToolResult) -> Option<JobProgress> {
         let pointers = &self.fold.progress;
         let find = |pointer: &Option<Pointer>| pointer.as_ref().and_then(|pointer| find(status, pointer));
@@ -247,7 +247,7 @@ impl ExternalJob for CombinedJob<'_> {
     }
 }
 
-/// What a pointer finds in the structured content, otherwise in the first text that is JSON.
+/// The value that a pointer finds in the structured content, otherwise in the first text that is JSON.
 fn find(result: &CallToolResult, pointer: &Pointer) -> Option<Value> {
     let structured = result.structured_content.as_ref().and_then(|content| pointer.find(content));
     structured.cloned().or_else(|| {

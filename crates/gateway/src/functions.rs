@@ -63,8 +63,8 @@ fn read(file: &Path, otherwise: &str) -> anyhow::Result<String> {
         .with_context(|| format!("{} cannot be read: {otherwise}", file.display()))
 }
 
-/// What `${…}` stands for, and what children see: what the operator named, and of the function's own environment only
-/// what programs need to run. Its credentials are not among it.
+/// The values for `${…}` and the environment of child processes. It has the variables that the operator named. From the
+/// function's own environment it has only those that programs need to run, and not the function's credentials.
 struct Env(ToolEnv);
 
 impl EnvSource for Env {

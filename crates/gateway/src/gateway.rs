@@ -70,8 +70,8 @@ impl Gateway {
         Ok(Self { server, live, groups, reloading: tokio::sync::Mutex::default() })
     }
 
-    /// Serves another configuration from now on, with its lock if it has one. Calls that are under way end on what they
-    /// began with; servers that are reached as before keep their processes and connections.
+    /// Serves another configuration from now on, with its lock if it has one. Calls that are under way end with the
+    /// configuration that they began with. Servers that are reached as before keep their processes and connections.
     ///
     /// # Errors
     /// [`StartError`], as at a start. Then everything stays as it is.
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Gateway {
     }
 }
 
-/// Everything that a configuration makes, with what stays of an earlier one.
+/// Everything that a configuration makes, with the parts that stay of an earlier one.
 async fn shared(
     config: Config,
     lock: Option<Lock>,
@@ -163,7 +163,7 @@ fn pinned(mut lock: Lock, servers: &[config::Server], upstreams: &[Arc<Upstream>
     StartError::unless_none(problems).map(|()| found)
 }
 
-/// What a lock file says about a server, as far as this process can use it.
+/// The entry of a server in a lock file, without the parts that this process cannot use.
 fn known_from(list: Listed, upstream: &Upstream) -> Listed {
     upstream.remember(Some(Lifecycle::of(&list.info.protocol_version)));
     upstream.learn(&list.tools);
@@ -190,7 +190,7 @@ pub(crate) async fn list_all_once(config: &Config) -> Result<Vec<Listed>, StartE
 /// Ends the processes that are kept, waits until the others have ended, and kills those that are left.
 async fn stop(upstreams: &[Arc<Upstream>], groups: &Groups) {
     upstreams.iter().for_each(|upstream| upstream.close());
-    // Each of them has its times to end by itself, and is killed by then.
+    // Each process has its grace times to end on its own, and is killed by then.
     let mut left_ms = 3 * limits::END_GRACE_MS;
     while !groups.is_empty() && left_ms > 0 {
         SystemClock.sleep_ms(limits::POLL_MS).await;
@@ -256,7 +256,8 @@ fn telling(listed: &[Listed], servers: &[config::Server]) -> BTreeSet<usize> {
     servers.filter(|(_, (listed, server))| tells(listed) && passed_on(server)).map(|(index, _)| index).collect()
 }
 
-/// Whether clients hear of changed lists: not from a function, which does not run between two requests.
+/// Whether clients are notified of changed lists. A function does not notify them, because it does not run between two
+/// requests.
 fn tells_of_lists(servers: &[config::Server]) -> bool {
     servers.iter().all(|server| server.resource_updates == ResourceUpdates::PassedOn)
 }
@@ -273,7 +274,7 @@ fn extensions(listed: &[Listed]) -> Option<ExtensionCapabilities> {
     (!all.is_empty()).then_some(all)
 }
 
-/// What the gateway says about itself: the words of its only server, or those of all.
+/// The gateway's description of itself: the words of its only server, or those of all.
 fn info(listed: &[Listed], telling: &BTreeSet<usize>, tells_of_lists: bool) -> ServerConfig {
     let list_changed = tells_of_lists.then_some(true);
     let has = |has: fn(&ServerCapabilities) -> bool| listed.iter().any(|listed| has(&listed.info.capabilities));
@@ -329,7 +330,8 @@ pub(crate) fn with_cleanup(server: Server, live: &Arc<Live>) -> Server {
     )
 }
 
-/// Nothing is left of a process, unless a fold says so.
+/// Whether a call may leave something running. A process leaves nothing, unless a combined tool names a tool that stops
+/// its job.
 fn leaves_something(upstream: &Upstream, fold: Option<&Fold>) -> bool {
     !upstream.is_process() || fold.is_some_and(|fold| fold.stop.is_some())
 }

@@ -1,4 +1,4 @@
-//! What a server behind the gateway may cost, and how long it may take.
+//! Limits for the cost of a server behind the gateway, and for the time that it may take.
 
 use std::time::Duration;
 
@@ -22,7 +22,9 @@ pub(crate) const STDERR_LINE_BYTES_MAX: usize = 4 << 10;
 pub(crate) const STDERR_LINES_MAX: usize = 20;
 pub(crate) const STDERR_BYTES_MAX: usize = 8 << 10;
 
-/// So many lines of one server go to the log in this time: of its standard error, and of what it logs over MCP.
+/// The log takes so many lines of one server in this period, both of its standard error and of its MCP log messages.
+/// MCP.
+/// over MCP.
 pub(crate) const LOG_LINES_MAX: u32 = 200;
 pub(crate) const LOG_PERIOD_MS: u64 = 10_000;
 
@@ -39,7 +41,7 @@ pub(crate) const LISTS_TTL: Duration = Duration::from_secs(300);
 /// How long they hold at most.
 pub(crate) const LISTS_TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long after they were read they are read again at the earliest, whatever the server says: it may cost a start.
+/// The shortest time until lists are read again, even if the server says otherwise, since reading may start the server.
 pub(crate) const LISTS_PAUSE: Duration = Duration::from_secs(5);
 
 /// The longest pause after which they are read again if they could not be read. The first pause is [`LISTS_PAUSE`].
@@ -57,8 +59,8 @@ pub(crate) const END_GRACE_MS: u64 = 2_000;
 /// How often the gateway checks whether a process has ended that is asked to.
 pub(crate) const POLL_MS: u64 = 20;
 
-/// How often it checks whether a process has ended by itself while it should answer. Its closed output tells most
-/// often.
+/// How often it checks whether a process has ended on its own while it should answer. Most often its closed output
+/// shows that first.
 pub(crate) const WATCH_MS: u64 = 200;
 
 /// How often processes that servers have left behind are waited for, where the gateway is process 1.
@@ -123,18 +125,17 @@ pub(crate) const DEATHS_MAX: u32 = 16;
 /// How long to wait before the second try; the third waits twice as long.
 pub(crate) const TRY_AGAIN_MS: u64 = 500;
 
-/// How long a caller waits for the answer itself before it gets the handle of a task, unless `handleAfter` says
-/// otherwise.
+/// How long a caller waits for the answer itself before it gets a task id, unless `handleAfter` says otherwise.
 pub(crate) const HANDLE_AFTER: Duration = Duration::from_secs(2);
 
 /// How long a task may take, unless `runAtMost` says otherwise.
 pub(crate) const RUN_MAX: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// The shortest and the longest pause between two polls of a server's own task, whatever the server says.
+/// The shortest and the longest pause between two polls of a server's own task, even if the server says otherwise.
 pub(crate) const POLL_EVERY_LEAST: Duration = Duration::from_millis(200);
 pub(crate) const POLL_EVERY_MOST: Duration = Duration::from_secs(5 * 60);
 
-/// The first and the longest pause between two polls where nobody says how long they are.
+/// The first and the longest pause between two polls where no interval is given.
 pub(crate) const POLL_FIRST: Duration = Duration::from_secs(1);
 pub(crate) const POLL_LONGEST: Duration = Duration::from_secs(30);
 
@@ -148,8 +149,8 @@ pub(crate) const TTL_MORE_MS: u64 = 60 * 60 * 1_000;
 pub(crate) const SUBSCRIBED_MAX: usize = 1_024;
 pub(crate) const SUBSCRIPTION_MAX: usize = 256;
 
-/// Changes of resources that wait for a slow listener. One that misses some is told that all of its resources may have
-/// changed.
+/// Changes of resources that wait for a slow subscriber. A subscriber that misses some gets a notification that all of
+/// its resources may have changed.
 pub(crate) const UPDATES_WAITING_MAX: usize = 256;
 
 /// The first and the longest pause before a server is connected to again that was to tell of changes.

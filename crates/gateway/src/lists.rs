@@ -19,7 +19,7 @@ use crate::upstream::client::Client;
 /// The lists of all servers.
 pub(crate) struct Lists {
     servers: Vec<Server>,
-    /// What each server has said last. Whoever changes it puts the catalog together again before anyone else may.
+    /// The lists that each server has sent last. A change holds the lock until the catalog is put together again.
     listed: tokio::sync::Mutex<Vec<Listed>>,
     catalog: RwLock<Arc<Catalog>>,
     /// When those of each server are read again; none if they never are.
@@ -143,7 +143,7 @@ impl Lists {
         }
     }
 
-    /// What all servers have, as far as is known.
+    /// The tools, prompts and resources of all servers that are known.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -160,11 +160,11 @@ impl Lists {
         due.map(|(server, (_, upstream))| read_again(Arc::clone(self), server, Arc::clone(upstream))).collect()
     }
 
-    /// The same, for whoever wants the lists: waits until they are there, but not for long.
+    /// The same, for a client that wants the lists: waits until they are there, but not for long.
     pub(crate) async fn refreshed(self: &Arc<Self>, upstreams: &[Arc<Upstream>]) -> Arc<Catalog> {
         let reading = self.refresh(upstreams);
         if !reading.is_empty() {
-            // Those that come later count for the next request.
+            // Lists that come later count for the next request.
             drop(tokio::time::timeout(limits::LISTS_WAIT, futures::future::join_all(reading)).await);
         }
         self.catalog()
@@ -213,7 +213,7 @@ impl Lists {
 fn read_again(lists: Arc<Lists>, server: usize, upstream: Arc<Upstream>) -> JoinHandle<()> {
     tokio::spawn(async move {
         let Some(due) = lists.due.get(server) else { return };
-        // What changes from here on is a change of what is read now.
+        // A change from here on is a change of the lists that are read now.
         upstream.forget_change();
         let ttl = match list(&upstream).await {
             Ok(listed) => {

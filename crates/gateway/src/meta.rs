@@ -1,4 +1,4 @@
-//! The `_meta` of a caller, as far as it is for the server that is called.
+//! The part of a caller's `_meta` that is for the server that is called.
 
 use rmcp::model::RequestMetaObject;
 

@@ -12,8 +12,8 @@ use crate::config::Terms;
 use crate::limits;
 use crate::start_error::Problem;
 
-/// Gives its policy to each tool that has none yet. Each is checked by itself, so that one that cannot be used does not
-/// hide the others: it is taken out, and the reason returned.
+/// Gives its policy to each tool that has none yet. Each tool is checked on its own, so that a faulty one does not hide
+/// the others. A faulty tool is taken out, and the reason is returned.
 pub(crate) async fn with_policies(catalog: &mut Catalog) -> Vec<Problem> {
     let (mut problems, mut unchecked, mut left_out) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     let new = catalog.tools.iter_mut().filter(|(_, route)| route.is_durable() && route.policy.is_none());
@@ -43,7 +43,7 @@ pub(crate) async fn with_policies(catalog: &mut Catalog) -> Vec<Problem> {
     problems
 }
 
-/// A server that has only this tool, which is all that is looked at.
+/// A server that has only this tool. Nothing else of it is read.
 #[derive(Clone)]
 struct Only(Tool);
 

@@ -12,7 +12,8 @@ use crate::upstream::client::Client;
 use crate::upstream::tasks::completed;
 use crate::upstream::{RequestError, Upstream, failed};
 
-/// The pauses between two polls: as long as somebody says, within limits, otherwise longer and longer.
+/// The pauses between two polls: the interval that the server or the configuration gives, within limits, otherwise
+/// growing ones.
 pub(crate) fn pauses(said: Option<Duration>) -> Every {
     match said {
         Some(said) => Every::fixed(said.clamp(limits::POLL_EVERY_LEAST, limits::POLL_EVERY_MOST)),
@@ -43,7 +44,7 @@ pub(crate) async fn report(task: &TaskContext, words: Option<&str>) {
     note(task, done, total, message).await;
 }
 
-/// The words of a server as progress: they stay words, whatever numbers are in them.
+/// The words of a server as progress. Numbers in them are not read.
 pub(crate) fn progress(words: &str) -> JobProgress {
     JobProgress { done: 0.0, total: None, message: words.to_owned() }
 }

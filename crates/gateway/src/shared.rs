@@ -22,7 +22,7 @@ pub(crate) struct Shared {
     pub(crate) outside: OutsideTools,
     /// The servers that tell of changes of their resources.
     pub(crate) telling: BTreeSet<usize>,
-    /// Those that have skills.
+    /// The servers that have skills.
     pub(crate) skilled: Vec<usize>,
     pub(crate) info: ServerConfig,
 }
@@ -34,7 +34,7 @@ impl Shared {
         outside.or_else(|| self.lists.policy(tool))
     }
 
-    /// Whether clients hear of changed lists.
+    /// Whether clients are notified of changed lists.
     pub(crate) fn tells_of_lists(&self) -> bool {
         self.info.capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true))
     }
@@ -46,7 +46,7 @@ impl Shared {
         Some((self.upstreams.get(route.route.server)?, route.fold.clone()))
     }
 
-    /// The lists of all servers. Those that are due are read again meanwhile.
+    /// The lists of all servers. Lists that are due are read again meanwhile.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         drop(self.lists.refresh(&self.upstreams));
         self.lists.catalog()
@@ -79,7 +79,7 @@ impl Shared {
         (self.upstreams.len() == 1 && self.info.capabilities.resources.is_some()).then_some(0)
     }
 
-    /// Hears of changes of resources, which are those of the servers that tell of them.
+    /// Subscribes to changes of resources, at the servers that report them.
     pub(crate) fn hear(&self, uris: &[String]) -> Result<Vec<(Arc<Upstream>, ResourceSubscription)>, ErrorData> {
         let mut by_server: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
         for uri in uris {

@@ -55,7 +55,8 @@ pub(crate) enum Target {
     Child(Launch),
     /// It runs somewhere.
     Http(Endpoint),
-    /// This process cannot, for this reason. What it lists is in a lock file, and another process may reach it.
+    /// This process cannot reach the server, for this reason. A lock file has the server's lists, and another process
+    /// may reach it.
     Elsewhere(String),
 }
 
@@ -97,9 +98,9 @@ pub(crate) struct Upstream {
     quick: Arc<Semaphore>,
     /// Another one, for lists, prompts, resources and completions, for which neither calls nor polls wait.
     requests: Arc<Semaphore>,
-    /// Those that are kept between calls, if they are.
+    /// The connections that are kept between calls, if connections are kept.
     pool: Option<Arc<Pool>>,
-    /// What requests to a URL are made with.
+    /// The HTTP client for requests to a URL.
     http: Http,
     wanted: Option<Lifecycle>,
     lifecycle: Mutex<Option<Lifecycle>>,
@@ -141,7 +142,7 @@ pub(crate) fn failed(why: &str) -> ErrorData {
 /// Whether another try can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// Not before somebody changes the configuration or installs something.
+    /// Not before an operator changes the configuration or installs something.
     Yes,
     /// Perhaps.
     No,

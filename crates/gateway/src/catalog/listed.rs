@@ -1,4 +1,4 @@
-//! The lists of one server, as far as it has them.
+//! The lists of one server. A server may lack some of them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -72,7 +72,7 @@ pub(crate) enum ListError {
 impl Listed {
     /// Reads all lists that the server says it has. One that does not say what it has is asked for all of them.
     pub(crate) async fn read(server: &str, peer: &Peer<RoleClient>) -> Result<Self, ListError> {
-        // Whoever reads them again wants them as they are now.
+        // Reading again has to return the lists as they are now.
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
         let info = peer.peer_info().ok_or(ServiceError::TransportClosed)?;
         let mut info = (*info).clone();

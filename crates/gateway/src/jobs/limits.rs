@@ -1,9 +1,9 @@
-//! What an outside job may cost, and how long requests about it may take.
+//! Limits for the cost of an external job, and for the time that requests about it may take.
 
 use std::time::Duration;
 
-/// The first and the longest pause between two polls, unless somebody says otherwise. Between them each pause is half
-/// of the time that has passed, so that short jobs end soon and long ones cost little.
+/// The first and the longest pause between two polls, unless the job or the configuration sets others. Between them
+/// each pause is half of the time that has passed, so that short jobs end soon and long ones cost little.
 pub(crate) const POLL_FIRST: Duration = Duration::from_secs(1);
 pub(crate) const POLL_LONGEST: Duration = Duration::from_secs(15 * 60);
 
@@ -49,5 +49,5 @@ pub(crate) const TRIES_MAX: u32 = 3;
 /// How long to wait before the second try; the third waits twice as long.
 pub(crate) const TRY_AGAIN_MS: u64 = 200;
 
-/// How much of somebody else's error is in ours.
+/// How many characters of another system's error Longhaul puts into its own.
 pub(crate) const ERROR_CHARS_MAX: usize = 2_000;

@@ -1,4 +1,4 @@
-//! What a job leaves, as the result of a tool.
+//! The output of a job, as the result of a tool.
 
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ pub(crate) fn too_large(job: &JobRef, bytes: Option<usize>) -> CallToolResult {
     failed(&words, json!({"job": job, "outputBytes": bytes, "outputBytesMax": max}))
 }
 
-/// Words of somebody else, of a length that people read.
+/// Cuts the message of another system to a length that people read.
 pub(crate) fn cut(words: &str) -> String {
     match words.char_indices().nth(limits::ERROR_CHARS_MAX) {
         Some((at, _)) => format!("{}…", words.get(..at).unwrap_or_default()),

@@ -36,7 +36,7 @@ pub(super) fn why(error: &DynamicTransportError) -> String {
     }
 }
 
-/// Where a server is, and what is sent to it with every request. Nothing of what a caller sent is among it.
+/// The URL of a server, and the headers of every request to it. They contain nothing that a caller sent.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) url: Url,
@@ -113,8 +113,8 @@ pub(super) fn is_unsent(error: &ServiceError) -> bool {
     }
 }
 
-/// An HTTP client that sends what `rmcp` leaves out, understands answers that are only nearly right, and whose errors,
-/// which `rmcp` also writes to the log, do not tell the URL.
+/// An HTTP client that sends what `rmcp` leaves out and understands answers that are almost correct. `rmcp` also writes
+/// its errors to the log, so they do not contain the URL.
 #[derive(Clone)]
 pub(crate) struct Discreet {
     server: Arc<str>,
@@ -126,8 +126,8 @@ pub(crate) struct Discreet {
     credentials: Option<Arc<dyn Credentials>>,
 }
 
-/// Whether the message is a notification: it may be sent again if its connection was closed at that moment, since it is
-/// as true the second time.
+/// Whether the message is a notification. It may be sent again if its connection was closed at that time, since
+/// receiving it twice changes nothing.
 const fn says_something(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, ClientJsonRpcMessage::Notification(_))
 }
@@ -216,7 +216,7 @@ impl Discreet {
         credentials.add(request).await.map_err(|error| Failed::Client(Trouble::Refused(error.to_string())))
     }
 
-    /// The headers with what shows the server who sends them.
+    /// The headers, with the credentials that show the server who sends them.
     async fn shown(&self, uri: &str, mut headers: Headers) -> Result<Headers, Failed> {
         if let (Some(_), Ok(url)) = (&self.credentials, Url::parse(uri)) {
             let mut request = reqwest::Request::new(reqwest::Method::GET, url);

@@ -1,5 +1,5 @@
-//! Messages of MCP in the output of a server, as far as they can be understood. An answer that cannot be understood is
-//! an error for its request, since no other answer comes.
+//! Messages of MCP in the output of a server, read leniently. An answer that cannot be understood is an error for its
+//! request, since no other answer comes.
 
 use longhaul_client::{repaired, unreadable_answer};
 use longhaul_core::strict_json;
@@ -48,7 +48,7 @@ impl Reader {
         }
         let read = message(text);
         match (self.understand_unless(read.as_ref(), text, open), read) {
-            // An answer to nobody is noted by those who count them.
+            // An answer to no request is noted by the code that counts such answers.
             (None | Some(Incoming::Begun | Incoming::Noise), Some(message)) => Incoming::Messages(vec![message]),
             (understood, _) => understood.unwrap_or(Incoming::Noise),
         }
@@ -266,7 +266,7 @@ fn internal(why: String) -> ErrorData {
     ErrorData::internal_error(why, None)
 }
 
-/// An error as far as it can be understood.
+/// An error, with the parts that can be understood.
 fn error_data(error: Value) -> ErrorData {
     let Value::Object(mut members) = error else {
         let message = error.as_str().map_or_else(|| error.to_string(), str::to_owned);

@@ -39,7 +39,7 @@ pub(super) struct Pool {
 #[derive(Default)]
 struct Idle {
     kept: Vec<Kept>,
-    /// Whether something looks after them.
+    /// Whether a task that closes idle connections is running.
     swept: bool,
     closed: bool,
 }
@@ -147,7 +147,7 @@ impl Turn {
     }
 }
 
-/// Those that match, taken out.
+/// Takes the connections that match out of `kept`.
 fn take(kept: &mut Vec<Kept>, matches: impl Fn(&Kept) -> bool) -> Vec<Kept> {
     let (taken, left) = std::mem::take(kept).into_iter().partition(matches);
     *kept = left;
@@ -192,7 +192,7 @@ impl Connection {
         self.turn = Some(turn);
     }
 
-    /// What requests are sent to.
+    /// The peer that requests are sent to.
     pub(crate) fn peer(&self) -> &Peer<RoleClient> {
         self.running.peer()
     }
@@ -225,7 +225,7 @@ impl Connection {
         }
     }
 
-    /// What the server answers to a request that has to be quick. It is given back with the answer.
+    /// The server's answer to a request that has to be quick. The connection is returned with the answer.
     pub(crate) async fn request<T>(
         self,
         request: impl AsyncFnOnce(&Peer<RoleClient>) -> Result<T, ServiceError>,

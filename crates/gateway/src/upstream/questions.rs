@@ -1,5 +1,5 @@
-//! Forms that a server has its caller asked for. `rmcp` reads of a form what it has types for: a form that would lose
-//! something is refused by the name of its property, and never asked as another form.
+//! Forms that a server has its caller asked for. `rmcp` only reads the parts of a form that it has types for. A form
+//! that would lose something is refused by the name of its property, and never asked as another form.
 
 use longhaul_core::strict_json;
 use rmcp::ErrorData;
@@ -31,7 +31,7 @@ pub(super) fn checked(message: ServerJsonRpcMessage, text: &[u8]) -> ServerJsonR
     JsonRpcMessage::Request(request)
 }
 
-/// A question of a server's task; `None` if nobody knows what it asks.
+/// A question of a server's task; `None` if the question has an unknown shape.
 ///
 /// # Errors
 /// That its form cannot be asked.

@@ -16,7 +16,7 @@ pub(crate) enum TaskSupport {
     Required,
 }
 
-/// What a server says about its tools. Clones are the same.
+/// The task support of a server's tools that the gateway has learned so far. Clones share their content.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskTools(Arc<Mutex<Learned>>);
 
@@ -27,7 +27,7 @@ struct Learned {
     refused: BTreeSet<String>,
 }
 
-/// What its lists say.
+/// The task support that the server's lists declare.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Known {
@@ -59,7 +59,7 @@ impl TaskTools {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the lists of the server have said so far.
+    /// The declarations in the lists that the server has sent so far.
     pub(crate) fn known(&self) -> Known {
         self.lock().listed.clone()
     }
@@ -69,7 +69,7 @@ impl TaskTools {
         self.lock().listed = known;
     }
 
-    /// What the server wants for a tool; `None` if it is to be called plainly.
+    /// The task support that the server wants for a tool; `None` if the tool is to be called plainly.
     pub(crate) fn support(&self, tool: &str) -> Option<TaskSupport> {
         let learned = self.lock();
         if learned.refused.contains(tool) { Some(TaskSupport::Required) } else { learned.listed.support(tool) }

@@ -35,7 +35,7 @@ impl Started {
     }
 }
 
-/// What became of answers.
+/// The result of delivering answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// The server has them.
@@ -44,14 +44,14 @@ pub(crate) enum Delivery {
     Forgotten,
 }
 
-/// What a poll of a server's task saw.
+/// The result of a poll of a server's task.
 pub(crate) enum Seen {
     Working {
         message: Option<String>,
     },
     /// It waits for answers.
     Asks(InputRequests),
-    /// It asks for what cannot be asked: it is not waited for.
+    /// It asks a question that cannot be passed on, so the gateway does not wait for it.
     Unaskable(ErrorData),
     Ended(Result<Box<CallToolResult>, ErrorData>),
 }
@@ -70,7 +70,7 @@ impl Upstream {
         matches!(self.target, Target::Child(_))
     }
 
-    /// What the server says about tasks of its own.
+    /// The task support that the server declares for its tools.
     pub(crate) const fn task_tools(&self) -> &TaskTools {
         &self.task_tools
     }
@@ -103,8 +103,8 @@ impl Upstream {
         }
     }
 
-    /// The session in which a tool is to be called as a task of revision `2025-11-25`; `None` if it is to be called in
-    /// another way.
+    /// The session to call a tool in as a task of revision `2025-11-25`; `None` if the tool is to be called in another
+    /// way.
     pub(crate) async fn session_for_a_task(
         &self,
         tool: &str,
@@ -208,7 +208,7 @@ fn is_about_the_request(code: ErrorCode) -> bool {
     LASTING.contains(&code)
 }
 
-/// What the state of a task of the extension says.
+/// Reads the state of a task of the extension.
 pub(crate) fn seen(server: &str, payload: TaskPayload, message: Option<String>) -> Seen {
     match payload {
         TaskPayload::InputRequired { input_requests } => Seen::Asks(input_requests),

@@ -1,5 +1,5 @@
-//! The resources of a server that clients want to hear of: one connection besides those of calls, for as long as
-//! anybody listens.
+//! Subscriptions of clients to the resources of a server. They use one connection in addition to those of calls, while
+//! at least one client is subscribed.
 
 #![expect(deprecated, reason = "servers of older revisions are subscribed to one resource at a time")]
 
@@ -20,7 +20,7 @@ use super::client::Client;
 use super::{Connection, Lifecycle, Upstream};
 use crate::limits;
 
-/// Who listens to the resources of one server.
+/// The subscribers to the resources of one server.
 pub(super) struct Updates {
     wanted: watch::Sender<Wanted>,
     told: broadcast::Sender<Change>,
@@ -36,7 +36,7 @@ struct Wanted {
     is_kept: bool,
 }
 
-/// What listeners are told.
+/// A change that subscribers receive.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     /// A resource has changed, or may have.
@@ -57,7 +57,7 @@ impl Default for Updates {
 
 impl Updates {
     fn tell(&self, uri: &str) {
-        // Nobody may be left.
+        // There may be no subscriber left.
         drop(self.told.send(Change::Updated(uri.into())));
     }
 
@@ -74,7 +74,7 @@ impl Updates {
         }
     }
 
-    /// Whether nobody listens any more. Then nothing keeps the server subscribed from now on.
+    /// Whether no subscriber is left. If so, nothing keeps the server subscribed from now on.
     fn is_over(&self) -> bool {
         let mut is_over = false;
         self.wanted.send_if_modified(|wanted| {
@@ -91,13 +91,14 @@ pub(crate) struct ResourceSubscription {
     upstream: Arc<Upstream>,
     uris: BTreeSet<String>,
     told: broadcast::Receiver<Change>,
-    /// Those whose changes may have been missed.
+    /// The resources whose changes may have been missed.
     missed: BTreeSet<String>,
 }
 
 impl ResourceSubscription {
-    /// The next resource that has changed, or may have: each once at the beginning, since it may have changed before
-    /// the server was subscribed to, and again after the connection was lost.
+    /// The next resource that has changed, or may have changed. Each resource is returned at least once at the
+    /// beginning, since it may have changed before the server was subscribed to. Each is returned again after the
+    /// connection was lost.
     pub(crate) async fn next(&mut self) -> Result<String, ErrorData> {
         loop {
             if let Some(uri) = self.missed.pop_first() {
@@ -130,7 +131,7 @@ impl Drop for ResourceSubscription {
 }
 
 impl Upstream {
-    /// Begins to hear of changes of these resources.
+    /// Subscribes to changes of these resources.
     pub(crate) fn hear(self: &Arc<Self>, uris: BTreeSet<String>) -> Result<ResourceSubscription, ErrorData> {
         let told = self.updates.told.subscribe();
         let (mut is_full, mut was_kept, mut missed) = (false, true, BTreeSet::new());
@@ -158,7 +159,7 @@ impl Upstream {
         Ok(ResourceSubscription { upstream: Arc::clone(self), uris, told, missed })
     }
 
-    /// Hears of changes until nobody wants to, or why it does not any more.
+    /// Receives changes until no subscriber is left. An error says why the server no longer sends them.
     async fn hear_until_left(&self, wanted: &mut watch::Receiver<Wanted>) -> Result<(), String> {
         let client = Client::quiet(&self.name).hearing(&self.updates.told);
         let connected = Box::pin(self.connect_in_its_lifecycle(client, &self.updates.permits)).await;
@@ -271,7 +272,7 @@ fn keep_subscribed(upstream: Arc<Upstream>) {
     });
 }
 
-/// What a server answers to a request that has to be quick: the error that it answers is inside.
+/// The server's answer to a request that has to be quick. The inner error is the one that the server answered with.
 async fn quick<T>(request: impl Future<Output = Result<T, ServiceError>>) -> Result<Result<T, ErrorData>, String> {
     // Boxed because the futures of `rmcp` are too large for the stack of a thread otherwise.
     match tokio::time::timeout(limits::ANSWER_MAX, Box::pin(request)).await {

@@ -1,4 +1,4 @@
-//! What passes over one connection, as far as it decides whether another call may use the connection.
+//! The messages that pass over one connection. They decide whether another call may use the connection.
 
 #![expect(deprecated, reason = "servers of older revisions log and sample")]
 
@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::incoming::Open;
 
-/// What a server sends while it works on a call.
+/// A message that a server sends while it works on a call.
 pub(crate) enum Event {
     Progress(ProgressNotificationParam),
     Log(LoggingMessageNotificationParam),
@@ -25,14 +25,14 @@ pub(crate) enum Event {
     },
 }
 
-/// Whoever makes the call that a connection is used for.
+/// The caller that a connection is used for.
 pub(super) struct Listener {
     /// Its task, for the log.
     pub(super) task: Option<String>,
     pub(super) events: mpsc::Sender<Event>,
 }
 
-/// What has passed over one connection. Clones are the same.
+/// The state of one connection after the messages so far. Clones share their content.
 #[derive(Clone, Default)]
 pub(super) struct Watch(Arc<Mutex<Seen>>);
 
@@ -75,14 +75,14 @@ impl Watch {
         *self.lock() = Seen { listener, ..Seen::default() };
     }
 
-    /// What `other` was made to hear is heard here from now on.
+    /// Passes the messages of this connection to the listener of `other` from now on.
     pub(super) fn take_over(&self, other: &Self) {
         let listener = other.lock().listener.take();
         let mut seen = self.lock();
         (seen.listener, seen.token, seen.latest) = (listener, None, Latest::Unwritten);
     }
 
-    /// Nobody listens any more.
+    /// Removes the listener.
     pub(super) fn leave(&self) {
         self.lock().listener = None;
     }
@@ -176,8 +176,9 @@ impl Watch {
         }
     }
 
-    /// Whether a question was over when the answer came cannot be told: whoever asked something is not used again.
-    /// Roots are asked for when a connection begins.
+    /// Notes a question. The gateway cannot tell whether a question was still open when the answer came, so a
+    /// connection that has asked one is not used again. Roots are an exception, because servers ask for them when a
+    /// connection begins.
     fn asks(&self, id: &RequestId, request: &ServerRequest) {
         let mut seen = self.lock();
         seen.asked.push(id.clone());

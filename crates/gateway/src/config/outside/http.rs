@@ -107,7 +107,7 @@ fn headers(reader: &mut Reader<'_>, node: &Node<'_>) -> Headers {
     read.collect()
 }
 
-/// JSON, with the values of variables in its texts.
+/// JSON, with the values of variables in its strings.
 fn expanded(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Value> {
     match node.value {
         Value::String(_) => reader.text(node).map(Value::String),

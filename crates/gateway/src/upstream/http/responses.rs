@@ -151,8 +151,8 @@ impl<'m> Exchange<'m> {
         }
     }
 
-    /// Whether the server has forgotten the session. Servers say so in many ways. So a request that is refused in a
-    /// session is sent again once in a new one, unless the refusal names the request.
+    /// Whether the server has forgotten the session. Servers say so in many ways. A request that is refused in a
+    /// session is therefore sent again, one time only, in a new session, unless the refusal names the request.
     fn is_about_the_session(&self, status: StatusCode, said: &Value, body: &[u8]) -> bool {
         if self.session.is_none() {
             return false;
@@ -179,7 +179,7 @@ impl<'m> Exchange<'m> {
     }
 
     async fn read_answer(&self, response: Response) -> Result<StreamableHttpPostResponse, Failed> {
-        // A notification needs no answer, whatever is said.
+        // A notification needs no answer, so any response will do.
         let Some(asked) = &self.asked else { return Ok(StreamableHttpPostResponse::Accepted) };
         let status = response.status().as_u16();
         let session = header(response.headers(), "mcp-session-id").map(str::to_owned);
