@@ -7,7 +7,7 @@ pub struct SchedulePlan {
     pub every_ms: u64,
     /// Whether a time is left out whose predecessor's task has not ended.
     pub overlap: Overlaps,
-    /// How long a missed run is made up for.
+    /// How late a missed run is still caught up.
     pub made_up_within_ms: u64,
     /// The call whose plan its tasks follow.
     pub call: usize,
@@ -15,7 +15,7 @@ pub struct SchedulePlan {
     pub lookers: Vec<i64>,
     /// How long they pause between two polls.
     pub poll_ms: u64,
-    /// How long at most nobody looks for one of them, now and then.
+    /// The longest time until a poller that has stopped is replaced.
     pub away_ms: u64,
 }
 

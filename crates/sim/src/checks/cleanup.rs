@@ -23,7 +23,7 @@ impl Checks {
         if let Some(what) = wrong {
             self.fail(Promise::CleansUp, what);
         }
-        // A worker that had trouble a moment ago may not have noticed the end, and nor may one that lost its lease.
+        // A worker that had trouble a short time ago, or that lost its lease, may not have noticed the end.
         if running.iter().any(|actor| self.disturbed_until_ms(*actor) + slack_ms < self.now_ms()) {
             self.fail(Promise::CleansUp, format!("{name} is cleaned while its tool runs"));
         }

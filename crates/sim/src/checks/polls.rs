@@ -9,7 +9,7 @@ use super::super::plan::{Op, Tool};
 use super::state::{Checks, Polled};
 
 impl Checks {
-    /// The tool looks for what the operation at this position of its script waits for. Returns when it did so first.
+    /// The operation at this position of the tool's script polls its condition. Returns when it did so first.
     pub(crate) fn poll_begins(&mut self, key: &TaskKey, attempt: u32, position: usize, every: Every) -> u64 {
         let at_ms = self.now_ms();
         self.step_runs(key, attempt, &format!("l{position}"));
@@ -84,7 +84,7 @@ impl Checks {
         let Some(Tool::Script(ops)) = self.calls.get(call).map(|call| &call.tool) else { return };
         let entries_max: usize = ops.iter().map(|op| op.entries_max()).sum();
         if entries > entries_max && ops.iter().any(|op| matches!(op, Op::Poll(..))) {
-            let what = format!("{} has {entries} entries on record, and its tool makes {entries_max}", self.name(key));
+            let what = format!("{} has {entries} stored entries, and its tool makes {entries_max}", self.name(key));
             self.fail(Promise::PollsAreNotRecorded, what);
         }
     }
