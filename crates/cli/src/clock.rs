@@ -48,7 +48,7 @@ fn moment_in(text: &str, zone: TimeZone) -> Result<Timestamp, String> {
     if let Ok(moment) = text.parse::<Timestamp>() {
         return Ok(moment);
     }
-    // A date alone is not what anybody means by a moment.
+    // A date alone is not a time.
     let local = text.parse::<DateTime>().ok().filter(|_| text.contains([':', 'T', 't']));
     let zoned = local.and_then(|local| local.to_zoned(zone).ok());
     zoned.map(|zoned| zoned.timestamp()).ok_or_else(|| "write a time such as 2026-12-01T09:00Z".to_owned())

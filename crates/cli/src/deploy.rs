@@ -113,7 +113,7 @@ async fn rollback(account: &Account, flags: &Change, json: bool) -> Result<Exit,
     let bucket = Bucket::of(account, flags.bucket.as_deref()).await?;
     let mut previous = bucket.previous(&stack.name).await?;
     let present = template::key(&stack.template(account).await?);
-    // What an earlier rollback has left, if it was killed.
+    // An earlier rollback that was killed may have left this one.
     previous.retain(|one| one.template != present);
     let Some(last) = previous.pop() else {
         return Err(Stop::usage(format!(

@@ -1,4 +1,4 @@
-//! Waiting for the end of tasks: polls at the server's pace, over lost connections, with what tasks ask.
+//! Waiting for the end of tasks: polls at the server's pace, over lost connections, and asks the questions of tasks.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -106,7 +106,7 @@ impl Follower {
         }
     }
 
-    /// How waiting ends, if it does now. What the task asks is asked.
+    /// How waiting ends, if it does now. Asks the task's questions.
     async fn seen(&self, client: &Client, task: &Task, answered: &mut Answered, of: usize) -> Option<Followed> {
         match task.status {
             Status::Completed | Status::Failed | Status::Cancelled => Some(Followed::Ended(task.clone())),

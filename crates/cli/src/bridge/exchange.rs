@@ -163,7 +163,7 @@ impl Bridge {
         self.raw.post(ready, self.session.headers().0).await.map(drop)
     }
 
-    /// Sends what is not answered. What cannot be sent is said on the standard error.
+    /// Sends a message that has no answer. If it cannot be sent, the standard error says so.
     pub(super) async fn deliver(&self, message: &Message) {
         let mut tries = Tries::new(ONE_WAY_MAX);
         loop {
@@ -204,7 +204,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// Passes on what the server says of itself, for as long as it has a stream for that.
+    /// Passes on the messages that the server sends outside of answers, for as long as it has a stream for them.
     pub(super) async fn listen(&self) {
         let (mut place, mut tries) = (Place::default(), Tries::new(Duration::MAX));
         loop {
@@ -227,13 +227,13 @@ impl Bridge {
                 Err(error) => Err(error),
             };
             if again.is_err() {
-                // There is no such stream, most often.
+                // Most often the server does not have such a stream.
                 return;
             }
         }
     }
 
-    /// Passes on what a stream has. One that ends without anything is tried again as late as one that is lost.
+    /// Passes on the events of a stream. A stream that ends without any is tried again as late as one that is lost.
     async fn pass_all(&self, events: &mut Events, place: &mut Place, tries: &mut Tries) -> Result<(), Error> {
         let mut count = 0_u64;
         while let Ok(Some(event)) = events.next().await {

@@ -1,5 +1,5 @@
-//! What the bridge has to know of a message that a client wrote: who answers it, and what its headers say; and of the
-//! session that it belongs to, for the servers that want one.
+//! The parts of a client's message that the bridge reads: its kind, and the values for its headers. The session that it
+//! belongs to is here too, for the servers that want one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -44,7 +44,7 @@ pub(super) enum Kind {
     Request,
     /// It is not answered: a notification, or an answer to the server.
     OneWay,
-    /// Several of them in one: so does revision `2025-03-26`.
+    /// Several messages in one, as in revision `2025-03-26`.
     Batch,
 }
 
@@ -67,7 +67,7 @@ impl Message {
         }
     }
 
-    /// Null for what has none.
+    /// Null for a message without an id.
     pub(super) fn id(&self) -> &Value {
         &self.value["id"]
     }
@@ -85,7 +85,7 @@ impl Message {
         self.params()["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str()
     }
 
-    /// Whether the answer may be lost and the request be sent again. Of a tool nothing is known here.
+    /// Whether the answer may be lost and the request be sent again. The annotations of a tool are not known here.
     pub(super) fn is_repeatable(&self) -> bool {
         let method = self.method();
         let has_key = self.params()["_meta"][KEY].is_string();

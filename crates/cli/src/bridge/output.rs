@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::exit::Stop;
 use crate::out;
 
-/// The JSON-RPC error of what could not be passed on.
+/// The JSON-RPC error of a message that could not be passed on.
 pub(super) const INTERNAL_ERROR: i64 = -32603;
 
 /// So many messages wait to be written. Then the server has to wait too.
@@ -29,7 +29,7 @@ impl Output {
     /// A message as it came. Line breaks are between the tokens of JSON only, where a blank says the same.
     pub(super) async fn message(&self, text: &str) {
         let line = format!("{}\n", text.trim().replace(['\n', '\r'], " "));
-        // The bridge ends if nobody reads.
+        // The bridge ends if the client does not read.
         drop(self.0.send(line).await);
     }
 

@@ -1,4 +1,4 @@
-//! What the lists of tools say that pass through the bridge: which arguments go into headers, and which calls may be
+//! The lists of tools that pass through the bridge. They say which arguments go into headers, and which calls may be
 //! made again.
 
 use std::collections::HashMap;
@@ -100,8 +100,8 @@ impl Tools {
     }
 }
 
-/// Whether a server refuses a call because it wants other headers for arguments: the client, to which headers are
-/// nothing, has not asked for the list, or the tool has changed since.
+/// Whether a server refuses a call because it wants other headers for arguments. The client ignores headers and may not
+/// have asked for the list, or the tool has changed since.
 pub(super) fn wants_headers(call: &Message, reply: &Reply) -> bool {
     let (Some(_name), Content::Message(text)) = (name_of(call), &reply.content) else { return false };
     let answer: Value = strict_json::from_str(text).unwrap_or_default();

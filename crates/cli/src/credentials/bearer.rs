@@ -16,7 +16,7 @@ use crate::clock;
 use crate::limits::OVER_SOON;
 use crate::out;
 
-/// The sign-in at a server, as far as there is one.
+/// The sign-in at a server, if there is one.
 pub(crate) struct Bearer {
     server: Url,
     place: Place,
@@ -38,7 +38,7 @@ impl Bearer {
     }
 
     async fn authorize(&self, request: &mut Request) -> Result<(), Error> {
-        // Nobody else gets it.
+        // No other server gets it.
         if *request.url() != self.server {
             return Ok(());
         }
@@ -82,7 +82,7 @@ impl Bearer {
     async fn renew_held(&self, login: Login) -> Result<String, Failed> {
         let (mut manager, _metadata) = discover(&self.server, None).await?;
         manager.set_credential_store(self.place.renewing(&login));
-        // Looks whether it is still the issuer of these tokens.
+        // Checks that the issuer of these tokens is still the same.
         if !manager.initialize_from_store().await? {
             return Err(Failed::LoggedOut);
         }
@@ -132,7 +132,7 @@ impl Bearer {
     }
 }
 
-/// An error with what the server says about the token: another one may be refused for the same reason.
+/// An error with the server's words about the token: another token may be refused for the same reason.
 fn quoting(error: Error, said: Option<String>) -> Error {
     match (error, said) {
         (Error::NoCredentials(why), Some(said)) => {

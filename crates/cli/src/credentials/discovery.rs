@@ -67,7 +67,8 @@ pub(super) async fn discover(
     Ok((manager, metadata))
 }
 
-/// What a secret is sent to, or believed from, is reached by TLS, or is on this machine with the server itself.
+/// Checks that a URL is reached by TLS, or is on this machine together with the server. Such a URL receives a secret,
+/// or is believed.
 fn check(server: &Url, what: &str, url: &str) -> Result<(), Failed> {
     let wrong = |why: &str| Failed::Wrong(format!("{what} is {url:?}, {why}"));
     let url = Url::parse(url).map_err(|_error| wrong("which is no URL"))?;

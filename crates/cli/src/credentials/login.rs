@@ -167,14 +167,14 @@ async fn challenge_of(mut target: Target) -> Result<Option<String>, Stop> {
     Ok(probe.0.lock().unwrap_or_else(PoisonError::into_inner).take())
 }
 
-/// The scopes to request: those of the user; or those that the server wants, with what it has granted and missed
-/// before.
+/// The scopes to request: those of the user, or those that the server wants. The latter include the scopes that it has
+/// granted and missed before.
 async fn scopes(manager: &AuthorizationManager, how: &LogIn, place: &Place) -> Vec<String> {
     if let Some(scopes) = &how.scope {
         return scopes.split_whitespace().map(str::to_owned).collect();
     }
     let mut scopes = manager.select_initial_scopes(&[]).await;
-    // A log-in that cannot be read is replaced.
+    // A sign-in that cannot be read is replaced.
     if let Ok(Some(before)) = place.read()
         && !before.wanted.is_empty()
     {

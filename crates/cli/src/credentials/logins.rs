@@ -21,7 +21,7 @@ use crate::record::{hold, state_folder};
 pub(super) struct Login {
     /// The URL of the server, which alone gets the token.
     server: String,
-    /// Of a client that has one.
+    /// The secret of a client that has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
     /// Scopes that the server has asked for since.
@@ -188,7 +188,7 @@ mod tests {
         std::fs::set_permissions(&place.file, std::fs::Permissions::from_mode(0o644)).unwrap();
         let why = place.read().err().unwrap();
         assert!(why.contains("its mode is 0644"), "{why}");
-        // A new log-in is written beside it and takes its place.
+        // A new sign-in is written next to it and replaces it.
         place.store(None).save(tokens()).await.unwrap();
         assert!(place.read().unwrap().is_some());
         std::fs::write(&place.file, "{\"server\": \"hunter2").unwrap();

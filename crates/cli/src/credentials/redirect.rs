@@ -51,7 +51,7 @@ impl Redirect {
         self.url.as_str()
     }
 
-    /// The first answer to what was asked. What else comes is refused, and waited on.
+    /// The first answer to the sign-in request. Any other request is refused, and the wait continues.
     pub(super) async fn answer(&self, asked: &Asked<'_>) -> Answer {
         let mut open = FuturesUnordered::new();
         loop {
@@ -92,7 +92,8 @@ impl Redirect {
         answer
     }
 
-    /// An answer to what was asked; `None` if it is to something else, or by a sender who does not know the request.
+    /// An answer to the sign-in request; `None` if it is to something else, or by a sender who does not know the
+    /// request.
     fn read(&self, url: &Url, asked: &Asked<'_>) -> Option<Answer> {
         let all = |name: &str| -> Vec<String> {
             url.query_pairs().filter(|(key, _)| key == name).map(|(_, value)| value.into_owned()).collect()

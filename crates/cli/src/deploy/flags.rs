@@ -96,7 +96,7 @@ pub(crate) struct Logs {
     /// Only lines with this, as CloudWatch Logs writes filter patterns, such as ERROR
     #[arg(long, value_name = "PATTERN")]
     pub(crate) filter: Option<String>,
-    /// Goes on with what is logged from now on, until Ctrl-C
+    /// Continues with new log lines, until Ctrl-C
     #[arg(long, short)]
     pub(crate) follow: bool,
 }

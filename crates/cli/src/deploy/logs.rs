@@ -36,7 +36,7 @@ pub(super) async fn show(account: &Account, flags: &Logs, json: bool) -> Result<
     let groups = groups(account, &stack, &flags.function).await?;
     let since = i64::try_from(flags.since.as_millis()).unwrap_or(i64::MAX);
     let mut from_ms = clock::timestamp().as_millisecond().saturating_sub(since);
-    // What was shown of the time that is read again.
+    // The lines that were shown of the time that is read again.
     let mut shown: BTreeMap<String, i64> = BTreeMap::new();
     loop {
         let mut lines = Vec::new();

@@ -69,8 +69,8 @@ fn settings_faults(parameters: &BTreeMap<String, String>) -> Vec<String> {
     let bundles: [&dyn Declared; 2] = [&table::SETTINGS, &table::AUTHENTICATION];
     let declared: [&[&'static dyn Declared]; 3] =
         [&table::ALL, &longhaul_app::settings::ALL, &longhaul_gateway::settings::ALL];
-    // Those that are variables of their own, and the two that carry others. Of two names of which one begins with the
-    // other, the longer is first.
+    // The settings with a variable of their own, and the two that carry others. If one name begins with another, the
+    // longer name comes first.
     let carried = |name: &str| bundles.iter().any(|bundle| bundle.parameter() == Some(name));
     let is_bundle = |variable: &str| bundles.iter().any(|bundle| bundle.variable() == variable);
     let all = declared.iter().copied().flatten().filter_map(|setting| Some((setting.variable(), setting.parameter()?)));

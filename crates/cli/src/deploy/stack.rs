@@ -264,7 +264,7 @@ impl ChangeSet {
     }
 }
 
-/// Deletes a stack, and waits until it is gone. Returns the names of what stays.
+/// Deletes a stack, and waits until it is gone. Returns the names of the resources that stay.
 pub(super) async fn destroy(account: &Account, stack: &Stack) -> Result<Vec<String>, Stop> {
     let since = latest(account, &stack.id).await?;
     account.query(&CLOUDFORMATION, "DeleteStack", &[pair("StackName", &stack.name)]).await?;

@@ -75,7 +75,7 @@ fn check(file: &Path, diff: &str) -> Result<(), Stop> {
         return out::result(&format!("{shown} matches the servers"));
     }
     let why = format!("{shown} does not match the servers; if it should, run `longhaul gateway lock`");
-    // The exit code says it too, if nobody reads what differs.
+    // The exit code says it too, if the differences cannot be written.
     drop(out::result(diff.trim_end()));
     Err(Stop::new(Exit::Unexpected, why))
 }
