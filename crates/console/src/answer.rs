@@ -14,7 +14,7 @@ use crate::page::Page;
 /// A body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// The rights of a page in the browser: it loads files of the console, sends forms to it, and does nothing else.
+/// The permissions of a page in the browser: it loads files of the console, sends forms to it, and does nothing else.
 pub(crate) const SAFE: [(&str, &str); 7] = [
     (
         "content-security-policy",

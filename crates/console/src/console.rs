@@ -30,7 +30,7 @@ pub struct Setup {
     pub acts: Acts,
     /// Whether it only shows.
     pub is_read_only: bool,
-    /// Its names in the `Host` header besides those of loopback.
+    /// Its names in the `Host` header, in addition to those of loopback.
     pub hosts: Vec<String>,
     /// The token for signing in, at least 32 characters; without one no sign-in is needed.
     pub secret: Option<String>,
@@ -77,7 +77,7 @@ impl Console {
         path.strip_prefix(crate::PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Ends what open pages are told, so that nothing waits for them.
+    /// Ends the streams of open pages, so that nothing waits for them.
     pub fn close(&self) {
         self.shared.closed.send_replace(true);
     }

@@ -1,8 +1,7 @@
-//! Forms made from JSON schemas: of what a question asks, and of a tool's arguments. What was typed is read back as
-//! JSON.
+//! Forms made from JSON schemas, for questions and for a tool's arguments. The typed values are read back as JSON.
 //!
-//! A schema with properties of single values, and of choices, has a field for each. What is nested is written as JSON
-//! in its field; what no fields can show is written as JSON as a whole.
+//! A schema with properties of single values, and of choices, has a field for each. A nested value is written as JSON
+//! in its field. A schema that no fields can show is written as JSON as a whole.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -149,7 +148,7 @@ fn read_text(field: &Field, entry: &Entry<'_>, text: &str) -> Result<Value, Stri
     }
 }
 
-/// The name of a schema's field in what is posted, where line breaks would not arrive as they are.
+/// The name of a schema's field in the posted form, where line breaks would not arrive as they are.
 fn post_name(name: &str) -> String {
     format!("field.{}", name.replace('\r', "\\r").replace('\n', "\\n"))
 }
@@ -208,7 +207,7 @@ fn entry_of_type<'f>(schema: &Value, default: Option<&Value>) -> Entry<'f> {
     }
 }
 
-/// The value that a list has for what was posted: it as JSON, or as the text that it is.
+/// The value of a list that was posted, as JSON or as plain text.
 fn choice_of(choices: &[Choice], text: &str) -> Result<Value, String> {
     let given: Option<Value> = serde_json::from_str(text).ok();
     let as_json = choices.iter().find(|choice| given.as_ref() == Some(&choice.value));

@@ -16,7 +16,7 @@ const NAV: &[(&str, &str)] = &[("", "Tasks"), ("questions", "Questions"), ("tool
 pub(crate) enum Done {
     /// The browser is sent there.
     To(String),
-    /// A page in its place, such as the form with what is wrong in it.
+    /// A page instead, such as the form with its faults.
     Page(Box<Page>),
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Page {
 struct Part {
     id: &'static str,
     html: Markup,
-    /// Whether it is replaced, in an open page, by what it has become.
+    /// Whether an open page replaces it with its new state.
     is_live: bool,
 }
 
@@ -67,8 +67,7 @@ impl Page {
         self
     }
 
-    /// Adds a part that is replaced, in an open page, by what it has become. It must not have fields that people write
-    /// in.
+    /// Adds a part that an open page replaces with its new state. It must not have fields that people write in.
     pub(crate) fn live(mut self, id: &'static str, html: Markup) -> Self {
         self.parts.push(Part { id, html, is_live: true });
         self

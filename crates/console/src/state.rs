@@ -11,7 +11,7 @@ use crate::source::Source;
 /// An action of a user in the console.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act<'a> {
-    /// What: `cancel`, `again`, `call`, `answer`, `decline`, `dismiss`, `log in` or `log out`.
+    /// The action: `cancel`, `again`, `call`, `answer`, `decline`, `dismiss`, `log in` or `log out`.
     pub what: &'static str,
     /// The id of the task it was done to.
     pub task: Option<&'a str>,
@@ -31,7 +31,7 @@ pub(crate) struct State {
     pub(crate) guard: Guard,
     pub(crate) is_read_only: bool,
     pub(crate) live: Arc<Semaphore>,
-    /// Whether open pages are told nothing any more.
+    /// Whether open pages receive no more updates.
     pub(crate) closed: watch::Sender<bool>,
     pub(crate) acts: Acts,
     pub(crate) degraded: DegradedParts,

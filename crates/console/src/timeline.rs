@@ -102,7 +102,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// The same attempt, with what is known of it by its entries.
+    /// The same attempt with the count of its entries. If it died, it ends with its last entry.
     fn with_entries(self, entries: Option<&Entries>) -> Self {
         let last_ms = entries.map_or(self.from_ms, |entries| entries.to_ms.clamp(self.from_ms, self.held_until_ms));
         let to_ms = if self.end == End::Died { last_ms } else { self.to_ms };
@@ -221,7 +221,7 @@ pub(crate) struct Timeline {
     pub(crate) entries: Vec<Entry>,
     /// Attempts that recorded nothing.
     pub(crate) unknown_attempts: u64,
-    /// Attempts that are known by what they recorded only.
+    /// Attempts that are known only from their entries.
     pub(crate) guessed_attempts: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Health: what runs, what waits, and what failed, as far as the list of tasks and their records tell.
+//! Health: the tasks that run, wait or have failed, from the list of tasks and their records.
 
 use longhaul_client::text::{count, line};
 use longhaul_client::{Status, Task};

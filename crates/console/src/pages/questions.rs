@@ -184,8 +184,8 @@ fn address(url: &str) -> Markup {
     }
 }
 
-/// What a form has of its question, to find it again: some servers give it another key each time that it is read, and a
-/// key alone would let an answer of one question be given to the next.
+/// The fingerprint by which a form finds its question again. Some servers give a question another key each time that it
+/// is read. A key alone would let the answer to one question be given to the next.
 fn fingerprint(question: &Question) -> String {
     form::fingerprint(&format!("{}\n{}", question.method, question.params))
 }
@@ -228,7 +228,7 @@ pub(crate) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Prob
     }
 }
 
-/// The form again, with what was typed.
+/// The form again, with the typed values.
 fn again(
     ask: &PageRequest,
     task: &Task,

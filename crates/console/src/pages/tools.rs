@@ -100,7 +100,7 @@ fn shown(
     }
 }
 
-/// The result of a call that was no task.
+/// The result of a call that did not become a task.
 fn answered(result: &Value) -> Markup {
     let is_error = result["isError"] == Value::Bool(true);
     let content = result["content"].as_array().into_iter().flatten();

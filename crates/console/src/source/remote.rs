@@ -13,8 +13,7 @@ use url::Url;
 use super::{Filter, Listed, Row, Source};
 use crate::clock;
 
-/// So many tasks are read for a list: every open page looks again and again, and a deployed stack pays for what it
-/// reads.
+/// So many tasks are read for a list. Every open page polls again and again, and a deployed stack pays for its reads.
 const NEWEST: usize = 500;
 
 /// The tools of so many tasks are remembered.
@@ -33,7 +32,7 @@ pub struct Remote {
     url: String,
     /// Not held while a request is under way, nor while connecting: others would wait for it one after the other.
     client: Mutex<Option<Arc<Client>>>,
-    /// Of tasks by id; `None` if the server does not tell.
+    /// The tools of tasks by id; `None` if the server does not tell.
     tools: Mutex<HashMap<String, Option<String>>>,
 }
 
@@ -68,7 +67,7 @@ impl Remote {
             return Ok(Arc::clone(client));
         }
         let connected = Arc::new(Client::connect(self.target.clone(), None).await?);
-        // Whoever connected first has all others use its session.
+        // All other calls use the session of the call that connected first.
         let used = Arc::clone(self.lock_client().get_or_insert_with(|| Arc::clone(&connected)));
         if !Arc::ptr_eq(&used, &connected) {
             connected.close().await;
