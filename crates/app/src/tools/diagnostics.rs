@@ -27,7 +27,7 @@ const TOO_MANY_BYTES: usize = 5 * 1024 * 1024;
 /// The maximum length of a question, in bytes.
 const QUESTION_BYTES_MAX: usize = 2_000;
 
-/// The countdowns of `gather` take 1, 2 and 3 steps in turn, by which their results can be told apart.
+/// The countdowns of `gather` take 1, 2 and 3 steps in turn, which distinguishes their results.
 const STEPS_MAX: u32 = 3;
 
 /// The piece that a large result repeats.
@@ -128,7 +128,7 @@ impl FailArgs {
     }
 }
 
-/// Cleans up after a call of `fail`: takes its time, and has nothing to remove.
+/// The cleanup of a call of `fail`: takes its time, and has nothing to remove.
 pub(crate) async fn clean_up(ended: EndedTask) -> Result<(), ErrorData> {
     let [_, cleanup] = ended.arguments::<FailArgs>()?.times()?;
     wait(cleanup).await;
