@@ -64,7 +64,7 @@ async fn lead(near: TcpStream, target: SocketAddr, passage: watch::Receiver<Pass
     let back = copy(far_read, near_write, Direction::Back, passage);
     let passes = async {
         if let Either::Left((End::Closed, back)) = select(Box::pin(there), Box::pin(back)).await {
-            // Whoever has sent everything may still be answered.
+            // A side that has sent everything may still get an answer.
             back.await;
         }
     };

@@ -60,7 +60,7 @@ fn add(file: &mut File, bytes: &[u8]) -> std::io::Result<()> {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Also if a server that is about to end still has files there.
+        // Even if a server that is about to end still has files there.
         let _stays_until_restart = Command::new("umount").arg("-l").arg(&self.0).stderr(Stdio::null()).status();
     }
 }

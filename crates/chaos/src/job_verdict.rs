@@ -1,4 +1,4 @@
-//! Whether each job was started once, its result arrived, and what nobody waits for was stopped.
+//! Whether each job was started once, its result arrived, and jobs that no task waits for were stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -82,7 +82,7 @@ fn ended(job: Job, visit: &Visit, end: &End, noted: &Noted<'_>) -> bool {
             let text = end.value.to_string();
             text.contains("it fails, as it should") && own.any(|id| noted.has_ended(id, "failed"))
         }
-        // Nothing goes on that nobody waits for.
+        // No job continues that no task waits for.
         (Ending::Cancelled(_), Status::Cancelled) => own.all(|id| noted.ended.iter().any(|(_, ended)| *ended == id)),
         // It is not known whether it was started, so that it was not started again.
         (Ending::Done | Ending::Failed | Ending::Cancelled(_), Status::Failed) => {
@@ -141,7 +141,7 @@ fn summary(ledger: &Ledger, visits: &[Visit]) -> String {
     let has_job = |visit: &&Visit| ledger.get(&visit.name).is_some_and(|lines| !Noted::of(lines).started.is_empty());
     let (not_repeated, there) = (unknown().count(), unknown().filter(has_job).count());
     format!(
-        "{started} outside jobs: {} done, {} failed, {} stopped; {repeated} starts repeated to a system that \
+        "{started} external jobs: {} done, {} failed, {} stopped. {repeated} starts repeated to a system that \
          recognises them, \
          {not_repeated} not repeated to one that does not, of which {there} had started a job",
         ended("done"),

@@ -64,7 +64,7 @@ impl Job {
             _ => System::Execution,
         };
         let ending = match (system, dice.index(8)) {
-            // Nobody stops it: its tool has no code for that.
+            // It is never stopped: its tool has no code for that.
             (System::CallsBack, _) => Ending::Done,
             (_, 0) => Ending::Failed,
             (_, 1 | 2) => Ending::Cancelled(dice.between(0, 3_000)),

@@ -1,5 +1,5 @@
 //! Jobs of other systems, as the tools of the server start them. `JOBS` in the environment of its tools is the URL of
-//! the system that runs some, and `MACHINE` the ARN of a state machine, where there is one.
+//! the system that runs some. `MACHINE` is the ARN of a state machine, where there is one.
 
 use std::time::Duration;
 
