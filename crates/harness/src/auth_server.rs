@@ -71,7 +71,7 @@ impl AuthServer {
         self.tell(command)["token"].as_str().expect("it is a token").to_owned()
     }
 
-    /// Changes a setting for what it issues from now on.
+    /// Changes a setting for the tokens that it issues from now on.
     pub fn set(&self, name: &str, value: Value) {
         self.tell(&json!({"do": "set", "settings": {name: value}}));
     }
