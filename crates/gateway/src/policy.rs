@@ -70,7 +70,7 @@ pub(crate) fn policy(terms: &Terms, callers: Callers) -> TaskPolicy {
     let policy = match (callers, terms.handle_after) {
         (Callers::All, _) => TaskPolicy::optional().handle_after(wait),
         (Callers::KnowTasks, Some(_)) => TaskPolicy::required().handle_after(wait),
-        // When it has been answered what it asks, it becomes a task: that it must says that it is not quick.
+        // Once its question is answered, the call becomes a task at once: a tool that requires tasks is not quick.
         (Callers::KnowTasks, None) => TaskPolicy::required(),
     };
     // A call of a server is one piece, which the task's deadline ends: only its server knows whether it hangs.
