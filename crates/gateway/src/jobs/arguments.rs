@@ -64,7 +64,7 @@ pub(crate) fn texts(input: &Value) -> impl Iterator<Item = (&String, String)> {
     arguments.map(|(name, value)| (name, value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
 }
 
-/// The same for arguments that the configuration names, and that decide nothing but what the job works on.
+/// The same for arguments that the configuration names, and that decide nothing but the input of the job.
 ///
 /// # Errors
 /// The first argument that may not be passed.
