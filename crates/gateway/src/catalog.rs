@@ -19,7 +19,7 @@ mod listed;
 use folds::Shown;
 pub(crate) use listed::Listed;
 
-/// Where a name that clients see leads.
+/// The target of a name that clients see.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     /// The server, by its number.
@@ -146,7 +146,7 @@ impl Catalog {
         (tools > limits::TOOLS_MAX).then_some(Problem::TooManyTools { tools })
     }
 
-    /// Everything but what is in the way of something else, and why that is left out.
+    /// Collects everything without conflicting names, and the reasons why the rest is left out.
     fn collect(listed: &[Listed], servers: &[Server], before: &Self) -> (Self, Vec<Problem>) {
         let (mut catalog, mut problems) = (Self::without(before.reserved.clone()), Vec::new());
         let prefixes: Vec<String> = servers.iter().map(|server| prefix_of(server, servers.len())).collect();
@@ -250,7 +250,7 @@ impl Catalog {
         self.tool_order.iter().filter_map(|name| self.tools.get(name)).map(|route| &route.tool)
     }
 
-    /// The server that a resource belongs to: by the lists, then by the beginnings of the templates.
+    /// The server that a resource belongs to: by the lists, then by the prefixes of the templates.
     pub(crate) fn owner_of(&self, uri: &str) -> Option<usize> {
         let listed = self.resources.iter().find(|(resource, _)| resource.uri == uri).map(|(_, server)| *server);
         listed.or_else(|| {

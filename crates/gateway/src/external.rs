@@ -59,7 +59,7 @@ fn unseen(error: RequestError) -> JobError {
     }
 }
 
-/// A stop whose answer is an error is answered: most often, there is nothing to stop any more.
+/// A stop that is answered with an error counts as answered: most often there is nothing to stop any more.
 fn stopped(answer: Result<(), RequestError>) -> Result<(), JobError> {
     match answer {
         Ok(()) | Err(RequestError::Refused(_)) => Ok(()),
@@ -67,13 +67,13 @@ fn stopped(answer: Result<(), RequestError>) -> Result<(), JobError> {
     }
 }
 
-/// A task of a server. MCP lets a server answer with a task only when it can be seen, so that one that is not found has
-/// gone.
+/// A task of a server. MCP requires that a server can show a task before it answers with it. So a task that is not
+/// found is gone.
 struct ServerTask<'c> {
     upstream: &'c Upstream,
-    /// The call that starts it. `None` after the end of our task.
+    /// The call that starts it. `None` after the end of the gateway's task.
     call: Option<&'c Call<'c>>,
-    /// Our task.
+    /// The gateway's task.
     task: String,
 }
 
@@ -146,9 +146,9 @@ impl ExternalJob for ServerTask<'_> {
 struct CombinedJob<'c> {
     upstream: &'c Upstream,
     fold: &'c Arc<Fold>,
-    /// The call that starts it. `None` after the end of our task.
+    /// The call that starts it. `None` after the end of the gateway's task.
     call: Option<&'c Call<'c>>,
-    /// Our task.
+    /// The gateway's task.
     task: String,
 }
 

@@ -12,8 +12,8 @@ use longhaul::settings::{EnvSource, ProcessEnv, Values};
 use crate::config::in_function::{self, Role};
 use crate::{Gateway, Lock, settings};
 
-/// All of the `main` of the API function. It starts no server: what they have is in the lock file. Prompts, resources
-/// and completions are those of servers behind URLs for which it needs no secrets.
+/// All of the `main` of the API function. It starts no server, because the lock file has their lists. It serves
+/// prompts, resources and completions of servers behind URLs for which it needs no secrets.
 #[must_use]
 pub fn api() -> ExitCode {
     let run = || {

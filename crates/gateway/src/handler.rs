@@ -1,4 +1,4 @@
-//! The gateway as a server: what its clients see.
+//! The gateway as a server: the part that its clients see.
 
 #![expect(deprecated, reason = "servers of all revisions may log")]
 
@@ -180,8 +180,8 @@ impl ServerHandler for Handler {
         }
     }
 
-    /// Passes on which resources and lists have changed, until the client leaves. It ends when another configuration
-    /// has replaced a server of these resources: the client subscribes again.
+    /// Passes on which resources and lists have changed, until the client leaves. It also ends when another
+    /// configuration has replaced a server of these resources. The client then subscribes again.
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
         let uris: Vec<String> = subscription.accepted().resource_subscriptions.iter().flatten().cloned().collect();
         let mut versions = self.0.changes().hear();

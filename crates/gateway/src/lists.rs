@@ -24,12 +24,12 @@ pub(crate) struct Lists {
     catalog: RwLock<Arc<Catalog>>,
     /// When those of each server are read again; none if they never are.
     due: Vec<Due>,
-    /// Why each server could not be used when its lists were to be read last; `None` where it could.
+    /// Why the last reading of each server's lists failed; `None` where it succeeded.
     unwell: Vec<Mutex<Option<String>>>,
     changes: Changes,
 }
 
-/// The lists of one server, and why it could not be used last, if it could not.
+/// The lists of one server, and why their last reading failed, if it did.
 pub(crate) struct Found {
     pub(crate) listed: Listed,
     pub(crate) unwell: Option<String>,
@@ -65,12 +65,12 @@ impl Due {
         self.times_ms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next try after one that failed is soon again.
+    /// Resets the pause after a failed reading.
     fn is_read(&self) {
         *self.retry.lock().unwrap_or_else(PoisonError::into_inner) = limits::LISTS_PAUSE;
     }
 
-    /// How long to wait after a try that failed: longer each time.
+    /// The pause after a failed reading, which grows each time.
     fn next_retry(&self) -> Duration {
         let mut retry = self.retry.lock().unwrap_or_else(PoisonError::into_inner);
         let now = *retry;
@@ -126,7 +126,7 @@ impl Lists {
         self.listed.lock().await.clone()
     }
 
-    /// The servers that could not be used when their lists were to be read last, and why.
+    /// The servers whose last reading failed, and why.
     pub(crate) fn unwell(&self) -> Vec<(String, String)> {
         let why = |unwell: &Mutex<Option<String>>| unwell.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let all = self.servers.iter().zip(&self.unwell);
@@ -170,7 +170,8 @@ impl Lists {
         self.catalog()
     }
 
-    /// Warns of names in the section of a server that fit none of its tools, and did before, or it was not there.
+    /// Warns of names in the section of a server that newly fit none of its tools. All of them count as new if the
+    /// server was not available before.
     fn warn_of_names(&self, server: usize, old: &Listed, all: &[Listed]) {
         let (Some(new), Some(server)) = (all.get(server), self.servers.get(server)) else { return };
         let before = if old.is_absent { Vec::new() } else { unmatched(old, server) };

@@ -49,7 +49,7 @@ pub enum LockError {
 }
 
 impl Lock {
-    /// Asks every server what it has.
+    /// Reads the lists of every server.
     pub async fn read(config: &Config) -> Result<Self, StartError> {
         let listed = gateway::list_all_once(config).await?;
         let problems = config.servers.iter().zip(&listed).flat_map(|(server, listed)| unmatched(listed, server));

@@ -58,7 +58,7 @@ pub(crate) async fn check(tool: &Tool, policy: &TaskPolicy) -> Result<(), ToolEr
     Server::new(move || only.clone()).task(tool.name.to_string(), policy.clone()).check().await
 }
 
-/// The terms of a tool whose job is to be stopped after its task: while the task is kept, that is tried again.
+/// The terms of a tool whose job is to be stopped after its task. The stop is tried again while the task is kept.
 pub(crate) fn kept_for_stops(terms: &Terms) -> Terms {
     Terms { retention: terms.retention.or(Some(limits::STOPPED_WITHIN)), ..*terms }
 }
@@ -73,7 +73,7 @@ pub(crate) fn policy(terms: &Terms, callers: Callers) -> TaskPolicy {
         // Once its question is answered, the call becomes a task at once: a tool that requires tasks is not quick.
         (Callers::KnowTasks, None) => TaskPolicy::required(),
     };
-    // A call of a server is one piece, which the task's deadline ends: only its server knows whether it hangs.
+    // A server's call has no steps, and its task's deadline ends it: only the server knows whether it hangs.
     let policy = policy.questions_within(wait.min(run_at_most)).run_at_most(run_at_most);
     let policy = policy.attempt_at_most(run_at_most.saturating_add(DAY));
     let policy = policy.consecutive_failures_max(limits::DEATHS_MAX);

@@ -1,4 +1,5 @@
-//! One poll of something that a server does without us: a connection, a quick request, and nothing is held after it.
+//! One poll of work that a server does on its own: a connection and a quick request, of which nothing is held
+//! afterwards.
 
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ pub(crate) async fn call_once(
     }
 }
 
-/// Reports the words of a server, if there are any, as the progress of our task.
+/// Reports the words of a server, if there are any, as the progress of the gateway's task.
 pub(crate) async fn report(task: &TaskContext, words: Option<&str>) {
     let Some(JobProgress { done, total, message }) = words.map(progress) else { return };
     note(task, done, total, message).await;

@@ -20,7 +20,7 @@ pub(crate) struct Shared {
     pub(crate) upstreams: Vec<Arc<Upstream>>,
     pub(crate) lists: Arc<Lists>,
     pub(crate) outside: OutsideTools,
-    /// The servers that tell of changes of their resources.
+    /// The servers that report changes of their resources.
     pub(crate) telling: BTreeSet<usize>,
     /// The servers that have skills.
     pub(crate) skilled: Vec<usize>,
@@ -58,7 +58,7 @@ impl Shared {
         self.upstreams.get(server).ok_or_else(unknown)
     }
 
-    /// The server of a prompt, and what that calls it.
+    /// The server of a prompt, and the prompt's name there.
     pub(crate) fn prompt(&self, name: &str) -> Result<Route, ErrorData> {
         let unknown = || ErrorData::invalid_params(format!("unknown prompt: {name}"), None);
         self.catalog().prompt(name).cloned().ok_or_else(unknown)
@@ -70,7 +70,7 @@ impl Shared {
         owner.ok_or_else(|| unknown_resource(uri))
     }
 
-    /// The server of a resource, if it tells of its changes.
+    /// The server of a resource, if it reports the resource's changes.
     pub(crate) fn teller_of(&self, uri: &str) -> Option<usize> {
         self.owner_of(uri).ok().filter(|server| self.telling.contains(server))
     }

@@ -95,7 +95,7 @@ impl Call<'_> {
         read(answer).map_err(|error| ErrorData::invalid_params(format!("the answer cannot be read: {error}"), None))
     }
 
-    /// Asks the caller what a task of a process wants to know. The process is not there any more when the answer comes.
+    /// Asks the caller a question of a task of a process. The process has ended when the answer comes.
     pub(super) async fn asked(&self, key: &str, request: InputRequest) -> Result<Value, ErrorData> {
         match self.route.repeatable {
             Repeatable::Yes => self.task.request_input(&format!("task-{key}"), request).await,
@@ -184,7 +184,7 @@ impl Call<'_> {
         }
     }
 
-    /// Asks what was not asked before, and sends the answers, if there are any.
+    /// Asks the questions that were not asked before, and sends the answers, if there are any.
     async fn answer_questions(
         &self,
         connection: &Connection,

@@ -43,7 +43,7 @@ pub(super) fn shown(tools: &[Tool], server: &Server) -> (Vec<Shown>, Vec<Problem
 fn one(fold: &Fold, tools: &[Tool]) -> Option<Shown> {
     let find = |name: &str| tools.iter().find(|tool| tool.name == name);
     let mut tool = find(&fold.start)?.clone();
-    // The answer is another tool's.
+    // The output is that of another tool.
     tool.output_schema = find(fold.result.as_deref().unwrap_or(&fold.status))?.output_schema.clone();
     Some(Shown { name: fold.name.clone(), tool, fold: Some(Arc::new(fold.clone())) })
 }

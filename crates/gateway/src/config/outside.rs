@@ -133,8 +133,8 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
     })
 }
 
-/// Where arguments become variables or parameters of the system, only those pass that the schema names, and none whose
-/// name is reserved.
+/// If arguments become variables or parameters of the system, only those that the schema names are passed on, and none
+/// with a reserved name.
 fn name_arguments(reader: &mut Reader<'_>, place: &str, kind: &mut Kind, schema: &mut JsonObject) {
     let (arguments, reserves): (_, fn(&str) -> bool) = match kind {
         Kind::CodeBuild(spec) => (&mut spec.arguments, CodeBuildSpec::reserves),
@@ -207,7 +207,7 @@ fn glue_job(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind> 
         .map(|job_name| Kind::Glue(GlueJobSpec { job_name, arguments: Vec::new() }))
 }
 
-/// A name of something at AWS, which also becomes part of an ARN: there, `*` would be any.
+/// The name of an AWS resource, which also becomes part of an ARN. There `*` would stand for any name.
 fn name(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<String> {
     let text = reader.text(node)?;
     let is_name = !text.is_empty() && !text.contains(['*', '?', '$', '{', '}']) && !text.contains(char::is_whitespace);
@@ -219,7 +219,7 @@ fn name(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<String> {
     reader.read(node, read)
 }
 
-/// Whether it is a schema that can be used is checked when the gateway starts.
+/// The gateway checks at its start whether the schema can be used.
 fn schema(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<JsonObject> {
     let schema = node.value.as_object().filter(|schema| schema.get("type").and_then(Value::as_str) == Some("object"));
     if schema.is_none() {

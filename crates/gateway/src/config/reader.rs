@@ -11,7 +11,7 @@ use super::{ConfigError, Fault};
 pub(super) struct Reader<'e> {
     env: &'e dyn EnvSource,
     not_set: NotSet,
-    /// A variable that is not set, and was met since this was last asked.
+    /// The latest variable that is not set, until `take_unset`.
     unset: Option<String>,
     faults: Vec<Fault>,
 }
@@ -173,7 +173,7 @@ impl<'e> Reader<'e> {
         self.read(node, read)
     }
 
-    /// A time above 0, or else what is wrong with none.
+    /// A time above 0. For 0, the mistake is `wrong`.
     pub(super) fn positive(&mut self, node: &Node<'_>, wrong: &str) -> Option<Duration> {
         let time = self.duration(node)?;
         self.read(node, if time.is_zero() { Err(wrong.to_owned()) } else { Ok(time) })

@@ -235,7 +235,7 @@ fn request(url: Url, service: &Service, operation: &str, input: &Value) -> Resul
     Ok(request)
 }
 
-/// The headers that a signed request has more.
+/// The additional headers of a signed request.
 fn signed(
     request: &reqwest::Request,
     keys: &Keys,
@@ -299,7 +299,7 @@ pub struct AwsJob<S> {
 pub(crate) trait Spec {
     const SERVICE: Service;
 
-    /// Where they are, if they say so themselves.
+    /// Their region, if they name one.
     fn region(&self) -> Option<&str> {
         None
     }
@@ -319,7 +319,7 @@ impl<S: Spec + Sync> AwsJob<S> {
         self.aws.call(&S::SERVICE, self.spec.region(), operation, input, repeat).await
     }
 
-    /// Calls what starts a job. It is marked as sent before.
+    /// Calls the operation that starts a job, and marks it as sent before.
     pub(crate) async fn call_to_start(
         &self,
         start: &Start<'_>,
@@ -345,7 +345,7 @@ impl<S: Spec + Sync> AwsJob<S> {
         Ok(all)
     }
 
-    /// Calls what is the same however often it is called, about a job that was started.
+    /// Calls an idempotent operation about a job that was started.
     pub(crate) async fn ask(&self, operation: &str, input: &Value) -> Result<Value, JobError> {
         self.call(operation, input, Repeat::Yes).await.map_err(AwsError::later)
     }

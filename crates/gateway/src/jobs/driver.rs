@@ -237,8 +237,8 @@ async fn report(task: &TaskContext, progress: Option<JobProgress>) {
     }
 }
 
-/// Waits without recording anything: every attempt that comes here waits once, the longer the longer ago the first wait
-/// of this name was.
+/// Waits without recording anything. Every attempt that gets here waits once. The wait grows with the time since the
+/// first wait of this name.
 async fn pause(task: &TaskContext, name: &str, every: Every) {
     let mut polled = false;
     let twice = || {

@@ -25,7 +25,7 @@ pub struct HttpRequest {
 pub enum RequestKind {
     /// It starts a job: `{key}` and `{input}` are known.
     Start,
-    /// It looks for a job of which only `{key}` is known.
+    /// It searches for a job of which only `{key}` is known.
     Find,
     /// It is about a job that was started: `{id}` is known.
     OfJob,
@@ -200,7 +200,7 @@ pub struct HttpJob {
 }
 
 impl HttpJob {
-    /// Jobs as these requests know them.
+    /// Jobs with these requests.
     #[must_use]
     pub fn new(spec: HttpJobSpec) -> Self {
         Self { spec, web: Web::default() }
@@ -364,7 +364,7 @@ fn said(answer: &Answer) -> String {
     }
 }
 
-/// Why a poll has seen nothing.
+/// Why a poll has no result.
 fn not_seen(job: &JobRef, answer: &Answer) -> JobError {
     let unknown = || format!("the system does not know the job {job} any more: {}", said(answer));
     match answer.status {

@@ -17,7 +17,7 @@ pub(crate) fn succeeded(output: &Value) -> CallToolResult {
     result
 }
 
-/// The result of a job that failed: what it is, in words, and as structured content.
+/// The result of a job that failed: a description, and the error as structured content.
 pub(crate) fn failed(words: &str, error: Value) -> CallToolResult {
     let mut result = CallToolResult::error(vec![ContentBlock::text(cut(words))]);
     result.structured_content = Some(error);

@@ -108,7 +108,7 @@ impl StepFunctions {
     }
 
     async fn call(&self, operation: &str, input: &Value) -> Result<Value, AwsError> {
-        // Every operation that is used here is the same however often it is called.
+        // Every operation that is used here is idempotent.
         self.aws.call(&SERVICE, Some(&self.machine.region), operation, input, Repeat::Yes).await
     }
 

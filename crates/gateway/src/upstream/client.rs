@@ -46,19 +46,19 @@ pub(crate) struct Client {
     quota: Quota,
 }
 
-/// Whether what a server may ask depends on the client.
+/// Whether the client decides which questions a server may ask.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asks {
     /// The client's declared capabilities decide which tools the server shows and which questions it asks.
     AsDeclared,
-    /// It is not asked anything, so that any connection will do.
+    /// The server asks no questions, so that any connection will do.
     Nothing,
 }
 
 impl Client {
     /// A client that reads lists.
     pub(crate) fn of_lists(server: &str) -> Self {
-        // Some servers show tools that ask, or that have a user interface, only to those who know that.
+        // Some servers show tools that ask, or that have a user interface, only to clients with these capabilities.
         let interfaces = json!({UI_EXTENSION_ID: {"mimeTypes": ["text/html;profile=mcp-app"]}});
         let all = json!({"elicitation": {}, "roots": {}, "sampling": {}, "extensions": interfaces});
         let capabilities = strict_json::from_value(all).unwrap_or_default();
@@ -110,7 +110,7 @@ impl Client {
         Self { changed: Arc::clone(changed), quota: quota.clone(), ..self }
     }
 
-    /// Has it tell here which resources of its server have changed.
+    /// Makes it send changes of its server's resources to `updates`.
     pub(super) fn hearing(self, updates: &broadcast::Sender<Change>) -> Self {
         Self { updates: Some(updates.clone()), ..self }
     }
@@ -130,7 +130,7 @@ impl Client {
         self.watch.take_over(&other.watch);
     }
 
-    /// The same client, which also takes a task for an answer.
+    /// The same client, which also accepts a task as an answer.
     pub(crate) fn with_tasks(mut self) -> Self {
         let tasks = (TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
         self.capabilities.extensions.get_or_insert_default().extend([tasks]);
@@ -256,7 +256,7 @@ impl<T> Watched<T> {
         Self { transport, client: client.clone(), waiting: None }
     }
 
-    /// Waits until the caller can take what waits.
+    /// Waits until the caller can take the waiting event.
     async fn hand_over(&mut self) {
         let Some((events, _)) = &self.waiting else { return };
         let room = events.clone().reserve_owned().await;

@@ -26,14 +26,14 @@ pub(super) enum Incoming {
     Noise,
 }
 
-/// Reads what one server writes.
+/// Reads the output of one server.
 #[derive(Clone, Debug)]
 pub(super) struct Reader(String);
 
 /// A message may begin at one of so many braces after other bytes: a prompt, an escape sequence, a word of a logger.
 const BEGINNINGS_MAX: usize = 8;
 
-/// So much of an answer that cannot be read is in the log.
+/// The log shows so many characters of an answer that cannot be read.
 const LOGGED_CHARACTERS: usize = 256;
 
 impl Reader {
@@ -167,9 +167,9 @@ impl Reader {
 /// The request that an answer is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Addressed {
-    /// Its id says so.
+    /// The answer has its id.
     ById,
-    /// There is only one.
+    /// The request is the only one.
     ToRequest,
 }
 

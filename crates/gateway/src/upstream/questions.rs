@@ -54,7 +54,7 @@ pub(super) fn refusal(params: Option<&Value>) -> ErrorData {
     ErrorData::invalid_params(why, None)
 }
 
-/// The first property of a form that `rmcp` would lose something of.
+/// The first property of a form of which `rmcp` would lose something.
 fn lossy(params: &Value) -> Option<&str> {
     let properties = params.pointer("/requestedSchema/properties")?.as_object()?;
     let is_lossy = |schema: &Value| {

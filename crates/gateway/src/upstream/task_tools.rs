@@ -1,5 +1,5 @@
-//! Which tools of a server may or must be called as tasks. Lists of revision `2025-11-25` say it; `rmcp` does not know
-//! that, so it is read from the messages themselves. In `2026-07-28` only a refused call tells.
+//! Which tools of a server may or must be called as tasks. Lists of revision `2025-11-25` declare it. `rmcp` does not
+//! know that, so it is read from the messages themselves. In `2026-07-28` only a refused call shows it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,12 +36,12 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Whether the server has said nothing about tasks.
+    /// Whether the server has declared nothing about tasks.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether the server refuses to call a tool for those who do not ask for a task.
+    /// Whether the server refuses to call a tool for clients that do not ask for a task.
     pub(crate) fn requires_task(&self, tool: &str) -> bool {
         self.support(tool) == Some(TaskSupport::Required)
     }
@@ -64,7 +64,7 @@ impl TaskTools {
         self.lock().listed.clone()
     }
 
-    /// The server has said this before.
+    /// Restores declarations that the server has made before.
     pub(crate) fn recall(&self, known: Known) {
         self.lock().listed = known;
     }
@@ -75,12 +75,12 @@ impl TaskTools {
         if learned.refused.contains(tool) { Some(TaskSupport::Required) } else { learned.listed.support(tool) }
     }
 
-    /// Notes that the server has refused to do without a task.
+    /// Notes that the server has refused to call the tool without a task.
     pub(crate) fn require(&self, tool: &str) {
         self.lock().refused.insert(tool.to_owned());
     }
 
-    /// Reads what the result of `initialize` or `tools/list` says.
+    /// Reads the task support in the result of `initialize` or `tools/list`.
     pub(crate) fn note(&self, result: &Value) {
         let known = &mut self.lock().listed;
         if let Some(has) = result.get("capabilities") {

@@ -1,4 +1,4 @@
-//! Tasks that a server offers itself: seeing, answering and cancelling one of them, on a connection for each request.
+//! Tasks that a server offers itself: polling, answering and cancelling one of them, on a connection for each request.
 
 use std::sync::atomic::Ordering;
 
@@ -23,7 +23,7 @@ use super::{ConnectError, Lifecycle, RequestError, Target, Upstream, failed};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Started {
     pub(crate) task_id: String,
-    /// How long the server wants us to wait between two polls, in milliseconds.
+    /// The poll interval that the server suggests, in milliseconds.
     pub(crate) every_ms: Option<u64>,
     /// For a task of revision `2025-11-25`, the session in which it was started; `None` for one of the Tasks extension.
     pub(crate) session: Option<SessionId>,
@@ -80,8 +80,8 @@ impl Upstream {
         self.task_tools.support(tool) == Some(TaskSupport::Required)
     }
 
-    /// Finds out what a server behind a URL says in revision `2025-11-25` about its tools and tasks. One that speaks
-    /// the newer lifecycle is asked too, if it speaks both: the newer revision has no place for it.
+    /// Reads the declarations of a server behind a URL in revision `2025-11-25` about its tools and tasks. A server
+    /// that speaks both lifecycles is asked too: the newer revision has no place for it.
     pub(crate) async fn learn_task_tools(&self) {
         let speaks_older = self.lifecycle() == Some(Lifecycle::Handshake);
         if !speaks_older && !self.may_speak_the_older() {

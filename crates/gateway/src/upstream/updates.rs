@@ -30,9 +30,9 @@ pub(super) struct Updates {
 
 #[derive(Default)]
 struct Wanted {
-    /// By how many listeners each resource is wanted.
+    /// How many subscribers want each resource.
     uris: BTreeMap<String, usize>,
-    /// Whether something keeps the server subscribed.
+    /// Whether a task keeps the server subscribed.
     is_kept: bool,
 }
 
@@ -41,7 +41,7 @@ struct Wanted {
 pub(super) enum Change {
     /// A resource has changed, or may have.
     Updated(Arc<str>),
-    /// The server tells nothing about it.
+    /// The server does not report changes of it.
     Refused(Arc<str>, ErrorData),
 }
 
@@ -65,7 +65,7 @@ impl Updates {
         drop(self.told.send(Change::Refused(uri.into(), error.clone())));
     }
 
-    /// Tells those who listen to a resource whether the server has `accepted` it.
+    /// Notifies the subscribers of a resource whether the server has `accepted` it.
     fn begin(&self, uri: &String, accepted: &[String]) {
         if accepted.contains(uri) {
             self.tell(uri);
@@ -96,9 +96,8 @@ pub(crate) struct ResourceSubscription {
 }
 
 impl ResourceSubscription {
-    /// The next resource that has changed, or may have changed. Each resource is returned at least once at the
-    /// beginning, since it may have changed before the server was subscribed to. Each is returned again after the
-    /// connection was lost.
+    /// The next resource that has changed, or may have changed. Each resource is returned once at the beginning, since
+    /// it may have changed before the server was subscribed to. Each is returned again after the connection was lost.
     pub(crate) async fn next(&mut self) -> Result<String, ErrorData> {
         loop {
             if let Some(uri) = self.missed.pop_first() {
@@ -186,7 +185,7 @@ impl Upstream {
                 }
             }
             for uri in known.difference(&uris) {
-                // One that was refused is not known to the server.
+                // The server does not know a refused subscription.
                 drop(quick(peer.unsubscribe(UnsubscribeRequestParams::new(uri))).await?);
             }
             known = uris;
@@ -197,7 +196,7 @@ impl Upstream {
         }
     }
 
-    /// In the newer lifecycle: a stream for all resources, and another one when they are others.
+    /// In the newer lifecycle: a stream for all resources, and another stream when the resources change.
     async fn listen(&self, connection: &Connection, wanted: &mut watch::Receiver<Wanted>) -> Result<(), String> {
         let (mut known, mut earlier) = (BTreeSet::new(), None);
         loop {
@@ -232,7 +231,7 @@ impl Upstream {
         })
     }
 
-    /// Tells of changes until the server ends the stream as it may.
+    /// Reports changes until the server ends the stream as it may.
     async fn hear_stream(&self, stream: &mut Subscription) -> Result<(), String> {
         while let Some(notification) = stream.next().await.map_err(|error| error.to_string())? {
             if let ServerNotification::ResourceUpdatedNotification(updated) = notification {
@@ -283,7 +282,7 @@ async fn quick<T>(request: impl Future<Output = Result<T, ServiceError>>) -> Res
     }
 }
 
-/// Waits until a connection is lost. A server that has forgotten the session would not tell, so it is asked.
+/// Waits until a connection is lost. A server that has forgotten the session would not say so, so it is pinged.
 async fn lost(connection: &Connection) -> String {
     let mut polls: u64 = 0;
     loop {

@@ -39,13 +39,13 @@ pub(super) struct Watch(Arc<Mutex<Seen>>);
 #[derive(Default)]
 struct Seen {
     listener: Option<Listener>,
-    /// The token of the latest request: progress with another one is of an earlier call.
+    /// The token of the latest request: progress with another one belongs to an earlier call.
     token: Option<ProgressToken>,
     /// Requests without an answer.
     open: Vec<Open>,
     /// Questions of the server without an answer.
     asked: Vec<RequestId>,
-    /// The first thing that a server does not do that is fit for another call.
+    /// The first thing that makes the connection unfit for another call.
     odd: Option<&'static str>,
     latest: Latest,
 }
@@ -69,7 +69,7 @@ impl Watch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets a connection that did not come about: another one is made for the same listener.
+    /// Forgets a connection that was not established: another one is made for the same listener.
     pub(super) fn begin(&self) {
         let listener = self.lock().listener.take();
         *self.lock() = Seen { listener, ..Seen::default() };
@@ -94,7 +94,7 @@ impl Watch {
         seen.odd.or(asked).or_else(|| (!seen.open.is_empty()).then_some("a request has no answer"))
     }
 
-    /// Notes what a server should not have done.
+    /// Notes a fault of the server.
     pub(super) fn odd(&self, what: &'static str) {
         self.lock().odd.get_or_insert(what);
     }
@@ -104,12 +104,12 @@ impl Watch {
         self.lock().open.clone()
     }
 
-    /// Where questions go.
+    /// The channel for questions.
     pub(super) fn events(&self) -> Option<mpsc::Sender<Event>> {
         self.lock().listener.as_ref().map(|listener| listener.events.clone())
     }
 
-    /// Where progress with this token goes.
+    /// The channel for progress with this token.
     pub(super) fn events_of(&self, token: &ProgressToken) -> Option<mpsc::Sender<Event>> {
         let seen = self.lock();
         let listener = seen.listener.as_ref().filter(|_| seen.token.as_ref() == Some(token));
@@ -136,7 +136,7 @@ impl Watch {
         self.lock().latest = Latest::Unwritten;
     }
 
-    /// Makes sure that the latest request is not written any more, unless it was.
+    /// Prevents the latest request from being written, unless it was written before.
     pub(super) fn withhold(&self) -> bool {
         let mut seen = self.lock();
         let withheld = seen.latest != Latest::Begun;

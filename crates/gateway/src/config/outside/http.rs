@@ -84,7 +84,7 @@ fn request(
         let added = request.header(kind, name, value);
         request = added.map_err(|what| reader.fault(place, what)).ok()?;
     }
-    // A start whose method has a body sends the arguments, if nothing else is said.
+    // A start whose method has a body sends the arguments, unless the configuration says otherwise.
     let has_body = kind == RequestKind::Start && [Method::POST, Method::PUT, Method::PATCH].contains(&method);
     match body.or_else(|| has_body.then(|| json!("{input}"))) {
         Some(body) => {

@@ -49,7 +49,7 @@ const NOT_ALLOWED: [&str; 3] = ["AccessDenied", "AccessDeniedException", "Unauth
 /// Why a request to AWS cannot be signed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SigningError {
-    /// Nothing shows who calls.
+    /// There are no credentials.
     #[error("this process has no AWS credentials: {0}")]
     NoCredentials(String),
     /// The request has no region, and neither has the configuration.
@@ -127,12 +127,12 @@ impl AwsError {
         is_about_credentials(&self.code)
     }
 
-    /// Whether this is AWS's word for it.
+    /// Whether AWS uses this code for it.
     pub(crate) fn is(&self, code: &str) -> bool {
         self.code == code
     }
 
-    /// The same error as one that may be over later.
+    /// The same error as a temporary one.
     pub(crate) fn into_not_now(self) -> Self {
         Self { kind: Kind::NotNow, ..self }
     }

@@ -1,4 +1,4 @@
-//! Stopping what a task has started, after the task has ended otherwise.
+//! Stops the job of a task after the task has ended in another way.
 
 use longhaul::{End, EndedTask, EndedTaskError};
 use serde_json::{Map, Value};
@@ -26,7 +26,7 @@ impl Driver<'_> {
     /// Stops the job that the task has started. If the start is not recorded, it searches for the job. Systems may show
     /// a job minutes after its start. It therefore repeats the search until five minutes after the task has ended.
     pub async fn clean_up(&self, ended: &EndedTask) -> Result<(), CleanUpError> {
-        // The driver has stopped what it did not see the end of, before it returned an error.
+        // The driver has stopped each job whose end it did not see, before it returned an error.
         if ended.end().is_of_its_tool() {
             return Ok(());
         }
