@@ -39,7 +39,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// The JSON-RPC error of a line that is not a message.
 const PARSE_ERROR: i64 = -32700;
 
-/// Between one client and one server.
+/// The bridge between one client and one server.
 struct Bridge {
     raw: Raw,
     output: Output,
@@ -98,7 +98,7 @@ impl Bridge {
         }
     }
 
-    /// Does what the client wants, until all of it is done after the last message.
+    /// Does the client's work, until all of it is done after the last message.
     async fn work_off(&self, to_take: mpsc::Receiver<Message>) {
         let (jobs, mut to_do) = mpsc::unbounded_channel();
         let (mut running, mut listening) = (FuturesUnordered::new(), FuturesUnordered::new());

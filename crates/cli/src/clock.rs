@@ -1,4 +1,4 @@
-//! Time, as the command's user has it.
+//! Time, as the user of the command reads it.
 
 #![expect(clippy::disallowed_methods, reason = "a command waits, and tells ages, in real time")]
 
@@ -32,7 +32,7 @@ pub(crate) fn age(moment: &str) -> String {
     in_words(Duration::from_secs(seconds.unsigned_abs()))
 }
 
-/// How long it is from one point in time to another that a server wrote; `None` if these are not times.
+/// The time between two timestamps of a server; `None` if they are not times.
 pub(crate) fn between(from: &str, to: &str) -> Option<String> {
     let (from, to): (Timestamp, Timestamp) = (from.parse().ok()?, to.parse().ok()?);
     let ms = to.as_millisecond().saturating_sub(from.as_millisecond()).max(0).unsigned_abs();

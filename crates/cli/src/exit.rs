@@ -1,4 +1,4 @@
-//! How the command ends, so that scripts can tell it apart.
+//! How the command ends, with exit codes for scripts.
 
 use std::process::ExitCode;
 

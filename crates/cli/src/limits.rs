@@ -32,7 +32,7 @@ pub(crate) const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 /// A server that has not answered for so long is given up.
 pub(crate) const SILENT_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// A task that needs an answer, and shows no question that was not answered, is given up after so long.
+/// A task that needs an answer, and shows no unanswered question, is given up after so long.
 pub(crate) const UNASKED_MAX: Duration = Duration::from_secs(30);
 
 /// How long after a first Ctrl-C a second one cancels.
@@ -68,7 +68,7 @@ pub(crate) const ARGUMENTS_BYTES_MAX: usize = 64 << 10;
 /// A request that is longer is not a redirect.
 pub(crate) const REDIRECT_HEAD_BYTES_MAX: usize = 32 << 10;
 
-/// How long a browser may take to say what it wants.
+/// How long a browser may take to send its request.
 pub(crate) const REDIRECT_HEAD_MAX: Duration = Duration::from_secs(10);
 
 /// So many connections are read at a time: browsers open some to be fast.

@@ -10,7 +10,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Requests that may be sent again if their answer was lost: they change nothing, or nothing more the second time.
+/// Requests that may be sent again if their answer was lost: they are idempotent.
 const REPEATABLE: [&str; 15] = [
     "initialize",
     "server/discover",
@@ -80,7 +80,7 @@ impl Message {
         &self.value["params"]
     }
 
-    /// The revision that a request names which says everything itself.
+    /// The revision that a self-contained request names.
     pub(super) fn revision(&self) -> Option<&str> {
         self.params()["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str()
     }
@@ -92,7 +92,7 @@ impl Message {
         REPEATABLE.contains(&method) || method.ends_with("/list") || (method == "tools/call" && has_key)
     }
 
-    /// The headers of a request that says everything itself: what it says is in them too.
+    /// The headers of a self-contained request, which repeat its content.
     pub(super) fn headers(&self, revision: &str) -> HeaderMap {
         let params = self.params();
         let name = match self.method() {
@@ -157,9 +157,9 @@ pub(super) struct Session(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// The client's `initialize`, to begin again with when the server has forgotten the session.
+    /// The client's `initialize`, for a new session when the server has forgotten the old one.
     began_with: Option<Message>,
-    /// How often one has begun.
+    /// The number of sessions so far.
     number: u64,
     headers: HeaderMap,
 }

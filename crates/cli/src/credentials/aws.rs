@@ -14,7 +14,7 @@ const SERVICES: [(&str, &str); 2] = [("lambda-url", "lambda"), ("execute-api", "
 /// The word that leaves the service and the region to the host name.
 const AUTO: &str = "auto";
 
-/// For whom a request is signed.
+/// The service and the region that a request is signed for.
 #[derive(Debug, PartialEq, Eq)]
 struct Scope {
     service: String,

@@ -24,7 +24,8 @@ pub(crate) struct Bearer {
 }
 
 impl Bearer {
-    /// For a server; `None` if no variable says where sign-ins are. `how` is the command by which its user logs in.
+    /// For a server; `None` if no variable names the folder of sign-ins. `how` is the command with which its user logs
+    /// in.
     pub(crate) fn of(server: &Url, how: String) -> Option<Self> {
         Some(Self { server: server.clone(), place: Place::of(server)?, how })
     }
@@ -72,7 +73,7 @@ impl Bearer {
                 Err(self.logged_out(&format!("the token cannot be renewed: {}", out::line(&why))))
             }
             Err(Failed::LoggedOut) => {
-                // Nothing can be done with it any more.
+                // The token is of no more use.
                 self.place.remove().map_err(Error::NoCredentials)?;
                 Err(self.logged_out("the log-in is over"))
             }
@@ -107,7 +108,7 @@ impl Bearer {
             (StatusCode::UNAUTHORIZED, None) => match challenge.text {
                 Some(text) if text.to_ascii_lowercase().starts_with("bearer") => Err(self.logged_out("not logged in")),
                 Some(_) => Ok(false),
-                // API Gateway hides what is asked for.
+                // API Gateway hides the server's demand.
                 None => Err(self.logged_out(&format!("the server refuses this caller: status {}", challenge.status))),
             },
             (_, Some(_)) if said.is_insufficient_scope() => Err(self.step_up(&said.scope.unwrap_or_default()).await),

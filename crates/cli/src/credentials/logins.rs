@@ -48,7 +48,7 @@ impl Place {
     }
 
     /// # Errors
-    /// Why the file cannot be used. One that others may read is not: they may know the tokens.
+    /// Why the file cannot be used. A file that other users may read cannot be used: they may know the tokens.
     pub(super) fn read(&self) -> Result<Option<Login>, String> {
         let shown = self.file.display();
         let cannot = |error: &dyn std::fmt::Display| format!("the sign-in in {shown} cannot be used: {error}");
@@ -61,7 +61,7 @@ impl Place {
             return Err(cannot(&format_args!("its mode is {mode:04o}, so that others know it; log in again")));
         }
         let text = text_in(file, LOGINS_BYTES_MAX).map_err(|error| cannot(&error))?;
-        // Its text is not in the error: it has the tokens.
+        // The error does not quote the text, which has the tokens.
         let login: Login =
             strict_json::from_str(&text).map_err(|error| cannot(&format_args!("{:?}", error.classify())))?;
         if login.server == self.server { Ok(Some(login)) } else { Err(cannot(&"it is that of another server")) }

@@ -15,7 +15,7 @@ pub(crate) enum Verb {
     Update(Update),
     /// Gives a deployed server its previous packages and its previous template back
     Rollback(Change),
-    /// Shows what a deployed server is and whether it answers
+    /// Shows a deployed server and whether it answers
     Status(Named),
     /// Shows the logs of the functions of a deployed server
     Logs(Logs),

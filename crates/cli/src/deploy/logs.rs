@@ -22,7 +22,7 @@ struct Group {
     name: String,
 }
 
-/// One thing that was logged.
+/// One log line.
 struct Line {
     at_ms: i64,
     id: String,
@@ -51,7 +51,7 @@ pub(super) async fn show(account: &Account, flags: &Logs, json: bool) -> Result<
         if !flags.follow {
             return Ok(Exit::Well);
         }
-        // CloudWatch may learn late of a line.
+        // CloudWatch may show a line late.
         from_ms = lines.last().map_or(from_ms, |line| line.at_ms.saturating_sub(LATE_MS).max(from_ms));
         shown.extend(lines.into_iter().map(|line| (line.id, line.at_ms)));
         shown.retain(|_, at_ms| *at_ms >= from_ms);
