@@ -21,7 +21,7 @@ pub(crate) const SAFE: [(&str, &str); 7] = [
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action \
          'self'; frame-ancestors 'none'; base-uri 'none'",
     ),
-    // With `no-referrer`, browsers would say nothing of where our own forms come from either.
+    // With `no-referrer`, browsers would hide the origin of the console's own forms too.
     ("referrer-policy", "same-origin"),
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),

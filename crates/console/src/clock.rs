@@ -1,4 +1,4 @@
-//! Time, as the reader of a page has it.
+//! Time, as the reader of a page sees it.
 
 #![expect(clippy::disallowed_methods, reason = "pages tell ages, and wait between two looks, in real time")]
 

@@ -15,7 +15,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-/// Members of a schema that say more of an object than its fields could show.
+/// Members of a schema that define more than fields can show.
 const NOT_SHOWN: [&str; 5] = ["$ref", "oneOf", "anyOf", "allOf", "patternProperties"];
 
 /// The field of a form that is written as a whole.
@@ -47,7 +47,7 @@ pub(crate) enum Prefill<'a> {
 }
 
 impl<'s> Form<'s> {
-    /// That of a schema.
+    /// The form of a schema.
     pub(crate) fn of(schema: &'s Value) -> Self {
         let fields = has_fields(schema).then(|| fields(schema));
         Self { schema, fields }
@@ -122,7 +122,7 @@ fn read(field: &Field, posted: &Posted) -> Result<Option<Value>, String> {
         }
         entry => {
             let text = posted.value(&name).unwrap_or_default().replace("\r\n", "\n");
-            // Spaces may be a text, and are nothing else.
+            // Spaces may be a text, but no other value.
             let is_empty = if is_text(field) { text.is_empty() } else { text.trim().is_empty() };
             match (is_empty, field.is_required, field.is_nullable) {
                 (true, false, _) => return Ok(None),
@@ -163,13 +163,13 @@ enum Entry<'f> {
     Json,
     /// JSON of any type, or a text.
     Any,
-    /// A box to tick.
+    /// A checkbox.
     Tick,
-    /// Yes, no, or nothing of both.
+    /// Yes, no, or neither.
     YesOrNo,
     /// One of a list.
     One(&'f [Choice]),
-    /// Some of a list, each with a box.
+    /// Some of a list, each with a checkbox.
     Boxes(&'f [Choice]),
     /// Some of a long list.
     Several(&'f [Choice]),

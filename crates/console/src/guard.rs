@@ -1,4 +1,4 @@
-//! Which requests are let in, and which may act.
+//! The checks that admit requests, and that allow their actions.
 
 use http::HeaderName;
 use http::header::{HOST, HeaderMap, ORIGIN};
@@ -15,7 +15,7 @@ use crate::problem::Problem;
 pub(crate) const LOG_IN: &str = "log-in";
 pub(crate) const LOG_OUT: &str = "log-out";
 
-/// The field of our forms that pages elsewhere cannot know.
+/// The field of the console's forms that pages elsewhere cannot know.
 const TOKEN_FIELD: &str = "token";
 
 /// The headers of a proxy.

@@ -59,7 +59,7 @@ pub(crate) const LIVE_TIME_MAX: Duration = Duration::from_secs(900);
 /// A schema with more fields than this is written as JSON.
 pub(crate) const FORM_FIELDS_MAX: usize = 100;
 
-/// Boxes to tick, at most.
+/// Checkboxes, at most.
 pub(crate) const BOXES_MAX: usize = 12;
 
 /// Values to choose from in a list. If there are more, they are typed.

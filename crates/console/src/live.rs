@@ -35,7 +35,7 @@ struct Follower {
     _place: OwnedSemaphorePermit,
 }
 
-/// Tells an open page its live parts.
+/// Streams its live parts to an open page.
 pub(crate) fn follow(shared: &Arc<State>, ask: &PageRequest) -> Response<Body> {
     let Ok(place) = Arc::clone(&shared.live).try_acquire_owned() else {
         let mut full = Response::new(Full::from("too many pages are followed: close some\n").boxed_unsync());

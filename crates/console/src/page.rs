@@ -1,4 +1,4 @@
-//! Pages: what all of them have, and their parts, some of which follow what happens.
+//! Pages: their common frame, and their parts, some of which are updated while the page is open.
 
 use http::StatusCode;
 use longhaul_client::text::{count, line};
@@ -85,19 +85,19 @@ impl Page {
         self
     }
 
-    /// The browser does not load the page again on its own: what was asked for was to do something.
+    /// The browser does not load the page again on its own, because the request was an action.
     pub(crate) fn once(mut self) -> Self {
         self.is_tried_again = false;
         self
     }
 
-    /// Nothing of it will change any more.
+    /// No part of it will change any more.
     pub(crate) fn settled(mut self) -> Self {
         self.is_settled = true;
         self
     }
 
-    /// It is for those who have not logged in.
+    /// It is for users who have not logged in.
     pub(crate) fn for_strangers(mut self) -> Self {
         self.is_for_strangers = true;
         self
@@ -190,7 +190,7 @@ fn footer(ask: &PageRequest) -> Markup {
     }
 }
 
-/// The action after which the browser was sent here: the code in the address, and how it reads.
+/// The action after which the browser was sent here: the code in the URL, and its text.
 const NOTICES: &[(&str, &str, &str)] = &[
     ("none", "No task was selected, so nothing was done.", ""),
     ("cancelled", "1 task was asked to stop.", "tasks were asked to stop."),

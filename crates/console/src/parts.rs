@@ -26,7 +26,7 @@ pub(crate) const fn words(status: Status) -> &'static str {
     }
 }
 
-/// How far a task is; of one that sleeps, until when.
+/// The state of a task; for a sleeping one, until when it sleeps.
 pub(crate) fn state(task: &Task, wakes_ms: Option<i64>, now_ms: i64) -> Markup {
     let sleeps_until = wakes_ms.filter(|wakes_ms| task.status == Status::Working && *wakes_ms > now_ms);
     html! {

@@ -1,4 +1,4 @@
-//! Where the console has its tasks from.
+//! The source of the console's tasks.
 
 mod remote;
 
@@ -71,7 +71,7 @@ pub struct Row {
 pub struct Listed {
     /// The tasks that match, newest first.
     pub rows: Vec<Row>,
-    /// How many there are of each status, in the order of [`Status::ALL`], that fit in all else.
+    /// The number of tasks of each status, in the order of [`Status::ALL`], that match the other filters.
     pub counts: [usize; 5],
     /// All tools of the tasks that were read.
     pub tools: Vec<String>,
@@ -99,7 +99,7 @@ impl Listed {
 }
 
 impl Filter {
-    /// Whether a task fits in all but its status.
+    /// Whether a task matches all filters except its status.
     fn takes(&self, row: &Row, now_ms: i64) -> bool {
         let created = || created_ms(&row.task);
         let has_text = |text: &String| {

@@ -13,13 +13,13 @@ use crate::source::Source;
 pub struct Act<'a> {
     /// The action: `cancel`, `again`, `call`, `answer`, `decline`, `dismiss`, `log in` or `log out`.
     pub what: &'static str,
-    /// The id of the task it was done to.
+    /// The id of the task that it was for.
     pub task: Option<&'a str>,
     /// Why it was not done.
     pub error: Option<&'a str>,
 }
 
-/// Where it is logged what people do by the console.
+/// Logs the actions of people in the console.
 pub type Acts = Box<dyn Fn(&Act<'_>) + Send + Sync>;
 
 /// Names the parts of the server that cannot be used now, each with the reason.
@@ -38,7 +38,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Logs what was done.
+    /// Logs an action.
     pub(crate) fn acted<T>(
         &self,
         what: &'static str,

@@ -24,13 +24,13 @@ pub(crate) enum End {
     Yield,
     /// It failed, and is tried again.
     Failed,
-    /// It was not seen any more.
+    /// It ended without a record of its end.
     Died,
     /// The task ended with it.
     Task,
     /// Not yet.
     Runs,
-    /// The record does not say it any more.
+    /// The record no longer has it.
     Unknown,
 }
 
@@ -138,7 +138,7 @@ pub(crate) enum Why {
     Retry,
     /// An attempt that died had recorded nothing more. It may have worked, and may have been dead already.
     Lost,
-    /// The record does not say it any more.
+    /// The record no longer has it.
     Older,
 }
 
@@ -226,7 +226,7 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// That of a task as its server shows it; `None` if it does not say when the task was created.
+    /// The timeline of a task as its server shows it; `None` if the server does not say when the task was created.
     pub(crate) fn of(shown: &Value, now_ms: i64) -> Option<Self> {
         let moment = |name: &str| shown[name].as_str().and_then(moment_ms);
         let created_ms = shown["task"]["createdAt"].as_str().and_then(moment_ms)?;

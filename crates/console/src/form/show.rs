@@ -93,7 +93,7 @@ impl Form<'_> {
     }
 }
 
-/// An object of all defaults, for who writes it as a whole.
+/// An object of all defaults, for a user who writes it as a whole.
 fn defaults(schema: &Value) -> String {
     let properties = schema["properties"].as_object().into_iter().flatten();
     let all: Map<String, Value> =

@@ -190,7 +190,7 @@ fn named(ask: &PageRequest, name: &str, rows: &[&Row], since: impl Fn(&Task) -> 
     }
 }
 
-/// The source of the figures, so that readers do not take them for more.
+/// The source of the figures, so that readers do not overrate them.
 fn computed(listed: &Listed, attempts: &Attempts) -> Markup {
     html! {
         p class="dim computed" {

@@ -25,7 +25,7 @@ const HINTS: [(&str, &str); 3] = [
     ("idempotentHint", "Calling it twice does no more than calling it once, the server says."),
 ];
 
-/// The list, or one of them.
+/// The list of tools, or one tool.
 pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     let tools = ask.source().tools().await?;
     match ask.value("tool") {

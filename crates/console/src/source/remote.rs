@@ -1,4 +1,4 @@
-//! The tasks of a server that this is a client of.
+//! The tasks of a server, read as its client.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -25,10 +25,10 @@ const ASKED_MAX: usize = 50;
 /// So many of them at a time.
 const ASKED_AT_A_TIME: usize = 4;
 
-/// The tasks of a server that this is a client of.
+/// The tasks of a server, read as its client.
 pub struct Remote {
     target: Target,
-    /// Without what it may have of secrets.
+    /// Without secrets.
     url: String,
     /// Not held while a request is under way, nor while connecting: others would wait for it one after the other.
     client: Mutex<Option<Arc<Client>>>,
@@ -37,14 +37,14 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// That of a server, which need not be there yet.
+    /// The source for a server, which does not have to be available yet.
     #[must_use]
     pub fn new(target: Target) -> Self {
         let url = without_secrets(&target.url);
         Self { target, url, client: Mutex::default(), tools: Mutex::default() }
     }
 
-    /// That of the server which listens at this address of this machine.
+    /// The source for the server that listens at this address of this machine.
     pub fn at(address: SocketAddr) -> std::io::Result<Self> {
         let url = Url::parse(&format!("http://{address}/mcp")).map_err(std::io::Error::other)?;
         Ok(Self::new(Target::new(url)))
@@ -172,7 +172,7 @@ impl Source for Remote {
 
     async fn call(&self, call: &Call) -> Result<Called, Error> {
         let client = self.client().await?;
-        // A server that knows no keys would do twice what is sent twice.
+        // A server without idempotency keys would run a repeated call twice.
         let call = Call { key: call.key.clone().filter(|_| client.takes_keys()), ..call.clone() };
         let called = self.seen(client.call(&call, &mut Nobody).await)?;
         if let Called::Task(task) = &called {
@@ -190,7 +190,7 @@ impl Source for Remote {
     }
 }
 
-/// Where a server is, without its user, password and query.
+/// The URL of a server, without its user, password and query.
 fn without_secrets(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();

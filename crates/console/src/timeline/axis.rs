@@ -49,7 +49,7 @@ impl Axis {
         Self { pieces: laid_out(&pieces), folded }
     }
 
-    /// Where a time is.
+    /// The position of a time.
     pub(crate) fn x(&self, ms: i64) -> f64 {
         let piece = self.pieces.iter().find(|piece| ms <= piece.to_ms).or(self.pieces.last());
         let Some(Piece { from_ms, to_ms, x, width }) = piece else { return 0.0 };

@@ -187,7 +187,7 @@ fn legend(timeline: &Timeline) -> Markup {
     }
 }
 
-/// Where something is that lasts, and how wide: so much at least.
+/// The position and the width of a span of time, with a minimum width.
 fn span(axis: &Axis, from_ms: i64, to_ms: i64, least: f64) -> (f64, f64) {
     let (x, to) = (axis.x(from_ms), axis.x(to_ms));
     let width = (to - x).max(least);

@@ -71,7 +71,7 @@ pub(super) fn table(ask: &PageRequest, timeline: &Timeline, axis: &Axis) -> Mark
     }
 }
 
-/// The way to the other groups.
+/// The links to the other groups.
 fn nav(ask: &PageRequest, timeline: &Timeline, group: usize) -> Markup {
     let all = timeline.entries.len();
     html! {
