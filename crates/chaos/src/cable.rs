@@ -1,4 +1,4 @@
-//! A part of the network, which can be cut and slowed down: the way to a server, or to the emulator.
+//! A part of the network that can be cut and slowed down: the connections to a server, or to the emulator.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) enum Passage {
     Cut,
 }
 
-/// An address that leads to another one.
+/// An address that forwards to another one.
 #[derive(Clone, Debug)]
 pub(crate) struct Cable {
     address: SocketAddr,
@@ -29,7 +29,7 @@ pub(crate) struct Cable {
 }
 
 impl Cable {
-    /// Leads to `target`.
+    /// Forwards to `target`.
     pub(crate) async fn to(target: SocketAddr) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -51,7 +51,7 @@ impl Cable {
     }
 }
 
-/// Leads one connection, until one of its ends is closed or the cable is cut. Dropped connections are reset.
+/// Forwards one connection, until one of its ends is closed or the cable is cut. Dropped connections are reset.
 async fn lead(near: TcpStream, target: SocketAddr, passage: watch::Receiver<Passage>) {
     if *passage.borrow() == Passage::Cut {
         return;

@@ -13,7 +13,7 @@ const CANCELLED_MS: u64 = 3_600_000;
 pub(crate) enum System {
     /// Over HTTP; a repeated start is recognised.
     Repeatable,
-    /// Over HTTP; a repeated start would be another job, and what was started can be found.
+    /// Over HTTP; a repeated start would be another job, and the started job can be found.
     Once,
     /// In Step Functions.
     Execution,

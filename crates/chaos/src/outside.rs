@@ -36,7 +36,7 @@ pub(crate) struct Work {
     end: String,
 }
 
-/// Which system, and what it makes of a second start.
+/// The system, and the effect of a second start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     /// The system recognises it by its key.

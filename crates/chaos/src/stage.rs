@@ -1,4 +1,4 @@
-//! The servers that run, and what is done to them.
+//! The servers that run, and the faults that are injected into them.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -187,12 +187,12 @@ impl Stage {
         Ok(format!("http://{}/mcp", server.cable.address()).parse()?)
     }
 
-    /// Whether it can happen here.
+    /// Whether the fault can happen here.
     pub(crate) const fn can_suffer(&self, fault: Fault) -> bool {
         !matches!(fault, Fault::FillDisk(_) | Fault::StartOnFullDisk(_)) || self.disk.is_some()
     }
 
-    /// Lets it happen, to its end. Returns how many processes it has killed.
+    /// Makes the fault happen, to its end. Returns how many processes it has killed.
     pub(crate) async fn suffer(&self, fault: Fault) -> anyhow::Result<usize> {
         let mut killed = 0;
         match fault {
@@ -366,7 +366,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
     path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
-/// Stops what gets these signals, and lets it continue after a while.
+/// Stops the receivers of these signals, and lets them continue after a while.
 async fn stopped(time: Duration, send: impl Fn(Signal)) {
     send(Signal::STOP);
     tokio::time::sleep(time).await;

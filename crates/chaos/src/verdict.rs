@@ -15,10 +15,10 @@ use crate::visits::{End, NOT_REPEATED, Visit};
 /// The upper ends of the histogram, in milliseconds.
 const BUCKETS: [u64; 8] = [250, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
 
-/// So much is shown of an end that is not as promised.
+/// So many bytes are shown of an end that breaks a promise.
 const SHOWN_BYTES: usize = 2_000;
 
-/// How a line begins that says which task it is.
+/// The beginning of a line that names the task.
 const TASK: &str = "task ";
 
 /// The notes of a task's tool, and the tools that it called.

@@ -61,7 +61,7 @@ pub(crate) async fn visit_until(stage: &Stage, form: Form, seed: u64, client: u6
     visits
 }
 
-/// How a task that was seen to end looks now.
+/// The present end of a task that had ended before.
 pub(crate) async fn look_again(stage: &Stage, form: Form, id: &str) -> Result<Option<End>, String> {
     let mut dice = Dice::new(0, 0);
     let mut visitor = Visitor { stage, form, dice: &mut dice, client: None, brought: 0 };

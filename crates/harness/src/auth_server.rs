@@ -1,4 +1,4 @@
-//! The authorization server of `tests/auth_server` in its own process, and what a test does to it while it runs.
+//! The authorization server of `tests/auth_server` in its own process, and the commands of a test to it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};

@@ -68,14 +68,14 @@ pub enum Op {
     TwoAsks,
     /// A question or a timer, whichever comes first.
     AskOrSleep(u64),
-    /// A question next to something else, until one of both is there.
+    /// A question next to other work, until one of the two is ready.
     AskBeside(Beside),
     /// Polls until something is there, which is so long after the first poll; the pauses grow from the second time to
     /// the third.
     Poll(u64, u64, u64),
     /// A step whose work fails this often, with pauses of this length.
     Tries(u32, u64),
-    /// Registers what undoes a step, and does the step, which takes so long.
+    /// Registers the compensation of a step, and runs the step, which takes so long.
     Undoable(u64),
     /// Waits for a signal, which is recorded so long after the tool requested it.
     Signal(u64),

@@ -199,7 +199,7 @@ impl StoreLayer for MeteredStore {
             Err(
                 CreateError::TooManyOpen { .. } | CreateError::TooMuchStored { .. } | CreateError::TooManyNew { .. },
             ) => {
-                // Only the count was asked; then the adapter polls whether this is a retry.
+                // Only the count was read. Then the adapter checks whether this is a retry.
                 calls.iter().skip(1).rev().for_each(|call| self.partitions.unmake(call));
                 self.make(&units::task_read(&key, 1)).await?;
             }

@@ -59,7 +59,7 @@ pub fn run_with(
     run_as(plan, planted, story_mode, None, open)
 }
 
-/// Runs the world of `plan`, whose schedule those poll whom `make` makes.
+/// Runs the world of `plan`. The processes that `make` makes poll its schedule.
 #[must_use]
 pub fn run_scheduled(
     plan: &Plan,

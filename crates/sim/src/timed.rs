@@ -1,4 +1,4 @@
-//! A schedule of a world: who polls it is code from outside the test kit, on the ports of the simulation.
+//! A schedule of a world. Code from outside the test kit polls it, on the ports of the simulation.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Worlds that are made of a seed's world by changing what it is about: from dice of their own, so that no other world
+//! Worlds that are made from a seed's world by changing its subject. They use separate dice, so that no other world
 //! changes.
 
 use longhaul_core::{Cleanup, limits};

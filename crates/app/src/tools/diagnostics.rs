@@ -114,14 +114,14 @@ struct FailArgs {
     #[serde(default)]
     #[schemars(range(min = 0, max = 30))]
     after_s: f64,
-    /// How many seconds cleaning up takes, after a call that is cancelled or given up: 0 to 30, fractions allowed.
+    /// How many seconds the cleanup takes, after a call that is cancelled or given up: 0 to 30, fractions allowed.
     #[serde(default, alias = "cleaning_s")]
     #[schemars(range(min = 0, max = 30))]
     cleanup_s: f64,
 }
 
 impl FailArgs {
-    /// How long to run before failing, and how long cleaning up takes.
+    /// How long to run before failing, and how long the cleanup takes.
     fn times(&self) -> Result<[Duration; 2], ErrorData> {
         let times = [within("after_s", self.after_s, 0.0..=30.0)?, within("cleanup_s", self.cleanup_s, 0.0..=30.0)?];
         Ok(times.map(Duration::from_secs_f64))

@@ -30,14 +30,14 @@ impl Checks {
         cleanups
     }
 
-    /// All is clean.
+    /// The cleanup has succeeded.
     pub(crate) fn cleanup_ends(&mut self, key: &TaskKey) {
         if let Some(trace) = self.trace(key) {
             trace.is_cleaned = true;
         }
     }
 
-    /// The time is up: what was to be cleaned is clean, or was given up.
+    /// At the end of the run, each cleanup has succeeded or was given up.
     pub(crate) fn must_be_clean(&mut self, store: &StoreModel, keys: &[TaskKey], now: Timestamp) {
         for key in keys {
             let Some(task) = store.peek(key).filter(|task| !task.has_expired(now)) else { continue };

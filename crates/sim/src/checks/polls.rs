@@ -45,7 +45,7 @@ impl Checks {
         }
     }
 
-    /// The tool has what it looked for.
+    /// The poll of the tool has found its value.
     pub(crate) fn polls_end(&mut self, key: &TaskKey, attempt: u32) {
         if let Some(trace) = self.trace(key) {
             trace.polls.latest.remove(&attempt);
@@ -56,7 +56,7 @@ impl Checks {
     pub(super) fn check_pause(&mut self, key: &TaskKey, attempt: u32, suspension: &Suspension) {
         let Suspension::Timer(until) = suspension else { return };
         let poll = self.latest_poll(key, attempt);
-        // A task with cleanup polls again at its deadline, to find it over.
+        // A task with cleanup polls again at its deadline, to find that it has ended.
         let is_deadline =
             self.trace(key).and_then(|trace| trace.latest()).is_some_and(|task| *until == task.deadline());
         if let Some(poll) = poll.filter(|_| !is_deadline) {

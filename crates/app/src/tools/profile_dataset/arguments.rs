@@ -76,7 +76,7 @@ pub(super) struct Plan {
 }
 
 impl ProfileArgs {
-    /// Checks everything that can be checked without looking at the source.
+    /// Checks everything that can be checked without reading the source.
     pub(super) fn plan(self) -> Result<Plan, ProfileError> {
         let refused = |why: String| Err(ProfileError::Arguments(why));
         if self.top_values > TOP_VALUES_MAX {

@@ -1,4 +1,4 @@
-//! The tool itself: one step to look at the source, then one for each chunk.
+//! The tool itself: one step to identify the source, then one for each chunk.
 
 use longhaul::TaskContext;
 use longhaul::rmcp::handler::server::tool::schema_for_output;
