@@ -39,7 +39,7 @@ pub struct HttpEvent(LambdaRequest);
 pub enum UnreadableEvent {
     /// Another service sent it.
     #[error(
-        "the event is from {sender}, and this function answers a function URL, an HTTP API or a REST API: let one of \
+        "the event is from {sender}, and this function answers a function URL, an HTTP API or a REST API. Let one of \
          these invoke it ({cause})"
     )]
     OfAnother {
