@@ -1,5 +1,5 @@
-//! Whole programs on AWS, which is an emulator or the Runtime API host on this machine: the deployed template, the
-//! gateway's functions, and the conformance suite's fixtures.
+//! Whole programs on AWS: the deployed template, the gateway's functions, and the conformance suite's fixtures. AWS is
+//! an emulator or the Runtime API host on this machine.
 
 #![expect(
     clippy::unwrap_used,

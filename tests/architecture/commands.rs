@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-/// The binaries that `scripts/test.sh` treats on their own: `cli` and `local` in parts; not at all `aws` and `starter`,
-/// which need other programs, `instructions`, which takes minutes, and the fuzzer, which needs a C++ compiler.
+/// The binaries that `scripts/test.sh` treats on their own. It runs parts of `cli` and `local`. It leaves out `aws` and
+/// `starter`, which need other programs, `instructions`, which takes minutes, and the fuzzer, which needs a C++
+/// compiler.
 const OTHERS: [&str; 6] = ["aws", "cli", "instructions", "libfuzzer", "local", "starter"];
 
 #[test]

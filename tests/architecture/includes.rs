@@ -1,5 +1,5 @@
-//! No file includes another one by `#[path]`: it would be compiled once for each of them. What tests of several crates
-//! need is in `crates/harness`.
+//! No file includes another one by `#[path]`: it would be compiled once for each of them. `crates/harness` has the code
+//! that tests of several crates need.
 
 use std::path::{Path, PathBuf};
 

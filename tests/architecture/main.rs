@@ -21,7 +21,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// What Cargo says of the workspace's packages.
+/// Cargo's metadata of the workspace's packages.
 fn metadata() -> serde_json::Value {
     let out = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
@@ -32,7 +32,7 @@ fn metadata() -> serde_json::Value {
     serde_json::from_slice(&out.stdout).expect("cargo prints JSON")
 }
 
-/// Who depends on whom among our own crates; what only tests need is left out.
+/// The dependencies among the workspace's crates, without those that only tests need.
 fn real_edges() -> Edges {
     let metadata = metadata();
     let packages = metadata["packages"].as_array().expect("there are packages");

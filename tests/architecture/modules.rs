@@ -2,8 +2,8 @@
 //!
 //! A node is a file; a module inside a file belongs to it. A module imports another one if a path in its code names
 //! something in it: in a `use`, in an expression or a type, or inside a macro. Paths are followed through re-exports,
-//! so `crate::Body` is an import of the module that defines `Body`. These are not imports: declaring a child module,
-//! re-exporting what a module below it defines, and code of tests (`#[cfg(test)]`).
+//! so `crate::Body` is an import of the module that defines `Body`. Three things are not imports: the declaration of a
+//! child module, a re-export from a module below, and code of tests (`#[cfg(test)]`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ type Segments = Vec<String>;
 /// The modules of a crate, by their paths from its root.
 struct Crate {
     files: BTreeMap<Segments, syn::File>,
-    /// What each module re-exports: the name, and its target.
+    /// The re-exports of each module: the name, and its target.
     exports: BTreeMap<(Segments, String), Segments>,
 }
 

@@ -18,7 +18,7 @@ fn named(page: &str) -> BTreeSet<(&str, &str)> {
         .collect()
 }
 
-/// Why there is no such test, if there is none.
+/// Why the test does not exist, if it does not.
 fn missing((path, name): (&str, &str)) -> Option<String> {
     let Ok(source) = std::fs::read_to_string(root().join(path)) else { return Some(format!("{path} does not exist")) };
     let declared = ["fn ", "def ", "test(\"", "test('"].iter().any(|before| {

@@ -1,5 +1,5 @@
-//! What others wrote is read by `longhaul_core::strict_json`, and never by `serde_json` alone, which reads structures
-//! from lists too: `[1]` was once a message of ours, and deleted.
+//! `longhaul_core::strict_json` reads all JSON that others wrote, and `serde_json` alone never does. The latter reads
+//! structures from lists too: `[1]` was once read as a message of Longhaul, and deleted.
 
 use std::path::Path;
 
@@ -73,7 +73,7 @@ fn structures_are_read_from_objects_only() {
     assert_eq!(found, expected, "left: the files that read by serde_json alone, right: the exceptions of this test");
 }
 
-/// Those that are left out because they derive no readers still derive none.
+/// Crates that are left out because they derive no readers still derive none.
 #[test]
 fn crates_that_are_left_out_derive_no_readers() {
     for (name, _why) in NOT_READ.iter().filter(|(_, why)| why.contains("derives no readers")) {

@@ -1,4 +1,4 @@
-// What tests do to the authorization server while it runs: POST / with {"do": …, …}, answered with JSON.
+// The commands of tests to the running authorization server: POST / with {"do": …, …}, answered with JSON.
 //
 //   {"do": "rotate"}                     new keys sign from now on; the older ones stay published
 //   {"do": "withdraw"}                   only the newest keys are published from now on
@@ -20,7 +20,7 @@ const REQUEST_BYTES_MAX = 1_048_576;
 
 const encoded = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
-/** Signs with HMAC, where the secret is the public key: what a verifier accepts that believes the header's algorithm. */
+/** Signs with HMAC, where the secret is the public key. A verifier that believes the header's algorithm accepts it. */
 function signedByPublicKey(header, claims, key) {
   const secret = createPublicKey({ key, format: 'jwk' }).export({ type: 'spki', format: 'pem' });
   const input = `${encoded({ ...header, alg: 'HS256' })}.${encoded(claims)}`;
@@ -41,7 +41,7 @@ async function sign(state, { header = {}, claims = {}, with: signer = 'current' 
   const protectedHeader = { alg, typ: 'at+jwt', kid, ...header };
   const text = new TextEncoder().encode(JSON.stringify(payload));
   const signing = new CompactSign(text).setProtectedHeader(protectedHeader);
-  // A header may name what this signer does not implement; it is signed nevertheless.
+  // A header may name an algorithm that this signer does not implement; it is signed nevertheless.
   const crit = Object.fromEntries((protectedHeader.crit ?? []).map((name) => [name, true]));
   return signing.sign(await importJWK(jwk, alg), { crit });
 }

@@ -6,7 +6,7 @@ import Provider, { errors } from 'oidc-provider';
 const BODY_BYTES_MAX = 65_536;
 const DAY_S = 86_400;
 
-/** A claim for teams: what comes after the @ of a user's name. */
+/** A claim for teams: the part after the @ of a user's name. */
 function teamOf(user) {
   const [, team] = (user ?? '').split('@');
   return team ? { team } : {};
@@ -28,7 +28,7 @@ function configurationOf({ settings, keys }) {
         application_type: 'native',
         token_endpoint_auth_method: 'none',
         grant_types: ['authorization_code', 'refresh_token'],
-        // Of a native client on loopback, every port is accepted.
+        // Every port of a native client on loopback is accepted.
         redirect_uris: ['http://127.0.0.1/callback', 'http://localhost/callback', 'http://127.0.0.1/', 'http://localhost/'],
       },
       {
@@ -122,7 +122,7 @@ async function interact(provider, request, response) {
   await provider.interactionFinished(request, response, result, { mergeWithLastSubmission: false });
 }
 
-/** A client that is told no scopes asks for none, and gets those that are usual (RFC 6749, section 3.3). */
+/** A client that is given no scopes asks for none, and gets those that are usual (RFC 6749, section 3.3). */
 function withScope(url, { issuer, settings }) {
   const asked = new URL(url, issuer);
   if (asked.pathname !== '/auth' || asked.searchParams.has('scope')) return url;

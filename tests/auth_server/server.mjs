@@ -12,7 +12,7 @@
 //
 // Listens on loopback only. Its first line on standard output is JSON: {"issuer": "http://127.0.0.1:N", "control": …}.
 // Clients register themselves; there are also `trial`, which is public, and `machine` with the secret `machine-secret`,
-// for client credentials. A user is whatever name is typed in; `login_hint` in the request saves the typing. The name
+// for client credentials. Any name that is typed in is a user; `login_hint` in the request saves the typing. The name
 // `ann@blue` is a user whose tokens have the claim "team": "blue".
 
 import http from 'node:http';
@@ -38,7 +38,7 @@ const { values: flags } = parseArgs({
 console.info = () => {};
 console.warn = () => {};
 
-/** What tests change while the server runs. */
+/** The settings that tests change while the server runs. */
 const state = {
   settings: {
     scopes: flags.scopes,
@@ -54,7 +54,7 @@ const state = {
   issuer: undefined,
 };
 
-/** A provider reads its keys when it is made, so that other keys need another provider. What they store is shared. */
+/** A provider reads its keys when it is made, so that other keys need another provider. All providers share their storage. */
 state.renew = () => {
   state.provider = providerOf(state);
 };

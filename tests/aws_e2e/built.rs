@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use super::programs::{api, worker};
 
-/// What commands read, and no command writes.
+/// Files that commands read, and that no command writes.
 const SHARED: [&str; 6] = [".cache", "Cargo.toml", "Cargo.lock", "crates", "infra", "tests"];
 
-/// What the SAM CLI would follow to the real checkout if it were a link.
+/// Files that the SAM CLI would follow to the real checkout if they were links.
 const COPIED: [&str; 2] = ["template.yaml", "samconfig.toml"];
 
-/// The folder, with the programs of the tests in place of those that `make build` would take minutes for. Deleted when
+/// The folder, with the programs of the tests instead of those that `make build` would take minutes for. Deleted when
 /// dropped.
 pub(crate) struct Built(pub(crate) PathBuf);
 
@@ -47,7 +47,7 @@ impl Built {
         output_of(Command::new("python3").arg(script).args(["target/lambda", "api", "worker"]).current_dir(&self.0));
     }
 
-    /// What is in a zip: names, permissions, and whether the program is the one that was built.
+    /// The contents of a zip: names, permissions, and whether the program is the one that was built.
     pub(crate) fn zip(&self, function: &str) -> Value {
         let read = "import json,sys,zipfile\nfolder=sys.argv[1]\nz=zipfile.ZipFile(folder+'/bootstrap.zip')\n\
             assert z.testzip() is None\n\
@@ -70,7 +70,7 @@ pub(crate) fn commands_of(page: &str) -> Vec<String> {
     commands_in(&file(page))
 }
 
-/// Those below a heading of a page, up to the next heading of the same height.
+/// The commands below a heading of a page, up to the next heading of the same height.
 pub(crate) fn commands_below(page: &str, heading: &str) -> Vec<String> {
     let text = file(page);
     let (_, below) = text.split_once(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("{page} has no {heading}"));

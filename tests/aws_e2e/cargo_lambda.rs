@@ -87,7 +87,7 @@ fn the_documented_commands_of_cargo_lambda_deploy_and_serve() {
 fn the_documented_commands_of_cargo_lambda_build_and_watch() {
     let built = Built::new();
     let mut shell = shell(&built);
-    // What is built in one run is there in the next one.
+    // The next run finds the build of this one.
     shell.run(&format!("export CARGO_TARGET_DIR={}", root().join("target/cargo-lambda").display()));
     let commands = commands_below(PAGE, SECTION);
     let build = commands.iter().find(|command| command.starts_with("cargo lambda build")).unwrap();

@@ -15,11 +15,11 @@ use super::programs::CONFORMANCE;
 /// How long at most a stream stays open, and a question in an open call waits.
 const WAIT_MS_MAX: &str = "5000";
 
-/// Instances of the API function. A stream occupies one until it ends, also when the suite no longer listens; Lambda
+/// Instances of the API function. A stream occupies one until it ends, even if the suite no longer listens; Lambda
 /// would start as many as it needs.
 const INSTANCES: usize = 4;
 
-/// Runs the suite. What is expected to fail is listed in `tests/conformance`.
+/// Runs the suite. `tests/conformance` lists the expected failures.
 fn run_suite(revision: &str, url: &str, expected: &str) {
     let mut suite = Command::new(root().join("scripts/conformance.sh"));
     suite.arg(revision).env("CONFORMANCE_URL", url);

@@ -134,7 +134,7 @@ impl Stack {
         serde_json::from_value(with_sdk(program, &[&self.name])).unwrap()
     }
 
-    /// The same hashes of what the packages are now: every function but `Api` has the worker's.
+    /// The same hashes, of the present packages: every function but `Api` has the worker's.
     fn packed(&self, functions: &[&str]) -> BTreeMap<String, String> {
         let hash = "import base64,hashlib,sys\n\
             print(base64.b64encode(hashlib.sha256(open(sys.argv[1],'rb').read()).digest()).decode(), end='')";

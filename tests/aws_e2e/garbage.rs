@@ -52,7 +52,7 @@ async fn an_event_that_is_not_a_request_fails_alone() {
     }
 }
 
-/// What a function that cannot start with this environment writes to standard error.
+/// The standard error of a function that cannot start with this environment.
 async fn startup_error(program: &std::path::Path, env: &[(String, String)]) -> String {
     let ended = tokio::process::Command::new(program)
         .env_clear()

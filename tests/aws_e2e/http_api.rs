@@ -1,4 +1,4 @@
-//! The other endpoint: an HTTP API in place of the function URL, and its own authorizer.
+//! The other endpoint: an HTTP API instead of the function URL, and its own authorizer.
 
 use harness::auth_server::AuthServer;
 use harness::caller::structured;

@@ -33,7 +33,7 @@ const EMULATOR: &str = "http://host.docker.internal:4566";
 /// How long tasks take that do not wait for leases, with much to spare; less than a lease of 50 seconds.
 const WITHOUT_A_LEASE: Duration = Duration::from_secs(40);
 
-/// Stands for the compiler. What it would build is there already.
+/// Stands for the compiler. The program that it would build is there already.
 const CARGO: &str = "#!/bin/sh\nset -e\n\
     wanted='build --release --locked --package longhaul-cli --bin longhaul --features aws'\n\
     [ \"$*\" = \"$wanted\" ] || { echo \"other arguments: $*\" >&2; exit 1; }\n\
@@ -81,7 +81,7 @@ async fn until_ready(port: u16) {
         .await;
 }
 
-/// A line of what Linux says about the first process of a container.
+/// A line of Linux's status of the first process of a container.
 fn status_of(shell: &mut Shell, container: &str, line: &str) -> Vec<String> {
     let pid = shell.run(&format!("docker inspect --format '{{{{.State.Pid}}}}' {container}"));
     let status = fs::read_to_string(format!("/proc/{}/status", pid.trim())).unwrap();
@@ -100,7 +100,7 @@ async fn two_containers_share_a_store_and_one_that_is_stopped_loses_nothing() {
     let [build, export, up, stop, down] = commands.as_slice() else { panic!("other commands: {commands:?}") };
     shell.run(build);
 
-    // Leases that are longer than the patience below: only a task that is given back goes on.
+    // Leases that are longer than the patience below: only a task that is given back continues.
     let ports = [free_port(), free_port()];
     let compose = file(COMPOSE).replace("8081:", &format!("{}:", ports[0])).replace("8082:", &format!("{}:", ports[1]));
     let compose =

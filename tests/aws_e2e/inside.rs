@@ -58,7 +58,7 @@ pub(crate) fn item_key(task_id: &str) -> HashMap<String, AttributeValue> {
     [("pk", pk), ("sk", key.id.to_string())].map(|(name, value)| (name.to_owned(), AttributeValue::S(value))).into()
 }
 
-/// Waits until something holds that has to happen by itself.
+/// Waits until something holds that has to happen on its own.
 pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     let begun = Instant::now();
     while !holds().await {

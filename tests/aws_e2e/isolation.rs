@@ -1,4 +1,4 @@
-//! Users of the deployed template see nothing of each other, and whoever does not log in learns nothing: the same
+//! Users of the deployed template see nothing of each other, and callers who do not sign in learn nothing: the same
 //! requests as in `tests/e2e/isolation.rs`.
 
 use harness::auth_server::AuthServer;
@@ -9,12 +9,12 @@ use serde_json::json;
 
 use super::process::Setup;
 
-/// What is not answered in the same way by every invocation: here each costs one.
+/// Requests that not every invocation answers in the same way: here each costs one.
 fn telling(naming: &Naming) -> bool {
     naming.tells_owner || naming.body.is_none()
 }
 
-/// What a caller who is denied sends: a part of it, because nothing in it is looked at.
+/// The requests that a caller who is denied sends: only a part of them, because their contents are not read.
 fn some(naming: &Naming) -> bool {
     telling(naming) && [NEWEST, "2025-11-25"].contains(&naming.revision)
 }

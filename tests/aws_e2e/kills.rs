@@ -34,7 +34,7 @@ async fn a_worker_killed_during_an_attempt_costs_seconds_and_no_recorded_step() 
     assert_eq!(steps, ["step 1", "step 2", "step 3", "step 4"]);
 }
 
-/// Lambda's poller takes the message, and its invocation of the worker is throttled: the message is hidden for the
+/// Lambda's poller takes the message, and its invocation of the worker is throttled. The message is hidden for the
 /// visibility timeout, and no worker shortens it.
 #[tokio::test]
 async fn a_throttled_message_comes_back_when_its_visibility_timeout_is_over() {
@@ -44,7 +44,7 @@ async fn a_throttled_message_comes_back_when_its_visibility_timeout_is_over() {
     let take = resources.clients.sqs.receive_message().queue_url(&resources.queue_url).visibility_timeout(3);
     assert_eq!(take.wait_time_seconds(5).send().await.unwrap().messages().len(), 1);
     let _worker = resources.worker(None);
-    // Nobody polls.
+    // No client polls.
     until("the task has ended", async || {
         state_of(&resources.clients, &resources.table, &id).await.as_deref() == Some("completed")
     })
@@ -91,7 +91,7 @@ async fn api_without_a_queue(setup: &Setup) -> HttpFrontend {
 #[tokio::test]
 async fn a_task_whose_message_was_never_sent_is_run_although_nobody_polls() {
     let setup = Setup::with(&["--resend-unclaimed"]);
-    // What else could send its message: the function that accepts it cannot.
+    // Only the function that finds unclaimed tasks can send its message. The API function, which accepts it, cannot.
     let frontend = api_without_a_queue(&setup).await;
     let id = Caller::new(frontend.url()).call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await;
     let clients = Setup::clients();
@@ -113,7 +113,7 @@ async fn a_dead_letter_of_a_healthy_task_is_sent_again() {
     let body = longhaul_aws::body_of(&message);
     let letter = clients.sqs.send_message().queue_url(setup.output("DeadLetterQueueUrl")).message_body(body);
     letter.send().await.unwrap();
-    // Nobody polls: the dead-letter function alone brings it back.
+    // No client polls: the dead-letter function alone brings it back.
     until("the task has ended", async || {
         state_of(&clients, setup.output("Table"), &id).await.as_deref() == Some("completed")
     })

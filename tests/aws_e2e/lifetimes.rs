@@ -16,7 +16,7 @@ async fn a_task_past_its_time_is_not_found_and_then_deleted() {
     assert_eq!(description.time_to_live_status, Some(TimeToLiveStatus::Enabled));
     let id = caller.call_task("countdown", json!({"seconds": 0, "steps": 1})).await;
     caller.until(&id, "completed").await;
-    // As if its time were over: the shortest time to live is minutes.
+    // As if it had expired: the shortest time to live is minutes.
     let item =
         clients.dynamo.get_item().table_name(table).set_key(Some(item_key(&id))).send().await.unwrap().item.unwrap();
     let moment = |name: &str| item[name].as_n().unwrap().parse::<u64>().unwrap();

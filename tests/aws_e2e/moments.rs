@@ -1,4 +1,4 @@
-//! Kills at exact moments, by a proxy between the function and AWS: right before and right after a call takes effect.
+//! Kills at exact times, by a proxy between the function and AWS: right before and right after a call takes effect.
 
 use std::time::Duration;
 
@@ -46,13 +46,14 @@ async fn call_through_a_kill(operation: &'static str, held: Held) {
     let id = again["taskId"].as_str().unwrap();
     let done = caller.until(id, "completed").await;
     assert_eq!(structured(&done["result"])["attempts"], 1);
-    // One task, whatever the first call left behind.
+    // One task, even if the first call left something behind.
     let once_more = call_with_key(&caller, "once").await.unwrap();
     assert_eq!(once_more["taskId"], again["taskId"]);
     assert_eq!(resources.tasks().await, 1);
 }
 
-/// One test for each moment: the call of AWS that is held when the function is killed, and more that is known of it.
+/// One test for each time of a kill: the call of AWS that is held when the function is killed, and its further
+/// conditions.
 macro_rules! killed {
     ($by:ident: $($name:ident($($told:expr),+);)+) => {$(
         #[tokio::test]
@@ -86,7 +87,7 @@ async fn run_through_a_kill(operation: &'static str, mentions: &'static str, hel
     assert_eq!(structured(&task["result"])["attempts"], attempts);
     // A call that was held before its effect never took effect, and is not in the list.
     assert_eq!(steps.map(|step| gate.calls_of("PutItem", &format!("\"{step}\""))), [1, 1, 1]);
-    // What is delivered again finds nothing to do.
+    // A repeated delivery finds nothing to do.
     assert_eq!(state_of(&resources.clients, &resources.table, &id).await.as_deref(), Some("completed"));
 }
 

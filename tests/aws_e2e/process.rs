@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::programs::{Programs, SHIPPED};
 
-/// What suits a test: a dead worker costs two seconds, and a lost message too.
+/// Settings for tests: a dead worker costs two seconds, and a lost message too.
 const PARAMETERS: [&str; 2] = ["WorkerTimeoutSeconds=30", "Settings=lease-ms=2000 heartbeat-ms=500 resend-ms=2000"];
 
 /// The endpoint of the emulator with the shipped programs.
@@ -41,7 +41,7 @@ impl Setup {
     /// The additional flows of clients with core tasks. The emulator sends answers as a whole, so no question arrives
     /// before the answer; and anonymous callers get no list.
     pub(crate) const CORE_TASK_FLOWS: &[&str] = &["no_list"];
-    /// Where clients of `2026-07-28` may send an idempotency key: nowhere, since nobody identifies them.
+    /// Where clients of `2026-07-28` may send an idempotency key: nowhere, since the callers are anonymous.
     pub(crate) const KEYS: &[&str] = &[];
     /// The additional flows of clients without tasks.
     pub(crate) const PLAIN_CALL_FLOWS: &[&str] = &[];
@@ -111,7 +111,7 @@ impl Setup {
 
 impl Drop for Setup {
     fn drop(&mut self) {
-        // What is left ends with the emulator.
+        // The rest ends with the emulator.
         drop(self.programs.deploying().arg("delete").arg(&self.stack).stdout(Stdio::null()).status());
     }
 }
@@ -127,7 +127,7 @@ impl Deployed<'_> {
         Caller::new(self.url())
     }
 
-    /// SIGKILL for every sandbox of both functions. New ones are started by themselves.
+    /// SIGKILL for every sandbox of both functions. The emulator starts new ones on its own.
     pub(crate) fn kill(self) {
         self.setup.kill_all_of("ApiFunction");
         self.setup.kill_all_of("WorkerFunction");

@@ -18,7 +18,7 @@ pub(crate) struct Programs {
     emulator: OnceLock<(File, String)>,
 }
 
-/// Those of the shipped application.
+/// The programs of the shipped application.
 pub(crate) static SHIPPED: Programs = Programs {
     state: Some(".cache/local-aws"),
     prefix: "",
@@ -27,7 +27,7 @@ pub(crate) static SHIPPED: Programs = Programs {
     emulator: OnceLock::new(),
 };
 
-/// Those of the gateway.
+/// The programs of the gateway.
 pub(crate) static GATEWAY: Programs = Programs {
     state: None,
     prefix: "gateway-",
@@ -36,7 +36,7 @@ pub(crate) static GATEWAY: Programs = Programs {
     emulator: OnceLock::new(),
 };
 
-/// Those with the fixtures of the conformance suite.
+/// The programs with the fixtures of the conformance suite.
 pub(crate) static CONFORMANCE: Programs = Programs {
     state: Some(".cache/local-aws-conformance"),
     prefix: "conformance-",
@@ -82,7 +82,7 @@ impl Programs {
         command
     }
 
-    /// What an SDK client needs to reach the emulator.
+    /// The configuration with which an SDK client reaches the emulator.
     pub(crate) fn config(&'static self) -> SdkConfig {
         emulator::config_of(self.endpoint())
     }

@@ -25,7 +25,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Whatever a run has made and not removed.
+/// The resources that a run has made and not removed.
 fn left(said: &str) -> Value {
     let name = said.split("everything is named ").nth(1).unwrap().lines().next().unwrap();
     let program = "name = sys.argv[1]\n\

@@ -1,5 +1,5 @@
-//! With `Push=on`: how tasks end reaches the event bus and webhooks, whatever happens to the functions, and nothing
-//! else invokes the publisher.
+//! With `Push=on`, the ends of tasks reach the event bus and webhooks, even if functions die. Nothing else invokes the
+//! publisher.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -43,7 +43,7 @@ impl Bus {
         format!("Push={}", self.name)
     }
 
-    /// What is in the queue, by the id of the notification; it is gone then.
+    /// Takes the notifications in the queue, by their ids.
     async fn taken(&self) -> Vec<(String, Value)> {
         let sqs = Setup::clients().sqs;
         let receive = sqs.receive_message().queue_url(&self.queue_url).max_number_of_messages(10).wait_time_seconds(1);

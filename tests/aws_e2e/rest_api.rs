@@ -1,5 +1,5 @@
-//! A REST API in place of the function URL: on the emulator, which sends answers as a whole, and on the Runtime API
-//! host, which streams them.
+//! A REST API instead of the function URL. The emulator sends answers as a whole, and the Runtime API host streams
+//! them.
 
 use harness::caller::{Caller, structured};
 use harness::runtime_host::front_door::{Door, Mode};
@@ -105,7 +105,7 @@ async fn an_http_api_keeps_a_challenge_and_others_rename_it() {
             let headers = refusal(&frontend.url_through(door), Some(PAGE)).await;
             assert!(headers["x-amzn-remapped-www-authenticate"].to_str().unwrap().starts_with("Bearer"));
             assert_eq!(headers.contains_key(WWW_AUTHENTICATE), door == Door::HttpApi, "{door:?}");
-            // What CloudFront in front of the others can put back.
+            // CloudFront in front of the others can put this one back.
             assert_eq!(headers["x-longhaul-www-authenticate"], headers["x-amzn-remapped-www-authenticate"]);
             // Only a REST API leaves it to the function to say which page may read that.
             assert_eq!(headers.contains_key("access-control-allow-origin"), door == Door::RestApi, "{door:?}");
@@ -113,8 +113,8 @@ async fn an_http_api_keeps_a_challenge_and_others_rename_it() {
     }
 }
 
-/// What Lambda@Edge makes of the headers of an endpoint's answer. The event is that of an origin response, the only one
-/// that CloudFront has for answers with status 400 or higher.
+/// The headers of an endpoint's answer after Lambda@Edge. The event is that of an origin response, the only one that
+/// CloudFront has for answers with status 400 or higher.
 fn behind_cloudfront(headers: &HeaderMap) -> serde_json::Value {
     let named = headers.iter().map(|(name, value)| {
         // Its own headers are not shown to it.

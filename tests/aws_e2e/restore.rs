@@ -73,7 +73,7 @@ impl Tasks {
         Self { ended, running, sleeping, asking }
     }
 
-    /// Expects that all of them end in a new stack on the table. Nobody polls those that run and sleep.
+    /// Expects that all of them end in a new stack on the table. No client polls those that run and sleep.
     async fn end_on(&self, table: &str) {
         let existing = prepare(table).unwrap();
         assert!(existing.starts_with(&format!("{table}/stream/")), "{existing}");

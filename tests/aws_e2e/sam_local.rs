@@ -38,7 +38,7 @@ pub(super) fn shell(built: &Built) -> Option<Shell> {
     None
 }
 
-/// What `sam local invoke` has printed: the answer of the function is the last line.
+/// The function's answer in the output of `sam local invoke`: it is the last line.
 fn answer_of(printed: &str) -> Value {
     let last = printed.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {printed}"))
@@ -85,7 +85,7 @@ async fn the_documented_commands_of_sam_local_work_in_containers() {
     let result: Value = serde_json::from_str(shell.run(&at_free_ports(call)).trim()).unwrap();
     assert_eq!(result["steps"], 2, "{result}");
 
-    // Another client, which polls by itself.
+    // Another client, which polls on its own.
     let caller = Caller::new(&format!("http://127.0.0.1:{}/mcp", ports[0]));
     let id = caller.call_task("countdown", json!({"seconds": 0.2, "steps": 1})).await;
     let done = caller.until(&id, "completed").await;

@@ -19,13 +19,13 @@ const BUILD_PATIENCE: Duration = Duration::from_secs(3_600);
 /// How often it is tried whether a server listens.
 const CONNECT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What the programs in the background have printed, in the folder of the shell.
+/// The output of the programs in the background, in the folder of the shell.
 const BACKGROUND: &str = "background.log";
 
 /// The line after the output of a command begins with this, and ends with the command's status.
 const END: &str = "--- this command has ended with";
 
-/// What a command has done.
+/// The outcome of a command.
 pub(crate) struct Done {
     /// Its exit status.
     pub(crate) status: i32,
@@ -87,7 +87,7 @@ impl Shell {
         self.run_for(PATIENCE, line)
     }
 
-    /// The same for a command that compiles, or waits for what does.
+    /// The same for a command that compiles, or waits for one that does.
     pub(crate) fn build(&mut self, line: &str) -> String {
         self.run_for(BUILD_PATIENCE, line)
     }
@@ -124,7 +124,7 @@ impl Shell {
     fn end(&mut self) -> Option<i32> {
         drop(self.input.take());
         let status = self.child.wait().unwrap();
-        // What runs in the background is in the same group, if anything does.
+        // Programs in the background, if there are any, are in the same group.
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let _nothing_is_left = group.map(|group| kill_process_group(group, Signal::TERM));
         status.code()
@@ -132,7 +132,7 @@ impl Shell {
 
     fn write(&mut self, text: &str) {
         let input = self.input.as_mut().expect("it is not left");
-        // A shell that has ended is seen by whoever waits for an answer.
+        // The wait for an answer notices a shell that has ended.
         drop(input.write_all(text.as_bytes()).and_then(|()| input.flush()));
     }
 }

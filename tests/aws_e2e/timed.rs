@@ -1,4 +1,4 @@
-//! Schedules, callbacks and calls that start later on functions that are killed around the moments that count.
+//! Schedules, callbacks and calls that start later, on functions that are killed around the times that count.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -37,7 +37,7 @@ async fn times(clients: &longhaul_aws::clients::Clients, table: &str) -> BTreeMa
     times
 }
 
-/// The message that EventBridge Scheduler sends each minute.
+/// The message that EventBridge Scheduler sends every minute.
 async fn tick(resources: &Resources) {
     let body = json!({"lookAtSchedules": "now"}).to_string();
     let send = resources.clients.sqs.send_message().queue_url(&resources.queue_url).message_body(body);
@@ -70,7 +70,7 @@ async fn ticks_that_come_twice_late_or_to_workers_that_die_make_one_task_for_eac
     tokio::time::sleep(Duration::from_millis(150)).await;
     worker.sandbox().await.kill().await;
     until_made(&resources, first_ms).await;
-    // No tick comes for a while: the latest time is made up for by the first one that does.
+    // No tick comes for a while: the first one that does catches up on the latest time.
     let second_ms = first_ms + MINUTE_MS;
     until_moment(second_ms + 5_000).await;
     tick(&resources).await;

@@ -1,4 +1,4 @@
-//! What a deployment gives its tools: permissions, settings, secrets, and workers for a class.
+//! A deployment's means for its tools: permissions, settings, secrets, and workers for a class.
 
 use std::process::Command;
 
@@ -17,15 +17,15 @@ pub(crate) fn with_sdk(program: &str, arguments: &[&str]) -> Value {
     serde_json::from_str(&output_of(on_sdk(&mut python))).unwrap()
 }
 
-/// The same command, with what clients of the SDK need to reach the emulator.
+/// The same command, with the variables with which clients of the SDK reach the emulator.
 pub(crate) fn on_sdk(command: &mut Command) -> &mut Command {
     command.env("AWS_ENDPOINT_URL", endpoint()).env("AWS_REGION", "us-east-1").env("AWS_DEFAULT_REGION", "us-east-1");
     command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test")
 }
 
-/// A secret, a parameter and a policy, as somebody has them before the deployment: their ARNs. The emulator takes the
-/// ARN that a request names for a parameter's name when it looks for permissions, so that the worker reads the
-/// parameter only with the policy.
+/// A secret, a parameter and a policy, as an operator has them before the deployment: their ARNs. When the emulator
+/// checks permissions, it reads the ARN that a request names for a parameter as the parameter's name. So the worker
+/// reads the parameter only with the policy.
 fn made(name: &str, secret: &str, parameter: &str) -> [String; 3] {
     let program = "name, secret, parameter = sys.argv[1:]\n\
         a = boto3.client('secretsmanager').create_secret(Name=name + '/db', SecretString=secret)['ARN']\n\

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const NAME: &str = "reports";
 
-/// The starter's server on a database in `folder`. The task of a server that was killed goes on soon.
+/// The starter's server on a database in `folder`. The task of a server that was killed continues soon.
 fn start(program: &Path, folder: &Path) -> Server {
     let mut command = Command::new(program);
     command.args(["--listen", "127.0.0.1:0", "--lease-ms", "1500", "--heartbeat-ms", "200"]);
@@ -22,7 +22,8 @@ async fn a_new_server_is_built_from_the_checkout_and_survives_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let project = folder.path().join(NAME);
     output_of(Command::new(root().join("scripts/new_server.sh")).arg(NAME).arg(&project));
-    // Next to what this test was built of, so that other crates are there already. All of them have been downloaded.
+    // Next to the files that this test was built of, so that other crates are there already. All of them have been
+    // downloaded.
     let programs = harness::program("longhaul").parent().unwrap().to_owned();
     let mut build = Command::new("cargo");
     build.args(["build", "--offline", "--bin", NAME]).current_dir(&project);

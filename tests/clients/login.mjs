@@ -5,7 +5,7 @@
 const CALLBACK = 'http://127.0.0.1:33418/callback';
 const REDIRECTS_MAX = 10;
 
-/** Follows redirects from the authorization URL to the client's own address, and returns what it was given there. */
+/** Follows redirects from the authorization URL to the client's own address, and returns the parameters that it got there. */
 async function browse(url, user) {
   let at = new URL(url);
   at.searchParams.set('login_hint', user);
@@ -102,7 +102,7 @@ export class Login {
     if (this.#callback.get('state') !== this.#state) throw new Error('the state is not the one that was sent');
   }
 
-  /** What the browser brought back, once. */
+  /** The parameters that the browser brought back, once. */
   takeCallback() {
     const callback = this.#callback;
     this.#callback = undefined;
@@ -112,7 +112,7 @@ export class Login {
 
 /**
  * Does something with a transport. If the SDK sent the user to the browser meanwhile, which it reports as an error, it
- * gets what the browser brought back, and the same is done once more: by `again` if that is given.
+ * gets the parameters that the browser brought back, and the same is done once more: by `again` if that is given.
  */
 export async function loggedIn(login, transport, action, again = action) {
   try {

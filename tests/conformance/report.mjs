@@ -1,4 +1,4 @@
-// Reads what the conformance suite wrote, prints one line per scenario, and fails on what is not expected.
+// Reads the results of the conformance suite, prints one line per scenario, and fails on unexpected ones.
 //
 //   node report.mjs REVISION RESULTS_DIR EXPECTED_FAILURES_FILE
 
@@ -16,7 +16,7 @@ const TASK_SCENARIOS = [
 const [revision, resultsDir, expectedFile] = process.argv.slice(2);
 const launcher = fileURLToPath(new URL('../../.cache/tools/bin/conformance', import.meta.url));
 
-// What has to have run: without this list a scenario that the suite left out would look like one that passed.
+// The scenarios that must have run: without this list a scenario that the suite left out would look like one that passed.
 function requiredScenarios() {
   if (revision === '2025-06-18') return scenariosOfRevision();
   const printed = execFileSync(launcher, ['list', '--requirements', revision], { encoding: 'utf8' });

@@ -21,7 +21,7 @@ export async function until(what, look) {
 }
 
 export class Browser {
-  /** What no page should have done. */
+  /** The events that no page should have caused. */
   incidents = [];
 
   constructor(chromium) {

@@ -1,8 +1,8 @@
-// Looks at a console with Chromium, as a person would: one flow per run, one line of JSON about what was seen.
+// Uses a console with Chromium, as a person would: one flow per run, one line of JSON about what was seen.
 //
 //   node driver.mjs --chromium FILE --url http://127.0.0.1:8080/console FLOW [--task ID] [--other ID]
 //
-// A flow that needs something done to the server meanwhile prints a line that says what, and goes on when it reads one.
+// A flow that needs something done to the server meanwhile prints a line that says what, and continues when it reads one.
 // Exit code: 0 if all went as it should, 1 if not, 2 for bad usage.
 
 import { createInterface } from 'node:readline';
@@ -28,7 +28,7 @@ const { values: settings, positionals } = parseArgs({
 
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
-/** Asks whoever runs this to do something. */
+/** Asks the test that runs this to do something. */
 async function ask(what) {
   console.log(JSON.stringify({ ask: what }));
   expect(!(await lines.next()).done, `nobody answers to "${what}"`);

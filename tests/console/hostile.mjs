@@ -1,4 +1,4 @@
-// An MCP server of revision 2026-07-28 all of whose texts would like to be obeyed by whoever shows them.
+// An MCP server of revision 2026-07-28 whose strings all contain scripts, markup or terminal codes.
 //
 //   node hostile.mjs PORT
 

@@ -7,7 +7,7 @@ use harness::process::Server;
 use harness::{root, tool};
 use serde_json::Value;
 
-/// Which console is looked at.
+/// The console under test.
 #[derive(Clone, Copy)]
 pub(crate) enum Console {
     /// The one that the server has itself.
@@ -44,7 +44,7 @@ impl Setup {
         Server::start_at(self.server, &mut command, None)
     }
 
-    /// A server all of whose texts would like to be obeyed.
+    /// A server whose strings all contain scripts, markup or terminal codes.
     pub(crate) fn start_hostile(&self) -> Server {
         let mut command = Command::new(tool("node"));
         command.arg(root().join("tests/console/hostile.mjs")).arg(self.server.to_string());
@@ -76,7 +76,7 @@ impl Setup {
         said.trim().to_owned()
     }
 
-    /// What a task of this id says of itself.
+    /// The output of `longhaul show` for the task with this id.
     pub(crate) fn shown(&self, id: &str) -> Value {
         let output = self.longhaul(&["show", id, "--json"]).output().unwrap();
         serde_json::from_slice(&output.stdout).unwrap()

@@ -47,7 +47,7 @@ pub(crate) fn holding(server: &Server, opening: &str) -> TcpStream {
     stream
 }
 
-/// What the server sends until it closes the connection.
+/// Everything that the server sends until it closes the connection.
 pub(crate) fn until_closed(mut stream: &TcpStream) -> Vec<u8> {
     let (mut all, mut some) = (Vec::new(), [0; 4096]);
     loop {
@@ -130,7 +130,7 @@ async fn a_client_is_told_when_all_connections_are_busy() {
     assert!(head.contains("Retry-After") && head.contains(&format!("Content-Length: {}", body.len())), "{text}");
 
     drop(second);
-    // The server learns a moment later that one of them has left.
+    // The server learns a short time later that one of them has left.
     let health = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     while status(&until_closed(&holding(&server, health))) != "200" {
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,4 +1,4 @@
-//! What a client does with a task, in raw requests.
+//! Everything that a client does with a task, in raw requests.
 
 use harness::caller::structured;
 use serde_json::json;

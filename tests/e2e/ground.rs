@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::process::Setup;
 
-/// How long a test waits for what has to happen.
+/// How long a test waits for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `/readyz` answers with this status, and returns what it says.
@@ -77,8 +77,8 @@ async fn a_copy_of_the_file_of_a_running_server_is_refused() {
     assert!(!out.status.success() && error.contains("longhaul backup"), "{error}");
 }
 
-/// The largest file that the server may write is smaller than the file beside the log, which SQLite makes as large at
-/// once: the same error as on a full disk.
+/// The largest file that the server may write is smaller than the file next to the log. SQLite makes that file as large
+/// at once, so this gives the same error as a full disk.
 #[test]
 fn a_start_on_a_full_disk_says_that_it_is_full() {
     let setup = Setup::new();

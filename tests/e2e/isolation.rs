@@ -1,5 +1,5 @@
-//! Callers of one server who are told apart by their tokens see nothing of each other: not in an answer, not in its
-//! status or headers. What the calls cost is compared in `crates/mcp/tests/endpoint/isolation.rs`.
+//! Callers of one server whose tokens differ see nothing of each other: not in an answer, not in its status or headers.
+//! `crates/mcp/tests/endpoint/isolation.rs` compares the cost of their calls.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -39,8 +39,7 @@ async fn what_belongs_to_others_is_like_what_does_not_exist_in_every_protocol_ve
     assert_sees_its_own(&ann, &task).await;
 }
 
-/// Nothing about a request shows in the answer to somebody who was not let in, and each such caller is in the audit
-/// log.
+/// The answer to a caller who was not let in shows nothing about the request, and the audit log has each such caller.
 #[tokio::test]
 async fn a_caller_who_is_not_let_in_gets_the_same_answer_to_everything() {
     let setup = guarded();

@@ -1,4 +1,4 @@
-//! SIGKILL at any moment loses nothing.
+//! SIGKILL at any time loses nothing.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -63,7 +63,7 @@ async fn a_restarted_server_takes_up_its_tasks_without_waiting_for_their_leases(
         server.kill();
         let again = setup.start();
         let caller = again.caller();
-        // What was recorded is not done again: progress never starts over.
+        // Recorded work is not done again: progress never starts over.
         assert!(done_of(&caller.get(&ids[0]).await) >= done_of(&before));
         for id in ids {
             let done = structured(&caller.until(&id, "completed").await["result"]);

@@ -1,4 +1,4 @@
-//! What the server logs of what clients send: nothing long, no control characters, no arguments and results.
+//! The server's log of clients' requests: nothing long, no control characters, no arguments and results.
 
 use harness::caller::json_of;
 use harness::process::Server;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::process::Setup;
 
-/// What no log may have.
+/// A text that no log may have.
 const SECRET: &str = "the-argument-of-a-call";
 
 /// Requests of a client that wants to fill or forge the log. Which answers they get is not asked here.

@@ -1,4 +1,4 @@
-//! What requests cost in memory: short texts that become large trees, many large requests at once, and the calls that
+//! The memory that requests cost: short strings that become large trees, and many large requests at once. Some calls
 //! have to work all the same.
 
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use super::process::Setup;
 
-/// What a server may have at its peak.
+/// The limit of a server's peak memory.
 const PEAK_MIB_MAX: u64 = 128;
 
 /// The most memory that a server ever had, in MiB.
@@ -70,7 +70,7 @@ fn refused(status: StatusCode, answer: &Value) {
     assert!(message.contains("as one string"), "{message}");
 }
 
-/// Waits for the end of what became a task.
+/// Waits for the end of a call that became a task.
 async fn accepted_or_busy(caller: &Caller, (status, retry_after, answer): Answered) {
     match status.as_u16() {
         200 => assert_eq!(answer.get("error"), None, "{answer}"),
@@ -182,7 +182,7 @@ async fn unfinished_bodies_share_a_budget_and_small_requests_get_through() {
     let peak = peak_mib(&server);
     println!("unfinished: {peak} MiB");
     assert!(peak < PEAK_MIB_MAX, "{peak} MiB");
-    // Those that did not fit hear of it once they have sent everything.
+    // Requests that did not fit get their answer once they have sent everything.
     let rest = vec![b'x'; 2_149_999];
     let mut answers = String::new();
     for stream in &mut held {

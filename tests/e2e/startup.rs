@@ -1,4 +1,4 @@
-//! What a new user sees first: the banner, the help, clear errors, an orderly stop.
+//! A new user's first contact: the banner, the help, clear errors, an orderly stop.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

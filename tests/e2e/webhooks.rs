@@ -1,4 +1,4 @@
-//! Who is configured is told by webhook how tasks end, whatever happens to the server and to the receiver.
+//! Configured webhooks receive the ends of tasks, even if the server or the receiver fails in between.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
-//! Answers that are only nearly right, over stdio: each ends its call at once, with what can be understood of it or
-//! with a sentence that names the server, and no call is made twice.
+//! Answers that are almost correct, over stdio. Each ends its call at once, with the parts that can be understood or
+//! with a sentence that names the server. No call is made twice.
 
 use serde_json::{Value, json};
 
 use super::process::{Gateway, Setup, until};
 
-/// What the caller gets.
+/// The caller's answer.
 pub(crate) enum Gets {
     /// A result whose first text is this.
     Text(&'static str),
@@ -60,7 +60,7 @@ pub(crate) fn answers() -> Vec<(&'static str, Vec<u8>, Gets)> {
         ("structured", br#"@{"structuredContent":{"a":1}}}"#, Has("/structuredContent/a", json!(1))),
         ("string", br#"@{"content":"done"}}"#, Text("done")),
         ("flag", br#"@{"content":[],"isError":"true"}}"#, Has("/isError", json!(true))),
-        // Kinds that nobody knows.
+        // Unknown kinds.
         ("kind", br#"@^"one"},{"type":"video","uri":"v:1"}]}}"#, Text("one")),
         ("value", br#"@^"one","annotations":{"audience":["robot"]}}]}}"#, Text("one")),
     ];
@@ -80,7 +80,7 @@ fn written_out(short: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Those that only a process can write.
+/// Answers that only a process can write.
 fn lines() -> Vec<(&'static str, Vec<u8>, Gets)> {
     let message = r#"{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"done"}]}}"#;
     let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#;
@@ -113,7 +113,7 @@ pub(crate) fn write(setup: &Setup, name: &str, bytes: &[u8]) {
     std::fs::write(setup.path(&format!("answers/{name}")), bytes).unwrap();
 }
 
-/// Calls each tool, and says what is wrong with what comes.
+/// Calls each tool, and lists the answers that are wrong.
 pub(crate) async fn check(setup: &Setup, gateway: &Gateway, cases: Vec<(&'static str, Vec<u8>, Gets)>) {
     let mut wrong = Vec::new();
     for (name, _, gets) in cases {

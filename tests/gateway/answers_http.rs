@@ -1,4 +1,4 @@
-//! The same over Streamable HTTP, with what can be wrong in a response besides its message.
+//! The same over Streamable HTTP, with the faults that a response may have around its message.
 
 use serde_json::{Value, json};
 
@@ -127,7 +127,7 @@ async fn a_server_that_is_away_is_waited_for() {
     assert_eq!(setup.calls(), ["w"]);
 }
 
-/// What a server answers that has sessions, which get other names each time.
+/// The answers of a server with sessions, which get other names each time.
 fn with_sessions() -> Vec<(String, Vec<u8>)> {
     let info = json!({"name": "s", "version": "1"});
     let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info});

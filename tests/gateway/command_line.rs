@@ -1,4 +1,4 @@
-//! What the command says to its user.
+//! The command's messages to its user.
 
 use std::process::{Command, Output};
 

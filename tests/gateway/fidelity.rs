@@ -1,11 +1,11 @@
-//! What servers and callers send, compared as bytes: the order of members and the digits of numbers.
+//! The messages of servers and callers, compared as bytes: the order of members and the digits of numbers.
 
 use harness::caller::Caller;
 use serde_json::{Value, json};
 
 use super::process::{Gateway, Setup, Somewhere, ended};
 
-/// What the fixture `verbatim` writes, as a client that is connected to it directly gets it.
+/// The output of the fixture `verbatim`, as a client that is connected to it directly gets it.
 const SCHEMA: &str = r#""inputSchema":{"type":"object","properties":{"zeta":{"type":"integer","maximum":18446744073709551617},"alpha":{"type":"number","multipleOf":0.10,"default":0.80},"mid":{"enum":["z","a"],"type":"string"}},"required":["zeta"],"x-order":{"b":1,"a":2}}"#;
 const STRUCTURED: &str = r#""structuredContent":{"z":18446744073709551616,"a":{"y":0.1000000000000000055,"b":[1e-07,1.50,-0,100.0,123456789012345678901234567890]},"id":9007199254740993}"#;
 const META: &str = r#""_meta":{"z/z":0.80,"a/a":{"b":1,"a":2}"#;
@@ -14,7 +14,7 @@ const META: &str = r#""_meta":{"z/z":0.80,"a/a":{"b":1,"a":2}"#;
 const ARGUMENTS: &str =
     r#"{"zeta":18446744073709551617,"alpha":0.30,"other":{"z":[1.10,-0,1e-07],"a":null},"b":9007199254740993}"#;
 
-/// Keys that are nobody's but the caller's.
+/// Keys that only the caller uses.
 const CALLERS_META: &str = r#""traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"z=1,a=2","baggage":"user=ann","com.example/tenant":{"z":18446744073709551616,"a":1}"#;
 
 fn params() -> Value {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::process::{Setup, Somewhere, ended, until, why, words};
 
-/// A job of the fixture, as the configuration folds it.
+/// A job of the fixture, as the configuration combines its tools.
 pub(super) fn scan() -> Value {
     json!({
         "name": "scan", "start": "start_scan", "status": "get_scan", "stop": "stop_scan",
@@ -19,7 +19,7 @@ fn with(change: Value) -> Value {
     scan
 }
 
-/// A gateway in front of the fixture as a process, with these folds, of which `never` may not run for long.
+/// A gateway in front of the fixture as a process, with these combined tools, of which `never` may not run for long.
 fn with_little_time(folds: Value) -> Setup {
     Setup::config(|setup| {
         let entry = setup.server("jobs", &["stdio"]);
@@ -28,7 +28,7 @@ fn with_little_time(folds: Value) -> Setup {
     })
 }
 
-/// A gateway in front of the fixture as a process, with these folds.
+/// A gateway in front of the fixture as a process, with these combined tools.
 pub(super) fn in_front(folds: Value) -> Setup {
     Setup::config(|setup| {
         let entry = setup.server("jobs", &["stdio"]);
@@ -209,7 +209,7 @@ async fn a_job_whose_task_is_cancelled_or_times_out_is_stopped() {
     until("the other stop", || times(&setup, "stop_scan") == 2).await;
 }
 
-/// A connection takes 64 messages that nobody takes from it.
+/// A connection holds 64 messages that the gateway does not take from it.
 #[tokio::test]
 async fn a_tool_that_logs_much_while_it_is_polled_is_answered_all_the_same() {
     let setup = Setup::config(|setup| {

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::process::{Setup, ended, until, words};
 
-/// A server with a tool that is a task, which is done at the third poll, or when its question is answered, and another
-/// one that takes five minutes.
+/// A server with two tools. One is a task, which is done at the third poll, or when its question is answered. The other
+/// takes five minutes.
 struct Server {
     url: String,
     state: Arc<Mutex<State>>,

@@ -161,7 +161,7 @@ async fn connections_are_used_again() {
     assert!(connections <= requests / 2, "{requests} requests on {connections} connections");
 }
 
-/// What is sent on a connection that the server closes at that moment is not sent again, if it may have been read.
+/// A request on a connection that the server closes at that time is not sent again, if it may have been read.
 #[tokio::test]
 async fn a_connection_that_is_closed_while_idle_makes_no_call_twice() {
     let (setup, _server) = in_front_of("closes");

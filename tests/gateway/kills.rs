@@ -1,4 +1,4 @@
-//! SIGKILL of the gateway at any moment: no task is lost, and nothing is carried out twice that may not be.
+//! SIGKILL of the gateway at any time: no task is lost, and nothing is carried out twice that may not be.
 
 use serde_json::json;
 
@@ -6,8 +6,8 @@ use super::folds::{in_front, scan};
 use super::pool::pool_of;
 use super::process::{Setup, ended, until, why, words};
 
-/// What a gateway is killed at: it has accepted calls, or a file of the server's has another line. In their order, they
-/// are that a process was started, that it got a call, carried it out, and is about to answer.
+/// The events at which a gateway is killed: it has accepted calls, or a file of the server's has another line. In their
+/// order, they are that a process was started, that it got a call, carried it out, and is about to answer.
 const MOMENTS: [Option<&str>; 5] = [None, Some("processes"), Some("calls"), Some("numbers"), Some("answers")];
 
 #[tokio::test]
@@ -38,9 +38,9 @@ async fn a_call_that_may_not_be_repeated_fails_after_a_kill_of_the_gateway() {
     assert_eq!(setup.calls(), ["slow"]);
 }
 
-/// Kills the gateway at each of these moments of calls that may not be repeated. Each call has a number, which the
-/// server notes: once for each call that has completed, and at most once for one whose task says that it was not
-/// repeated.
+/// Kills the gateway at each of these events of calls that may not be repeated. The server notes the number of each
+/// call. A call that has completed has its number once. A call whose task says that it was not repeated has it at most
+/// once.
 async fn is_killed_at_each_moment(setup: &Setup, tool: &str, moments: &[Option<&str>]) {
     let mut ids = Vec::new();
     for moment in moments {

@@ -1,4 +1,4 @@
-//! `longhaul gateway lock`, and gateways that start with what it wrote.
+//! `longhaul gateway lock`, and gateways that start with the file that it wrote.
 
 use std::process::{Command, Output};
 

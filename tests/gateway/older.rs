@@ -47,7 +47,7 @@ impl Older {
         Hearing::new(answer)
     }
 
-    /// What it is answered when it subscribes to a resource.
+    /// The answer when it subscribes to a resource.
     pub(crate) async fn subscribe(&self, uri: &str) -> Value {
         self.messages("resources/subscribe", &json!({"uri": uri})).await.remove(0)
     }
@@ -92,7 +92,7 @@ async fn a_server_of_the_newer_era_only_is_asked_once_whether_it_speaks_the_olde
     assert_eq!(first_messages(&setup), [discover, "initialize", discover, discover]);
 }
 
-/// The texts of log messages.
+/// The strings of log messages.
 fn logged(messages: &[Value]) -> Vec<&str> {
     let logs = messages.iter().filter(|message| message["method"] == "notifications/message");
     logs.map(|message| message["params"]["data"].as_str().unwrap()).collect()

@@ -1,4 +1,4 @@
-//! What passes through the gateway, in both directions.
+//! Everything that passes through the gateway, in both directions.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ async fn a_question_of_a_tool_that_may_be_repeated_is_one_of_the_task() {
     let id = caller.call_task("ask_read_only", json!({})).await;
     let asked = caller.until(&id, "input_required").await;
     assert_eq!(asked["inputRequests"]["upstream-0"]["params"]["message"], "Who?", "{asked}");
-    // Nothing runs while somebody thinks.
+    // Nothing runs while the user thinks.
     setup.until_all_have_ended().await;
     gateway.kill();
     let again = setup.start();
@@ -105,7 +105,7 @@ async fn a_server_sees_no_variables_but_those_that_are_named() {
     let setup = Setup::fixture(&[]);
     let seen = environment(&setup.start().ended("environment", json!({})).await);
     assert!(seen.contains_key("PATH") && seen.contains_key("HOME"), "{seen:?}");
-    // Those of the test itself, of its runner, and of the gateway.
+    // The variables of the test itself, of its runner, and of the gateway.
     let leaked = |name: &String| name.starts_with("CARGO") || name.starts_with("NEXTEST") || name.contains("SECRET");
     assert!(!seen.keys().any(leaked), "{seen:?}");
     let setup = Setup::config(|setup| {

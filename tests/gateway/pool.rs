@@ -91,7 +91,7 @@ async fn what_a_process_does_after_its_answer_ends_its_use() {
     let (_setup, gateway) = pool_of(1, &json!({})).running();
     for tool in ["die_later", "hush_later", "ask_later", "late_progress"] {
         let (process, _) = who(&gateway, tool).await;
-        // The call may not be repeated, and nobody has to: the process is gone before it is sent.
+        // The call may not be repeated, and does not have to be: the process is gone before it is sent.
         until("its end", || !is_alive(&process)).await;
         let (next, number) = who(&gateway, "who").await;
         assert!(next != process && number == 1, "after {tool}");

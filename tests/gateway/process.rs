@@ -89,7 +89,7 @@ impl Setup {
         Self { folder: Arc::clone(&self.folder), servers: self.servers.clone(), env }
     }
 
-    /// Writes the configuration anew, which a running gateway does not read by itself.
+    /// Writes the configuration again, which a running gateway does not read on its own.
     pub(crate) fn configure(&self, config: &Value) {
         std::fs::write(self.path("mcp.json"), config.to_string()).unwrap();
     }
@@ -120,7 +120,7 @@ impl Setup {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// The lines of a file in the folder of the test; none if there is no such file.
+    /// The lines of a file in the folder of the test; none if the file does not exist.
     pub(crate) fn lines(&self, name: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -156,7 +156,7 @@ impl Setup {
         until("the end of all processes", || self.alive().is_empty()).await;
     }
 
-    /// Whether a task has a step of this name on record.
+    /// Whether a step of this name is recorded.
     pub(crate) fn has_recorded_a_step(&self, name: &str) -> bool {
         self.read("SELECT count(*) > 0 FROM journal WHERE name = ?", [name]).is_ok_and(|found| found)
     }
@@ -240,12 +240,12 @@ impl Setup {
             assert!(read > 0, "the gateway ended before it printed its URL: {log}");
         }
         let url = line.split_whitespace().last().unwrap().to_owned();
-        // Whoever prints wants to be read.
+        // A process that prints needs a reader.
         std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
         Gateway { child, url, log: log.into() }
     }
 
-    /// What `longhaul gateway iam-policy` prints.
+    /// The output of `longhaul gateway iam-policy`.
     pub(crate) fn rights(&self) -> Value {
         let output =
             Command::new(harness::program("longhaul")).args(["gateway", "iam-policy"]).args(&self.servers).output();
@@ -254,7 +254,7 @@ impl Setup {
         serde_json::from_slice(&stdout).unwrap()
     }
 
-    /// What `longhaul gateway lock` says when it refuses.
+    /// The message with which `longhaul gateway lock` refuses.
     pub(crate) fn lock_refusal(&self) -> String {
         let output = Command::new(harness::program("longhaul")).args(["gateway", "lock"]).args(&self.servers).output();
         let Output { status, stderr, .. } = output.unwrap();
@@ -298,7 +298,7 @@ impl Gateway {
         self.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned()
     }
 
-    /// What it has logged so far.
+    /// Its log so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }
@@ -327,7 +327,7 @@ impl Gateway {
         rustix::process::kill_process(id, rustix::process::Signal::HUP).unwrap();
     }
 
-    /// What it answers to a request for this path.
+    /// Its answer to a request for this path.
     pub(crate) async fn page(&self, path: &str) -> String {
         let url = format!("http://{}{path}", self.address());
         reqwest::get(url).await.unwrap().text().await.unwrap()

@@ -1,4 +1,4 @@
-//! Another configuration while the gateway runs, and lists that change: what clients hear of it.
+//! Another configuration while the gateway runs, and lists that change: the notifications that clients get.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn pool(setup: &Setup, hidden: &[&str]) -> Value {
     })
 }
 
-/// A stream of a client of `2026-07-28` that hears of lists of tools.
+/// A stream of a client of `2026-07-28` that is notified of changed lists of tools.
 async fn hearing_of_tools(gateway: &Gateway) -> Hearing {
     let params = json!({"notifications": {"toolsListChanged": true}});
     let answer = gateway.caller().request("subscriptions/listen", params).send().await.unwrap();
@@ -40,7 +40,7 @@ async fn clients_of_all_revisions_hear_that_a_server_has_another_list() {
     let older = Older::begin(&gateway).await;
     let mut stream = older.stream().await;
     gateway.ended("change", json!({})).await;
-    // Nobody asks for the list.
+    // No client asks for the list.
     until_told(&mut newer).await;
     until_told(&mut stream).await;
     assert!(gateway.tools().await.contains(&"more".to_owned()));

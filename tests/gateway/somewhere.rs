@@ -31,7 +31,7 @@ impl Somewhere {
             line.clear();
             assert!(stdout.read_line(&mut line).unwrap() > 0, "the server ended before it printed its URL");
         }
-        // Whoever prints wants to be read.
+        // A process that prints needs a reader.
         std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
         let url = line.split_whitespace().last().unwrap().to_owned();
         (Self { child, url: url.clone() }, url)

@@ -23,7 +23,7 @@ fn change(setup: &Setup, uri: &str) {
     writeln!(file.unwrap(), "{uri}").unwrap();
 }
 
-/// What the server is subscribed to.
+/// The resources that the server is subscribed to.
 fn subscribed(setup: &Setup) -> String {
     setup.lines("subscribed").pop().unwrap_or_default()
 }
@@ -145,7 +145,7 @@ async fn a_client_of_an_older_revision_hears_on_the_stream_of_its_session() {
         hearing.until_changed("fixture://two", &[]).await;
         client.messages("resources/unsubscribe", &json!({"uri": "fixture://one"})).await;
         until("one resource less", || subscribed(&setup) == "fixture://two").await;
-        // Its next stream goes on with what it has subscribed to.
+        // Its next stream continues with the resources that it has subscribed to.
         drop(hearing);
         setup.until_all_have_ended().await;
         let mut again = client.stream().await;

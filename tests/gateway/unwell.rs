@@ -1,4 +1,4 @@
-//! Servers that cannot be used for a while: the gateway runs without them, says so, and loses nothing of theirs.
+//! Servers that cannot be used for a while: the gateway runs without them, says so, and loses none of their tasks.
 
 use std::os::unix::fs::symlink;
 

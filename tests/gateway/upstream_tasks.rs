@@ -42,7 +42,7 @@ impl Two {
 async fn a_call_becomes_one_task_of_the_server_and_goes_on_after_kills_of_the_gateway() {
     for protocol in PROTOCOLS {
         let two = Two::start(protocol);
-        // It may not be repeated, and need not be: the server's task goes on.
+        // It may not be repeated, and need not be: the server's task continues.
         let id = two.following("slow").await;
         two.gateway.kill();
         let again = two.setup.start();
@@ -135,7 +135,7 @@ async fn a_cancel_is_passed_on_to_the_server() {
     }
 }
 
-/// A server that refuses to call its tools for those who know no tasks: another gateway, which is told so.
+/// A server that refuses to call its tools for clients that know no tasks: another gateway, which is configured so.
 #[tokio::test]
 async fn a_tool_that_requires_tasks_is_served_so_unless_the_operator_says_otherwise() {
     let behind = Setup::config(|setup| {
@@ -143,7 +143,7 @@ async fn a_tool_that_requires_tasks_is_served_so_unless_the_operator_says_otherw
             "required"}}})
     });
     let inner = behind.start();
-    // It speaks both eras, of which the older one says it in the list.
+    // It speaks both lifecycles, and the older one says it in the list.
     for protocol in [json!({}), json!({"protocol": "2025-11-25"})] {
         let setup = Setup::config(|_| {
             let mut server = protocol.clone();

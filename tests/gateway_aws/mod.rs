@@ -1,4 +1,4 @@
-//! The gateway as Lambda functions, on the Runtime API host, with table and queue in the emulator: its API function
+//! The gateway as Lambda functions, on the Runtime API host, with table and queue in the emulator. Its API function
 //! starts no server, and its worker starts one for each call. Between two events each sandbox is frozen.
 
 use std::time::Duration;
@@ -60,7 +60,7 @@ async fn a_child_that_outlives_its_call_in_a_frozen_sandbox_is_ended_in_the_next
     let caller = Caller::new(frontend.url());
     let first = setup.processes().len();
     assert_eq!(words(&setup.ended(&caller, "count").await), "done: 1");
-    // The sandbox is frozen with its child, which ignores that its call is over.
+    // The sandbox is frozen with its child, which ignores that its call has ended.
     worker.sandbox().await.polled(2).await;
     let child = setup.processes()[first].clone();
     setup::stop(&child);

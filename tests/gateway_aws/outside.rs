@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::setup::Setup;
 
-/// What the rule of template.yaml makes of an event.
+/// The message that the rule of template.yaml makes of an event.
 const MESSAGE: &str = r#"{"wake": "<name>"}"#;
 
 /// The names that the rule of template.yaml is for.

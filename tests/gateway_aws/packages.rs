@@ -1,4 +1,4 @@
-//! What the build packs: the programs, and the files of the bundle.
+//! The packages that the build makes: the programs, and the files of the bundle.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -14,7 +14,7 @@ fn built() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, program) in [("api", GATEWAY.api()), ("worker", GATEWAY.worker())] {
         std::fs::create_dir(folder.path().join(name)).unwrap();
-        // Only its head is looked at.
+        // Only its head is read.
         let program = std::fs::read(program).unwrap()[..4_096].to_vec();
         std::fs::write(folder.path().join(name).join("bootstrap"), program).unwrap();
     }
@@ -61,7 +61,7 @@ fn a_bundle_without_a_lock_file_is_refused() {
     assert!(!status.success() && said.contains("mcp.lock.json is missing; `longhaul gateway lock` writes"), "{said}");
 }
 
-/// What the SAM CLI makes of the parameters that it is given.
+/// Prints the parameters as the SAM CLI reads them.
 const READ: &str = "import json, sys; from samcli.cli.types import CfnParameterOverridesType as Type; \
                     given = sys.argv[sys.argv.index('--parameter-overrides') + 1:]; \
                     print(json.dumps(Type().convert(tuple(given), None, None)))";

@@ -30,7 +30,7 @@ impl EnvSource for Desk {
     }
 }
 
-/// What the functions of one test share.
+/// The resources that the functions of one test share.
 pub(crate) struct Setup {
     folder: tempfile::TempDir,
     resources: Resources,
@@ -86,7 +86,7 @@ impl Setup {
         HttpFrontend::open(GATEWAY.api(), &self.env(settings), Idle::Frozen, Mode::Streamed, 1).await
     }
 
-    /// What a worker needs.
+    /// The event source mapping of a worker.
     pub(crate) fn mapping(&self, settings: &[(&str, &str)]) -> Mapping {
         Mapping { env: self.env(settings), ..self.resources.mapping(None) }
     }
@@ -102,7 +102,7 @@ impl Setup {
         (self.frontend(settings).await, worker)
     }
 
-    /// What a function prints that ends at once.
+    /// The output of a function that ends at once.
     pub(crate) fn refusal(&self, program: &Path, settings: &[(&str, &str)]) -> String {
         let output = Command::new(program).env_clear().envs(self.env(settings)).output().unwrap();
         assert!(!output.status.success());

@@ -1,5 +1,5 @@
-//! A task that waits for a callback, while its server is killed before, while and after the value is sent: no value
-//! that was confirmed is lost, the first one counts, and the tool goes on.
+//! A task that waits for a callback, while its server is killed before, while and after the value is sent. No confirmed
+//! value is lost, the first one counts, and the tool continues.
 
 use harness::approval::{ENDED, LATE, post, token_of};
 use harness::caller::structured;

@@ -1,11 +1,11 @@
-//! A call that starts later survives the death of the server before, at and after its moment.
+//! A call that starts later survives the death of the server before, at and after its start.
 
 use harness::caller::{Caller, structured};
 use serde_json::{Value, json};
 
 use super::process::{Setup, now_ms, until};
 
-/// How long before the moment the call is made.
+/// How long before its start the call is made.
 const AHEAD_MS: u64 = 3_000;
 
 async fn call_at(caller: &Caller, start_ms: u64) -> String {

@@ -1,4 +1,4 @@
-//! A server with schedules, callbacks and calls that start later, killed around the moments that count. Its program is
+//! A server with schedules, callbacks and calls that start later, killed around the times that count. Its program is
 //! that of the conformance suite's fixtures.
 
 mod callbacks;

@@ -49,7 +49,7 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
 }
 
-/// Waits until this moment, in milliseconds since 1970.
+/// Waits until this time, in milliseconds since 1970.
 pub(crate) async fn until(moment_ms: u64) {
     tokio::time::sleep(Duration::from_millis(moment_ms.saturating_sub(now_ms()))).await;
 }

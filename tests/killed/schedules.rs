@@ -1,4 +1,4 @@
-//! Schedules of each minute, while the server is killed around their times, and away at one of them: each time is one
+//! Schedules of every minute, while the server is killed around their times, and away at one of them: each time is one
 //! task.
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ async fn until_made(setup: &Setup, time_ms: u64) {
 #[tokio::test]
 async fn each_time_is_one_task_although_the_server_is_killed_around_it_or_away() {
     let setup = Setup::new();
-    // A time that is a moment away would be in doubt: the schedules are known once the server has started.
+    // A time that is seconds away would be in doubt: the schedules are known once the server has started.
     if now_ms() % MINUTE_MS > MINUTE_MS - 5_000 {
         until(now_ms().next_multiple_of(MINUTE_MS)).await;
     }
@@ -56,7 +56,7 @@ async fn each_time_is_one_task_although_the_server_is_killed_around_it_or_away()
     }
     until_made(&setup, first_ms).await;
     server.kill();
-    // Away at the next time, which is made up for.
+    // Away at the next time, which is caught up.
     let second_ms = first_ms + MINUTE_MS;
     until(second_ms + 1_500).await;
     let server = setup.start();

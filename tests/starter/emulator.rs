@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::project::{Project, run};
 
-/// What the emulator of these tests keeps: a folder below the checkout's root.
+/// The folder in which the emulator of these tests keeps its state, below the checkout's root.
 const STATE: &str = ".cache/local-aws-starter";
 
 /// Parameters of the stack. An emulator sends answers as a whole, and knows no callers; times suit a test.

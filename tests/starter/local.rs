@@ -19,7 +19,7 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    /// Starts it with a database in `folder`, and waits until it listens. A killed server's task is taken up soon.
+    /// Starts it with a database in `folder`, and waits until it listens. A killed server's task is resumed soon.
     pub(crate) async fn start(project: &Project, folder: &Path) -> Self {
         let log = folder.join("log");
         let mut command = Command::new(project.programs().join(Project::NAME));
@@ -68,7 +68,7 @@ impl Drop for Local {
     }
 }
 
-/// What it says when it does not start with these flags.
+/// The error when it does not start with these flags.
 pub(crate) fn refused(project: &Project, flags: &[&str]) -> String {
     let mut command = Command::new(project.programs().join(Project::NAME));
     let output = command.args(flags).current_dir(project.folder()).stdin(Stdio::null()).output().unwrap();

@@ -60,7 +60,8 @@ async fn a_new_server_passes_its_tests_survives_a_kill_and_runs_on_aws() {
     assert_eq!(result_of(&caller, &task_id).await, "1000 rows of 1 files in archive");
 }
 
-/// The other tool that renders it is not among ours: it would have to be built. So what the two read is compared.
+/// The other tool that renders it is not among the tools of the checkout: it would have to be built. So the inputs of
+/// the two are compared.
 #[test]
 fn both_tools_render_the_same_files() {
     let lists = |file: &str, name: &str| -> Vec<String> {

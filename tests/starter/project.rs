@@ -11,7 +11,7 @@ pub(crate) fn template() -> PathBuf {
     root().join("templates/server")
 }
 
-/// All files of the starter: their paths in it, and their texts.
+/// All files of the starter: their paths in it, and their contents.
 pub(crate) fn files() -> Vec<(String, String)> {
     let (mut files, mut folders) = (Vec::new(), vec![template()]);
     while let Some(folder) = folders.pop() {

@@ -1,4 +1,4 @@
-//! The handler of all tools: what each of them may use.
+//! The handler of all tools, and the resources that each of them may use.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -33,7 +33,7 @@ pub enum ToolSet {
     /// The tools that users call.
     #[default]
     Product,
-    /// Those, and the tools for checking a deployment.
+    /// The same, and the tools for checking a deployment.
     WithDiagnostics,
 }
 

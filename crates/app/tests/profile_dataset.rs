@@ -219,7 +219,7 @@ fn as_many_columns_as_allowed_have_a_bounded_state_and_more_are_refused() {
     }
 }
 
-/// Twelve columns: unique numbers, some hundreds of texts, and numbers with a digit more or less.
+/// Twelve columns: unique numbers, some hundreds of strings, and numbers with a digit more or less.
 fn varied(rows: u32) -> String {
     let header: Vec<String> = (0..12).map(|i| format!("c{i}")).collect();
     let mut source = header.join(",") + "\n";

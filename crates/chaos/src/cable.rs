@@ -1,4 +1,4 @@
-//! A part of the network, which can be cut and slowed down: the way to a server, or to the emulator.
+//! A part of the network that can be cut and slowed down: the connections to a server, or to the emulator.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) enum Passage {
     Cut,
 }
 
-/// An address that leads to another one.
+/// An address that forwards to another one.
 #[derive(Clone, Debug)]
 pub(crate) struct Cable {
     address: SocketAddr,
@@ -29,7 +29,7 @@ pub(crate) struct Cable {
 }
 
 impl Cable {
-    /// Leads to `target`.
+    /// Forwards to `target`.
     pub(crate) async fn to(target: SocketAddr) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -51,7 +51,7 @@ impl Cable {
     }
 }
 
-/// Leads one connection, until one of its ends is closed or the cable is cut. Dropped connections are reset.
+/// Forwards one connection, until one of its ends is closed or the cable is cut. Dropped connections are reset.
 async fn lead(near: TcpStream, target: SocketAddr, passage: watch::Receiver<Passage>) {
     if *passage.borrow() == Passage::Cut {
         return;
@@ -64,7 +64,7 @@ async fn lead(near: TcpStream, target: SocketAddr, passage: watch::Receiver<Pass
     let back = copy(far_read, near_write, Direction::Back, passage);
     let passes = async {
         if let Either::Left((End::Closed, back)) = select(Box::pin(there), Box::pin(back)).await {
-            // Whoever has sent everything may still be answered.
+            // A side that has sent everything may still get an answer.
             back.await;
         }
     };

@@ -24,7 +24,7 @@ impl Dice {
         from + self.next() % (to - from + 1)
     }
 
-    /// One of `many`, which are not none.
+    /// One of `many`, which is not 0.
     pub(crate) fn index(&mut self, many: usize) -> usize {
         usize::try_from(self.between(0, many as u64 - 1)).unwrap_or(0)
     }

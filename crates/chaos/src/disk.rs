@@ -11,7 +11,7 @@ use anyhow::bail;
 /// The size of the disk: databases of an hour.
 const SIZE_MIB: u32 = 512;
 
-/// How often what has become free is filled again.
+/// How often space that has become free is filled again.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// How much is written at a time: as much as can be at first, and in the end the last page.
@@ -33,7 +33,7 @@ impl Disk {
         Ok(Self(folder.to_owned()))
     }
 
-    /// Lets nothing more fit for a while.
+    /// Fills the disk for a while.
     pub(crate) async fn fill(&self, time: Duration) -> anyhow::Result<()> {
         let (path, begun) = (self.0.join("ballast"), Instant::now());
         let mut ballast = File::create(&path)?;
@@ -60,7 +60,7 @@ fn add(file: &mut File, bytes: &[u8]) -> std::io::Result<()> {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Also if a server that is about to end still has files there.
+        // Even if a server that is about to end still has files there.
         let _stays_until_restart = Command::new("umount").arg("-l").arg(&self.0).stderr(Stdio::null()).status();
     }
 }

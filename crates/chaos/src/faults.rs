@@ -157,7 +157,7 @@ impl Fault {
     }
 }
 
-/// The state that faults share.
+/// The sort of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     /// Processes are killed.

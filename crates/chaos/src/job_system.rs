@@ -40,7 +40,7 @@ pub(crate) struct JobSystem {
 }
 
 impl JobSystem {
-    /// Starts it. It notes what happens in `ledger`, and finds in `callbacks` where it sends results to.
+    /// Starts it. It notes its jobs in `ledger`, and finds the targets of its results in `callbacks`.
     pub(crate) async fn start(ledger: &str, callbacks: &str, lie: Option<Lie>) -> anyhow::Result<Self> {
         let mut command = Command::new("python3");
         command.args(["-c", SCRIPT, ledger, callbacks]).args(lie.map(Lie::name));

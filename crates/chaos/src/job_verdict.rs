@@ -1,4 +1,4 @@
-//! Whether each job was started once, its result arrived, and what nobody waits for was stopped.
+//! Whether each job was started once, its result arrived, and jobs that no task waits for were stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ const STOP_MAX: Duration = Duration::from_secs(90);
 /// The systems' notes of the jobs of one call.
 #[derive(Debug, Default)]
 struct Noted<'a> {
-    /// The keys of starts that arrived, also of those that started nothing.
+    /// The keys of starts that arrived, including those that started nothing.
     asked: Vec<&'a str>,
     /// Key and id of each job.
     started: Vec<(&'a str, &'a str)>,
     /// How jobs have ended, by their ids.
     ended: Vec<(&'a str, &'a str)>,
-    /// The jobs whose values were taken as those of callbacks.
+    /// The jobs whose results were accepted as values of callbacks.
     accepted: Vec<&'a str>,
 }
 
@@ -59,7 +59,7 @@ fn broken(job: Job, visit: &Visit, lines: &[String], keys: Keys) -> Option<Strin
     (!right).then(|| format!("{job:?} ends as {:?} with {}; the systems noted: {lines:?}", end.status, end.value))
 }
 
-/// Each task has one job at most, and each job brings its result once at most.
+/// Each task has at most one job, and each job sends its result at most once.
 fn once(noted: &Noted<'_>, keys: Keys) -> bool {
     let of: BTreeSet<&str> = noted.started.iter().map(|(key, _)| *key).collect();
     let brought: BTreeSet<&str> = noted.accepted.iter().copied().collect();
@@ -82,7 +82,7 @@ fn ended(job: Job, visit: &Visit, end: &End, noted: &Noted<'_>) -> bool {
             let text = end.value.to_string();
             text.contains("it fails, as it should") && own.any(|id| noted.has_ended(id, "failed"))
         }
-        // Nothing goes on that nobody waits for.
+        // No job continues after its task has ended.
         (Ending::Cancelled(_), Status::Cancelled) => own.all(|id| noted.ended.iter().any(|(_, ended)| *ended == id)),
         // It is not known whether it was started, so that it was not started again.
         (Ending::Done | Ending::Failed | Ending::Cancelled(_), Status::Failed) => {
@@ -114,7 +114,7 @@ fn of(visits: &[Visit]) -> impl Iterator<Item = (&Visit, Job)> {
     visits.iter().filter_map(|visit| Some((visit, visit.kind.job()?)))
 }
 
-/// Waits for the last stops, and says what is not as promised.
+/// Waits for the last stops, and returns the broken promises.
 pub(crate) async fn check(stage: &Stage, visits: &[Visit], keys: Keys) -> anyhow::Result<Vec<String>> {
     let begun = Instant::now();
     loop {
@@ -141,7 +141,7 @@ fn summary(ledger: &Ledger, visits: &[Visit]) -> String {
     let has_job = |visit: &&Visit| ledger.get(&visit.name).is_some_and(|lines| !Noted::of(lines).started.is_empty());
     let (not_repeated, there) = (unknown().count(), unknown().filter(has_job).count());
     format!(
-        "{started} outside jobs: {} done, {} failed, {} stopped; {repeated} starts repeated to a system that \
+        "{started} external jobs: {} done, {} failed, {} stopped. {repeated} starts repeated to a system that \
          recognises them, \
          {not_repeated} not repeated to one that does not, of which {there} had started a job",
         ended("done"),

@@ -13,7 +13,7 @@ const CANCELLED_MS: u64 = 3_600_000;
 pub(crate) enum System {
     /// Over HTTP; a repeated start is recognised.
     Repeatable,
-    /// Over HTTP; a repeated start would be another job, and what was started can be found.
+    /// Over HTTP; a repeated start would be another job, and the started job can be found.
     Once,
     /// In Step Functions.
     Execution,
@@ -64,7 +64,7 @@ impl Job {
             _ => System::Execution,
         };
         let ending = match (system, dice.index(8)) {
-            // Nobody stops it: its tool has no code for that.
+            // It is never stopped: its tool has no code for that.
             (System::CallsBack, _) => Ending::Done,
             (_, 0) => Ending::Failed,
             (_, 1 | 2) => Ending::Cancelled(dice.between(0, 3_000)),

@@ -1,5 +1,5 @@
-//! The server that `chaos` runs: its tools note what they do in files, so that it can be seen from outside what was
-//! done how often. `LEDGER` in the environment of its tools says in which folder.
+//! The server that `chaos` runs. Its tools note their work in files, which show from outside how often each part was
+//! done. `LEDGER` in the environment of its tools names the folder.
 
 #![expect(clippy::disallowed_methods, reason = "the tools of a test take some time")]
 
@@ -200,7 +200,7 @@ impl Noting {
         Ok(Json(Done { name: args.name, done: brought.unwrap_or_else(|| "nothing".to_owned()) }))
     }
 
-    #[tool(description = "Records a text, and returns what is on record")]
+    #[tool(description = "Records a text, and returns the recorded one")]
     async fn keep(&self, Parameters(args): Parameters<Text>, task: TaskContext) -> Result<Json<Done>, ErrorData> {
         self.note_task(&args.name, &task)?;
         let kept = self.step_with(&task, &args.name, "kept", || args.text.clone()).await?;
@@ -208,7 +208,7 @@ impl Noting {
         Ok(Json(Done { name: args.name, done: kept }))
     }
 
-    #[tool(description = "Goes on until it is stopped at its deadline")]
+    #[tool(description = "Continues until it is stopped at its deadline")]
     async fn late(&self, Parameters(args): Parameters<Named>, task: TaskContext) -> Result<Json<Done>, ErrorData> {
         self.note_task(&args.name, &task)?;
         for number in 1..=LATE_STEPS {
@@ -217,7 +217,7 @@ impl Noting {
         Ok(Json(Done { name: args.name, done: "not stopped".to_owned() }))
     }
 
-    #[tool(description = "Is called each minute")]
+    #[tool(description = "Is called every minute")]
     async fn tick(&self, task: TaskContext) -> Result<Json<Done>, ErrorData> {
         self.note_task(TICKS, &task)?;
         Ok(Json(Done { name: TICKS.to_owned(), done: String::new() }))

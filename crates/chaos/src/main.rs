@@ -1,6 +1,6 @@
-//! `chaos`: runs real servers under load, kills, freezes and cuts them at random times, and checks at the end that
-//! every accepted task has ended, once, with the right result, and that what must not be repeated was not. The schedule
-//! of faults, and what clients call, follow from a seed. When exactly something happens does not.
+//! `chaos`: runs real servers under load, and kills, freezes and cuts them at random times. At the end it checks that
+//! every accepted task has ended, once, with the right result. It also checks that work that must not be repeated was
+//! not repeated. The schedule of faults, and the calls of clients, follow from a seed. The exact times do not.
 
 #![expect(
     clippy::disallowed_methods,
@@ -51,7 +51,7 @@ const SHOWN_MAX: usize = 20;
 #[derive(Parser)]
 #[command(about = "Kills, freezes and cuts real servers under load, and checks what was promised", version)]
 struct Cli {
-    /// What the faults and the calls follow from [default: a new one, which is printed].
+    /// The seed of the faults and the calls [default: a new one, which is printed].
     #[arg(long)]
     seed: Option<u64>,
     /// How long things go wrong, for each form.
@@ -114,7 +114,7 @@ async fn run(cli: &Cli, form: Form, seed: u64) -> anyhow::Result<usize> {
     }
     if !broken.is_empty() {
         println!(
-            "  {} promises were broken, of {} tasks; seed {seed}. What the servers logged last:",
+            "  {} promises were broken, of {} tasks; seed {seed}. The last lines that the servers logged:",
             broken.len(),
             visits.len()
         );

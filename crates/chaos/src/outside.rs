@@ -1,5 +1,5 @@
 //! Jobs of other systems, as the tools of the server start them. `JOBS` in the environment of its tools is the URL of
-//! the system that runs some, and `MACHINE` the ARN of a state machine, where there is one.
+//! the system that runs some. `MACHINE` is the ARN of a state machine, where there is one.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) struct Work {
     end: String,
 }
 
-/// Which system, and what it makes of a second start.
+/// The system, and the effect of a second start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     /// The system recognises it by its key.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rustix::process::Pid;
 
-/// The processes whose file of this name in `/proc` is such.
+/// The processes whose file of this name in `/proc` satisfies `is_one`.
 pub(crate) fn processes(file: &str, is_one: impl Fn(&[u8]) -> bool) -> Vec<Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
     let pid = |path: PathBuf| Pid::from_raw(path.file_name()?.to_str()?.parse().ok()?);

@@ -58,9 +58,9 @@ fn times(faults: &[Happened]) -> Vec<Instant> {
     faults.iter().map(|happened| happened.at).collect()
 }
 
-/// One row of a table of results: form, seed, seconds, tasks, processes killed, standstills, cuts, slow connections,
-/// losses of answers, full disks, the middle and the longest time from a fault to the next end, and how many promises
-/// were broken.
+/// One row of a table of results: form, seed, seconds, tasks, the counts of each sort of fault, times, and broken
+/// promises. The faults are processes killed, standstills, cuts, slow connections, losses of answers and full disks.
+/// The times are the middle and the longest one from a fault to the next end.
 pub(crate) fn row(form: Form, seed: u64, seconds: u64, faults: &[Happened], visits: &[Visit], broken: usize) -> String {
     let count = |sort| faults.iter().filter(|happened| happened.fault.sort() == sort).count().to_string();
     let killed: usize = faults.iter().map(|happened| happened.killed).sum();

@@ -1,4 +1,4 @@
-//! The servers that run, and what is done to them.
+//! The servers that run, and the faults that are injected into them.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -34,7 +34,7 @@ const CHILD: &str = include_str!("child.py");
 
 /// Everything that runs.
 pub(crate) struct Stage {
-    // What is dropped first ends first: the folder is removed when nothing runs there, and nothing is mounted.
+    // Fields are dropped in this order: the folder is removed when nothing runs there, and nothing is mounted.
     servers: Vec<Server>,
     disk: Option<Disk>,
     emulator: Option<(Emulator, Cable)>,
@@ -183,27 +183,27 @@ impl Stage {
         if let (Some(functions), Some((_, cable))) = (&self.functions, &self.emulator) {
             return functions.url(cable.address());
         }
-        let server = self.servers.get(server).context("there is no such server")?;
+        let server = self.servers.get(server).context("the server does not exist")?;
         Ok(format!("http://{}/mcp", server.cable.address()).parse()?)
     }
 
-    /// Whether it can happen here.
+    /// Whether the fault can happen here.
     pub(crate) const fn can_suffer(&self, fault: Fault) -> bool {
         !matches!(fault, Fault::FillDisk(_) | Fault::StartOnFullDisk(_)) || self.disk.is_some()
     }
 
-    /// Lets it happen, to its end. Returns how many processes it has killed.
+    /// Makes the fault happen, to its end. Returns how many processes it has killed.
     pub(crate) async fn suffer(&self, fault: Fault) -> anyhow::Result<usize> {
         let mut killed = 0;
         match fault {
             Fault::Kill { server, down } => {
-                let server = self.servers.get(server).context("there is no such server")?;
+                let server = self.servers.get(server).context("the server does not exist")?;
                 killed = server.kill();
                 tokio::time::sleep(down).await;
                 server.begin(&self.path("log")?)?;
             }
             Fault::Freeze { server, time } => {
-                let server = self.servers.get(server).context("there is no such server")?;
+                let server = self.servers.get(server).context("the server does not exist")?;
                 stopped(time, |signal| server.signal(signal)).await;
             }
             Fault::KillChild { child } => {
@@ -348,7 +348,7 @@ impl Programs {
     }
 }
 
-/// The same with what a program needs to find the emulator.
+/// The same with the variables that a program needs to find the emulator.
 fn on_emulator(mut command: Command, endpoint: &str) -> Command {
     command.env("AWS_ENDPOINT_URL", endpoint).env("AWS_REGION", "us-east-1");
     command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
@@ -366,7 +366,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
     path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
-/// Stops what gets these signals, and lets it continue after a while.
+/// Stops the receivers of these signals, and lets them continue after a while.
 async fn stopped(time: Duration, send: impl Fn(Signal)) {
     send(Signal::STOP);
     tokio::time::sleep(time).await;

@@ -1,4 +1,4 @@
-//! Whether what clients saw, and what tools noted, is what was promised.
+//! Whether the clients' observations and the tools' notes agree with the promises.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use crate::visits::{End, NOT_REPEATED, Visit};
 /// The upper ends of the histogram, in milliseconds.
 const BUCKETS: [u64; 8] = [250, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
 
-/// So much is shown of an end that is not as promised.
+/// So many bytes are shown of an end that breaks a promise.
 const SHOWN_BYTES: usize = 2_000;
 
-/// How a line begins that says which task it is.
+/// The beginning of a line that names the task.
 const TASK: &str = "task ";
 
 /// The notes of a task's tool, and the tools that it called.
@@ -71,12 +71,12 @@ pub(crate) fn broken(visit: &Visit, all: &Noted, keys: Keys) -> Option<String> {
         }
         (Kind::Fail, _) => end.value.to_string().contains("fails, as it should").then_some(()),
         (Kind::Cancelled(_) | Kind::CancelledFamily(_), Status::Cancelled) => Some(()),
-        // It was over before.
+        // It had ended before.
         (Kind::CancelledFamily(_), Status::Completed) => {
             (end.value["structuredContent"]["name"] == visit.name.as_str()).then_some(())
         }
         (Kind::Cancelled(_), Status::Completed) => done(&CANCELLED_STEPS.to_string()),
-        // Of that decides what the other systems noted.
+        // The notes of the other systems decide about jobs.
         (Kind::Job(_), _) => Some(()),
         (Kind::Write, _) => written(end, noted.len(), &visit.name),
         (Kind::Look, Status::Completed) => {
@@ -114,14 +114,14 @@ pub(crate) fn tasks(noted: &[String]) -> BTreeSet<&str> {
     noted.iter().filter_map(|line| line.strip_prefix(TASK)).collect()
 }
 
-/// A call is one task, even if it was sent again; and so is each call of a tool in each task.
+/// A call is one task, even if it was sent again. The same applies to each call of a tool in each task.
 fn is_one_task(all: &Noted, keys: Keys) -> bool {
     let own = tasks(&all.own).len();
     (own <= 1 || keys == Keys::Refused) && all.children.iter().all(|noted| tasks(noted).len() <= own)
 }
 
-/// The broken promises of the tasks of a schedule that is due every minute, given the time in seconds since 1970
-/// that it was watched from and to. A task's id begins with the time at which it was due.
+/// The broken promises of the tasks of a schedule that is due every minute. It was watched between these times, in
+/// seconds since 1970. A task's id begins with the time at which it was due.
 pub(crate) fn schedule_broken(ids: &BTreeSet<&str>, from_s: u64, to_s: u64) -> Option<String> {
     let minute = |id: &&str| Some(u64::from_str_radix(id.replace('-', "").get(..12)?, 16).ok()? / 60_000);
     let minutes: Vec<u64> = ids.iter().filter_map(minute).collect();

@@ -1,4 +1,4 @@
-//! Clients that call tools, lose their connection, come back, and remember what they were told.
+//! Clients that call tools, lose their connection, come back, and remember the answers that they got.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ const CALLBACK_MAX: Duration = Duration::from_secs(10);
 /// The answers to a value that is recorded, or that comes too late.
 const BROUGHT: [u16; 3] = [202, 409, 410];
 
-/// The longest pause between two looks.
+/// The longest pause between two polls.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// How a task ended, as a client sees it.
@@ -61,11 +61,11 @@ pub(crate) async fn visit_until(stage: &Stage, form: Form, seed: u64, client: u6
     visits
 }
 
-/// How a task that was seen to end looks now.
+/// The present end of a task that had ended before.
 pub(crate) async fn look_again(stage: &Stage, form: Form, id: &str) -> Result<Option<End>, String> {
     let mut dice = Dice::new(0, 0);
     let mut visitor = Visitor { stage, form, dice: &mut dice, client: None, brought: 0 };
-    let task = visitor.again("is looked at again", async |client| client.task(id).await).await?;
+    let task = visitor.again("is polled again", async |client| client.task(id).await).await?;
     Ok(end_of(&task))
 }
 
@@ -101,7 +101,7 @@ impl Visitor<'_> {
         let (id, end) = match called {
             Ok(Called::Result(value)) => (None, Ok(End { status: Status::Completed, value })),
             Ok(Called::Task(task)) => (Some(task.id.clone()), self.follow(kind, &name, &task.id).await),
-            Ok(Called::Unanswered(question)) => (None, Err(format!("is asked {question:?} in place of an answer"))),
+            Ok(Called::Unanswered(question)) => (None, Err(format!("is asked {question:?} instead of an answer"))),
             // The error of a tool that answered at once.
             Err(error) => match error.strip_prefix(REFUSED) {
                 Some(text) => (None, Ok(End { status: Status::Failed, value: text.into() })),
@@ -122,7 +122,7 @@ impl Visitor<'_> {
         }
         let begun = Instant::now();
         loop {
-            let task = self.again("is looked at", async |client| client.task(id).await).await?;
+            let task = self.again("is polled", async |client| client.task(id).await).await?;
             if let Some(end) = end_of(&task) {
                 return Ok(end);
             }

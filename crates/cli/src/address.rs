@@ -5,7 +5,7 @@ use url::Url;
 
 use crate::exit::Stop;
 
-/// Refuses to send what shows who calls over a network that others may read.
+/// Refuses to send credentials over a network that others may read.
 pub(crate) fn check_secure(url: &Url) -> Result<(), Stop> {
     if url.scheme() == "https" || is_loopback(url) {
         return Ok(());

@@ -14,7 +14,7 @@ use longhaul_core::OwnerId;
 use crate::clock::{moment, timestamp};
 use crate::deploy::flags::Verb as DeployVerb;
 
-/// See and steer the tasks of an MCP server, or make one whose tools are durable.
+/// Shows and controls the tasks of an MCP server, or makes the tools of one durable.
 #[derive(Debug, Parser)]
 #[command(name = "longhaul", version, arg_required_else_help = true, after_help = EXITS)]
 pub(crate) struct Cli {
@@ -29,7 +29,7 @@ Exit codes: 0 ended well, 1 unexpected, 2 usage (also an unknown tool or task), 
             5 tool error or failed, 6 needs an answer and cannot ask, 7 --wait elapsed, 8 cancelled or expired,
             130 interrupted";
 
-/// The server that is asked if no other one is named.
+/// The server that is called if no other one is named.
 const DEFAULT: &str = "http://127.0.0.1:8080/mcp";
 
 /// The flags of all verbs except `demo`, `gateway` and `completions`.
@@ -58,7 +58,7 @@ impl Global {
         self.server != DEFAULT
     }
 
-    /// The flag that makes a further verb find the same server.
+    /// The flag with which a further command finds the same server.
     pub(crate) fn come_back(&self) -> String {
         if self.server == DEFAULT { String::new() } else { format!(" --server {}", self.server) }
     }
@@ -100,7 +100,7 @@ pub(crate) enum Verb {
     Watch {
         #[arg(required = true, num_args = 1..=64, value_name = "ID")]
         ids: Vec<String>,
-        /// Waits no longer: 90s, 10m, 2h
+        /// How long to wait at most: 90s, 10m, 2h
         #[arg(long, value_parser = time::read)]
         wait: Option<Duration>,
     },
@@ -111,7 +111,7 @@ pub(crate) enum Verb {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Answers what a task asks: by arguments, or in a form
+    /// Answers a question of a task: by arguments, or in a form
     Answer {
         id: String,
         /// key=value, key:=json, @FILE or - for a JSON object
@@ -176,7 +176,7 @@ pub(crate) enum Verb {
         #[command(subcommand)]
         verb: TokenVerb,
     },
-    /// Passes what a client says on its standard input and output on to a server behind a URL, signed or logged in
+    /// Passes messages between a client on the standard input and output and a server behind a URL, signed or logged in
     Bridge {
         /// The server, instead of --server
         #[arg(value_name = "NAME|URL")]
@@ -241,7 +241,7 @@ pub(crate) struct TokenList {
     pub(crate) parameter: Option<String>,
 }
 
-/// A token to be made.
+/// A new token.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NewToken {
     /// Its name, which no other token has
@@ -265,15 +265,15 @@ pub(crate) struct NewToken {
 /// How to log in.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LogIn {
-    /// Opens no browser, and writes the address of the page only
+    /// Opens no browser, and only writes the URL of the page
     #[arg(long)]
     pub(crate) no_browser: bool,
     /// The id of a client that the authorization server knows, or the https URL of a document about one. Its secret, if
     /// it has one, is in LONGHAUL_CLIENT_SECRET. Without it, a client is registered
     #[arg(long, value_name = "ID|URL")]
     pub(crate) client_id: Option<String>,
-    /// The port on loopback to which the browser comes back, for clients that are registered with one; otherwise any
-    /// that is free
+    /// The port on loopback for the browser's redirect, for clients that are registered with one; otherwise any free
+    /// port
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     pub(crate) callback_port: u16,
     /// Asks for these scopes, separated by blanks, instead of those that the server wants
@@ -287,16 +287,16 @@ pub(crate) struct How {
     /// Writes the id of the task, and does not wait for its end
     #[arg(long, conflicts_with = "wait")]
     pub(crate) detach: bool,
-    /// Waits no longer: 90s, 10m, 2h
+    /// How long to wait at most: 90s, 10m, 2h
     #[arg(long, value_parser = time::read)]
     pub(crate) wait: Option<Duration>,
     /// The call's idempotency key: the same key with the same call is the same task
     #[arg(long)]
     pub(crate) key: Option<String>,
-    /// Starts then, and not now: 2026-12-01T09:00Z; without a zone it is this machine's
-    #[arg(long, value_parser = moment, value_name = "MOMENT", conflicts_with = "after")]
+    /// Starts at this time: 2026-12-01T09:00Z; without a zone it is a time of this machine's zone
+    #[arg(long, value_parser = moment, value_name = "TIME", conflicts_with = "after")]
     at: Option<Timestamp>,
-    /// Starts after this time, and not now: 90s, 10m, 2h, 3d
+    /// Starts after this time: 90s, 10m, 2h, 3d
     #[arg(long = "in", value_parser = time::read, value_name = "TIME")]
     after: Option<Duration>,
 }
@@ -329,7 +329,7 @@ pub(crate) struct ConsoleFlags {
     /// People log in with the token in this file, or by the link that is written at the start and works once
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// A further name that the console is called by
+    /// An additional host name of the console
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
 }

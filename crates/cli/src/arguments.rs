@@ -65,7 +65,7 @@ fn check_names(all: &Map<String, Value>, schema: &Value) -> Result<(), String> {
     }
 }
 
-/// The end of a sentence about a name that is not known.
+/// The end of a sentence about an unknown name.
 pub(crate) fn meant<'n>(name: &str, known: impl Iterator<Item = &'n String>) -> String {
     let known: Vec<&String> = known.collect();
     let near = |one: &&&String| strsim::jaro_winkler(name, one);

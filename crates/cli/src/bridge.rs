@@ -1,5 +1,5 @@
 //! `longhaul bridge`: MCP over the standard input and output, for clients that start a process and can neither sign nor
-//! log in; what they say passes through to a server over HTTP, and back.
+//! log in. It passes their messages to a server over HTTP, and passes the answers back.
 
 mod exchange;
 mod message;
@@ -36,10 +36,10 @@ const REQUESTS_MAX: usize = 1_000;
 /// How long the last answers may take after the client has closed its end.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
-/// The JSON-RPC error of a line that is no message.
+/// The JSON-RPC error of a line that is not a message.
 const PARSE_ERROR: i64 = -32700;
 
-/// Between one client and one server.
+/// The bridge between one client and one server.
 struct Bridge {
     raw: Raw,
     output: Output,
@@ -63,7 +63,7 @@ struct Waiting {
 enum Job {
     Request(Message, oneshot::Receiver<()>),
     Batch(Message),
-    /// To pass on what the server says of itself.
+    /// To pass on the messages that the server sends outside of answers.
     Listen,
 }
 
@@ -91,14 +91,14 @@ impl Bridge {
     async fn serve(&self, input: impl AsyncRead + Unpin) {
         let (messages, to_take) = mpsc::channel(AHEAD_MAX);
         let mut worked = Box::pin(self.work_off(to_take));
-        // Reading goes on while a message is delivered, so that the end is noticed.
+        // Reading continues while a message is delivered, so that the end is noticed.
         if let Either::Left(_) = select(Box::pin(self.read(input, messages)), &mut worked).await {
             self.waiting().retain(|_id, request| !request.is_stream);
             drop(tokio::time::timeout(LAST_ANSWERS, worked).await);
         }
     }
 
-    /// Does what the client wants, until all of it is done after the last message.
+    /// Does the client's work, until all of it is done after the last message.
     async fn work_off(&self, to_take: mpsc::Receiver<Message>) {
         let (jobs, mut to_do) = mpsc::unbounded_channel();
         let (mut running, mut listening) = (FuturesUnordered::new(), FuturesUnordered::new());
@@ -151,8 +151,8 @@ impl Bridge {
         }
     }
 
-    /// What is not answered is sent before the next message is read, so that it does not arrive after it. So is
-    /// `initialize`, whose answer the next one needs.
+    /// A message without an answer is sent before the next message is read, so that it does not arrive after it. The
+    /// same applies to `initialize`, whose answer the next one needs.
     async fn take(&self, message: Message, jobs: &mpsc::UnboundedSender<Job>) {
         let job = match message.kind() {
             Kind::Batch => Job::Batch(message),
@@ -191,8 +191,8 @@ impl Bridge {
         Some(cancelled)
     }
 
-    /// Ends a request as HTTP does it: the client no longer waits for the answer. Servers of the handshake want to be
-    /// told.
+    /// Ends a request as HTTP does it: the client no longer waits for the answer. A server with the handshake gets the
+    /// notification.
     async fn cancel(&self, message: &Message) {
         let id = message.params()["requestId"].to_string();
         if self.session.began_with().is_some() {

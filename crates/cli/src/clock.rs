@@ -1,4 +1,4 @@
-//! Time, as the command's user has it.
+//! Time, as the user of the command reads it.
 
 #![expect(clippy::disallowed_methods, reason = "a command waits, and tells ages, in real time")]
 
@@ -32,7 +32,7 @@ pub(crate) fn age(moment: &str) -> String {
     in_words(Duration::from_secs(seconds.unsigned_abs()))
 }
 
-/// How long it is from one point in time to another that a server wrote; `None` if these are not times.
+/// The time between two timestamps of a server; `None` if they are not times.
 pub(crate) fn between(from: &str, to: &str) -> Option<String> {
     let (from, to): (Timestamp, Timestamp) = (from.parse().ok()?, to.parse().ok()?);
     let ms = to.as_millisecond().saturating_sub(from.as_millisecond()).max(0).unsigned_abs();
@@ -48,7 +48,7 @@ fn moment_in(text: &str, zone: TimeZone) -> Result<Timestamp, String> {
     if let Ok(moment) = text.parse::<Timestamp>() {
         return Ok(moment);
     }
-    // A date alone is not what anybody means by a moment.
+    // A date alone is not a time.
     let local = text.parse::<DateTime>().ok().filter(|_| text.contains([':', 'T', 't']));
     let zoned = local.and_then(|local| local.to_zoned(zone).ok());
     zoned.map(|zoned| zoned.timestamp()).ok_or_else(|| "write a time such as 2026-12-01T09:00Z".to_owned())

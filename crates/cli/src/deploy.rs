@@ -26,7 +26,7 @@ mod stack;
 mod template;
 mod xml;
 
-/// The parameter that says who may call.
+/// The parameter for the authentication of callers.
 const AUTH_MODE: &str = "AuthMode";
 
 /// The values of it that a new stack should have one of, and what each means.
@@ -36,7 +36,7 @@ const CALLERS: [(&str, &str); 3] = [
     ("iam", "programs that sign their requests with credentials of AWS"),
 ];
 
-/// Does what a verb says. With `json`, results are written as JSON.
+/// Runs a verb. With `json`, results are written as JSON.
 pub(crate) async fn run(verb: Verb, json: bool) -> Result<Exit, Stop> {
     if let Verb::Deploy(Deploy { eject: Some(file), .. }) = &verb {
         return eject(file);
@@ -83,7 +83,7 @@ async fn deploy(account: &Account, flags: &Deploy, json: bool) -> Result<Exit, S
     change(account, &flags.change, Wish { template, packages: Some(packages), parameters, tags }, stack, json).await
 }
 
-/// Asks who may call a new stack.
+/// Asks how a new stack authenticates its callers.
 fn callers_of(stack: &str) -> Result<String, Stop> {
     if !out::can_ask() {
         let named = CALLERS.map(|(mode, who)| format!("--parameter {AUTH_MODE}={mode} ({who})")).join(", or ");
@@ -113,7 +113,7 @@ async fn rollback(account: &Account, flags: &Change, json: bool) -> Result<Exit,
     let bucket = Bucket::of(account, flags.bucket.as_deref()).await?;
     let mut previous = bucket.previous(&stack.name).await?;
     let present = template::key(&stack.template(account).await?);
-    // What an earlier rollback has left, if it was killed.
+    // An earlier rollback that was killed may have left this one.
     previous.retain(|one| one.template != present);
     let Some(last) = previous.pop() else {
         return Err(Stop::usage(format!(
@@ -135,7 +135,7 @@ async fn rollback(account: &Account, flags: &Change, json: bool) -> Result<Exit,
 /// The wanted state of a stack.
 struct Wish {
     template: String,
-    /// `None`: those that the template names.
+    /// `None`: the packages that the template names.
     packages: Option<Packages>,
     parameters: BTreeMap<String, String>,
     tags: BTreeMap<String, String>,
@@ -175,7 +175,7 @@ async fn change(account: &Account, flags: &Change, wish: Wish, stack: Option<Sta
     Ok(Exit::Well)
 }
 
-/// Uploads what the stack is to be made of.
+/// Uploads the packages and the template of the wanted stack.
 async fn wanted<'a>(bucket: &Bucket<'_>, wish: &'a Wish, stack: Option<&Stack>) -> Result<Wanted<'a>, Stop> {
     bucket.create().await?;
     let mut template = wish.template.clone();
@@ -200,7 +200,7 @@ async fn wanted<'a>(bucket: &Bucket<'_>, wish: &'a Wish, stack: Option<&Stack>) 
     Ok(Wanted { template_url: bucket.url(&key).await?, parameters, tags: &wish.tags })
 }
 
-/// Notes what a stack is made of now, for `longhaul rollback`.
+/// Notes the present packages and template of a stack, for `longhaul rollback`.
 async fn remember(account: &Account, bucket: &Bucket<'_>, stack: &Stack) -> Result<(), Stop> {
     let template = stack.template(account).await?;
     let key = bucket.keep_as(template::key(&template), template.as_bytes()).await?;
@@ -230,7 +230,7 @@ fn check_architecture(
     }
 }
 
-/// Refuses what needs an answer, where this command cannot ask.
+/// Refuses a change that needs an answer, where this command cannot ask.
 fn check_can_ask(flags: &Change) -> Result<(), Stop> {
     if flags.yes || out::can_ask() {
         return Ok(());

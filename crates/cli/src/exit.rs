@@ -1,10 +1,10 @@
-//! How the command ends, so that scripts can tell it apart.
+//! How the command ends, with exit codes for scripts.
 
 use std::process::ExitCode;
 
 use longhaul_client::Error;
 
-/// How the command ends. Of several tasks, the greatest counts.
+/// How the command ends. The greatest value counts if there are several tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
     Well = 0,
@@ -57,7 +57,7 @@ impl From<Error> for Stop {
         let exit = match &error {
             Error::Unreachable(_) | Error::Lost(_) | Error::Busy { .. } | Error::SessionGone => Exit::Unreachable,
             Error::NotSignedIn(_) | Error::NoCredentials(_) => Exit::NotSignedIn,
-            // What was asked for does not fit: a tool, a task, an argument.
+            // The request does not fit: a tool, a task, an argument.
             error if error.is_about_params() => Exit::Usage,
             Error::Refused(_) => Exit::Failed,
             Error::Unsupported(_) | Error::Unexpected(_) => Exit::Unexpected,

@@ -1,4 +1,4 @@
-//! Waiting for the end of tasks: polls at the server's pace, over lost connections, with what tasks ask.
+//! Waiting for the end of tasks: polls at the server's pace, over lost connections, and asks the questions of tasks.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub(crate) enum Followed {
     Ended(Task),
     /// It asks a question, and there is no terminal to ask at.
     Unanswered(Task),
-    /// The user wants to go.
+    /// The user stops waiting.
     Left,
     Stopped(Stop),
 }
@@ -79,7 +79,7 @@ impl Follower {
         for task in tasks {
             match task.client.cancel(&task.id).await {
                 Err(error) if error.may_pass() => return Err(error.into()),
-                // One that is refused has ended, most often.
+                // A cancel is refused most often because the task has ended.
                 Ok(()) | Err(_) => {}
             }
         }
@@ -106,7 +106,7 @@ impl Follower {
         }
     }
 
-    /// How waiting ends, if it does now. What the task asks is asked.
+    /// How waiting ends, if it does now. Asks the task's questions.
     async fn seen(&self, client: &Client, task: &Task, answered: &mut Answered, of: usize) -> Option<Followed> {
         match task.status {
             Status::Completed | Status::Failed | Status::Cancelled => Some(Followed::Ended(task.clone())),
@@ -125,7 +125,7 @@ impl Follower {
         view.message("not reachable, trying again");
     }
 
-    /// Asks what the task asks; how waiting ends, if that cannot be done.
+    /// Asks the task's questions. Returns how waiting ends, if that cannot be done.
     async fn answer(&self, client: &Client, task: &Task, answered: &mut Answered, of: usize) -> Option<Followed> {
         for question in &task.questions {
             if answered.questions.contains(question) {
@@ -152,7 +152,7 @@ impl Follower {
                 self.screen.say(&format!("{}; trying again", out::line(&error.to_string())));
             }
         };
-        // The first answer counts, so that a second one does no harm.
+        // The first answer counts, so a second one does no harm.
         patiently(async || client.answer(&task.id, question, answer.clone()).await, tell).await
     }
 }
@@ -161,7 +161,7 @@ impl Follower {
 #[derive(Default)]
 struct Answered {
     questions: Vec<Question>,
-    /// Since when there has been nothing to ask, although the task needs an answer.
+    /// Since when there has been no question, although the task needs an answer.
     unasked: Option<Instant>,
 }
 
@@ -171,7 +171,7 @@ impl Answered {
         self.unasked = None;
     }
 
-    /// Whether the task waits for an answer to something that is not shown.
+    /// Whether the task waits for the answer to a question that is not shown.
     fn is_stuck(&mut self) -> bool {
         self.unasked.get_or_insert_with(clock::instant).elapsed() > UNASKED_MAX
     }
@@ -206,7 +206,7 @@ pub(crate) async fn patiently<T>(
     }
 }
 
-/// Ends when the user waits no longer.
+/// Ends when the user's waiting time has elapsed.
 pub(crate) async fn over(wait: Option<Duration>) {
     match wait {
         Some(wait) => clock::pause(wait).await,

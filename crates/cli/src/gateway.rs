@@ -26,8 +26,8 @@ Name the servers in a file with --config FILE, or one of them by the command tha
     longhaul gateway -- npx -y @modelcontextprotocol/server-everything
 
 A server sees PATH, HOME, LANG, the proxy and the certificates of this environment, and the variables that its \
-`env` in the file names; the one after `--` those of --tool-env and --secret. \
-SIGHUP has the files of --config and --lock read again.";
+`env` in the file names. The server after `--` sees those of --tool-env and --secret instead. \
+SIGHUP reads the files of --config and --lock again.";
 
 /// Runs until it is asked to stop.
 pub(crate) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
@@ -106,7 +106,7 @@ fn serve(config: Config, lock: Option<Lock>, files: Option<Files>, options: Opti
         gateway.stop().await;
         served
     });
-    // Does not wait for what keeps computing.
+    // Does not wait for work that still runs.
     runtime.shutdown_background();
     Ok(served.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS))
 }
@@ -118,8 +118,8 @@ async fn start(config: Config, lock: Option<Lock>) -> Result<Gateway, StartError
     }
 }
 
-/// Prints the IAM policy that the outside jobs of a configuration need: the actions on the resources that it names, and
-/// nothing else. Nothing is asked of AWS.
+/// Prints the IAM policy that the external jobs of a configuration need: the actions on the resources that it names,
+/// and nothing else. It asks AWS nothing.
 #[derive(Parser)]
 #[command(name = "longhaul gateway iam-policy", next_line_help = true)]
 struct IamPolicy {

@@ -1,4 +1,4 @@
-//! Every limit of the command, but for those of the bridge: sizes of what it reads, and how long it waits.
+//! Every limit of the command, but for those of the bridge: the sizes of its inputs, and how long it waits.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(crate) const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 /// A server that has not answered for so long is given up.
 pub(crate) const SILENT_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// A task that needs an answer, and shows no question that was not answered, is given up after so long.
+/// A task that needs an answer, and shows no unanswered question, is given up after so long.
 pub(crate) const UNASKED_MAX: Duration = Duration::from_secs(30);
 
 /// How long after a first Ctrl-C a second one cancels.
@@ -41,13 +41,13 @@ pub(crate) const SECOND_CTRL_C: Duration = Duration::from_secs(2);
 /// How often a line is written where there is no terminal.
 pub(crate) const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Of a server without a list, so many tasks are asked for.
+/// So many tasks are requested one by one from a server without a list.
 pub(crate) const ASKED_MAX: usize = 50;
 
 /// No page of a list is read more often.
 pub(crate) const REFRESH_MIN: Duration = Duration::from_secs(2);
 
-/// Of a list that is shown again and again, the first page with at least so many tasks is the last.
+/// In a list that is shown again and again, the first page that brings it to at least so many tasks is the last.
 pub(crate) const WATCHED_MAX: usize = 50;
 
 /// A value is cut after so many characters.
@@ -65,13 +65,13 @@ pub(crate) const LOCK_PAUSE: Duration = Duration::from_millis(50);
 /// Larger arguments are not remembered, in bytes.
 pub(crate) const ARGUMENTS_BYTES_MAX: usize = 64 << 10;
 
-/// A request that is longer is no redirect.
+/// A request that is longer is not a redirect.
 pub(crate) const REDIRECT_HEAD_BYTES_MAX: usize = 32 << 10;
 
-/// How long a browser may take to say what it wants.
+/// How long a browser may take to send its request.
 pub(crate) const REDIRECT_HEAD_MAX: Duration = Duration::from_secs(10);
 
-/// So many connections are looked at at a time: browsers open some to be fast.
+/// So many connections are read at a time: browsers open some to be fast.
 pub(crate) const REDIRECT_CONNECTIONS_MAX: usize = 32;
 
 /// More is not read from a file.
@@ -128,14 +128,14 @@ pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// So many earlier templates of a stack are remembered.
 pub(crate) const PREVIOUS_MAX: usize = 20;
 
-// What is related stays so.
+// Relations between the limits.
 const _: () = {
     assert!(INTERVAL_MIN.as_millis() <= INTERVAL.as_millis() && INTERVAL.as_millis() <= INTERVAL_MAX.as_millis());
     assert!(BACK_OFF.as_millis() <= BACK_OFF_MAX.as_millis());
     // A server is asked several times before it is given up.
     assert!(BACK_OFF_MAX.as_millis() * 10 <= SILENT_MAX.as_millis());
     assert!(LOCK_PAUSE.as_millis() * 10 <= LOCK_MAX.as_millis());
-    // What is remembered of a call is less than what may be given.
+    // The arguments that are remembered of a call are smaller than the arguments that may be given.
     assert!(ARGUMENTS_BYTES_MAX as u64 <= GIVEN_BYTES_MAX);
     // A browser has time to send its request before the user is no longer waited for.
     assert!(REDIRECT_HEAD_MAX.as_millis() < USER_MAX.as_millis());

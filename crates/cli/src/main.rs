@@ -56,7 +56,7 @@ fn run() -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("no threads can be started")?;
     let done = runtime.block_on(verbs::run(cli));
-    // Does not wait for a question that nobody answers any more.
+    // Does not wait for a question that is no longer answered.
     runtime.shutdown_background();
     Ok(match done {
         Ok(exit) => exit.into(),

@@ -1,5 +1,5 @@
-//! The output of the command: results to its standard output, all else to its standard error. What comes from servers
-//! is harmless on a terminal.
+//! The output of the command: results to its standard output, all else to its standard error. Text from servers is made
+//! harmless on a terminal.
 
 use std::io::{Error, ErrorKind, IsTerminal, Write, stderr, stdin, stdout};
 use std::os::fd::AsFd;

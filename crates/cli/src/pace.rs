@@ -1,5 +1,5 @@
-//! How fast a task is, and how long it takes from now on: from the changes of its progress that were seen. Nobody knows
-//! when that was done which was there before.
+//! How fast a task is, and how long it takes from now on, from the observed changes of its progress. It is unknown when
+//! the work was done that a first poll finds.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ impl Pace {
         if is_late || before.is_none_or(|before| before > done) {
             self.changes.clear();
         }
-        // When that was done which is seen first, nobody knows; unless it is nothing.
+        // It is unknown when the work was done that is seen first, unless it is nothing.
         if before.is_some() || done == 0.0 {
             self.changes.push_back((now, done));
         }

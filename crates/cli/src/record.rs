@@ -1,5 +1,5 @@
-//! The history of the tasks that this machine began, in a file that only its user can read: servers have no list
-//! of tasks in every revision, and do not show what a task was called with.
+//! The history of the tasks that this machine began, in a file that only its user can read. Servers do not have a list
+//! of tasks in every revision, and do not show the arguments of a task.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -53,7 +53,7 @@ impl Record {
         Self(state_folder().map(|folder| folder.join("tasks.jsonl")))
     }
 
-    /// Adds a task. One that cannot be added is said, and is no reason to stop.
+    /// Adds a task. A failure prints a warning, and does not stop the command.
     pub(crate) async fn add(&self, entry: Entry) {
         if let Some(path) = &self.0
             && let Err(error) = add(path, &entry.cut()).await

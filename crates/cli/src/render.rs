@@ -17,7 +17,7 @@ pub(crate) fn signature(tool: &Tool) -> String {
     line(&format!("{}({})", tool.name, tool.arguments()))
 }
 
-/// The contents of a result: texts as they are, of all else what it is.
+/// The contents of a result: text as it is, and a description of all else.
 pub(crate) fn result(result: &Value) -> String {
     let blocks = result["content"].as_array();
     let mut parts: Vec<String> = blocks.into_iter().flatten().map(content).collect();

@@ -71,7 +71,7 @@ impl Screen {
 
 /// The display of one task. The bar goes when this is dropped.
 pub(crate) struct View {
-    /// Before what is shown; empty if there is only one.
+    /// The name in front of each line; empty if there is only one task.
     name: String,
     screen: Screen,
     bar: Option<ProgressBar>,
@@ -178,7 +178,7 @@ fn measured(pace: &Arc<Mutex<Pace>>) -> ProgressStyle {
     let pace = Arc::clone(pace);
     style.progress_chars("=> ").with_key("pace", move |_state: &ProgressState, out: &mut dyn Write| {
         if let Some((rate, left)) = lock(&pace).at(clock::instant()) {
-            // There is nobody to tell if it cannot be written.
+            // A failed write cannot be reported.
             let _unwritten = write!(out, "{}, {:#} left ", rate_in_words(rate), HumanDuration(left));
         }
     })

@@ -102,8 +102,8 @@ fn authority(url: &Url) -> String {
     format!("{}{port}", url.host_str().unwrap_or_default())
 }
 
-/// The connections to one server: one for each session that began a task, since servers may show a task to its session
-/// only, and one for all else.
+/// The connections to one server. Each session that began a task has its own, since servers may show a task to its
+/// session only. One more connection serves all else.
 pub(crate) struct Sessions {
     pub(crate) target: Target,
     open: Vec<(Option<String>, Arc<Client>)>,

@@ -14,14 +14,14 @@ use crate::page::Page;
 /// A body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// The rights of a page in the browser: it loads files of the console, sends forms to it, and does nothing else.
+/// The permissions of a page in the browser: it loads files of the console, sends forms to it, and does nothing else.
 pub(crate) const SAFE: [(&str, &str); 7] = [
     (
         "content-security-policy",
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action \
          'self'; frame-ancestors 'none'; base-uri 'none'",
     ),
-    // With `no-referrer`, browsers would say nothing of where our own forms come from either.
+    // With `no-referrer`, browsers would hide the origin of the console's own forms too.
     ("referrer-policy", "same-origin"),
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),

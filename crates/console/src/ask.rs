@@ -18,7 +18,7 @@ pub(crate) struct PageRequest {
 }
 
 impl PageRequest {
-    /// That for a path below [`PATH`](crate::PATH), with its query.
+    /// The request for a path below [`PATH`](crate::PATH), with its query.
     pub(crate) fn new(shared: &Arc<State>, path: &str, query: &str, now_ms: i64) -> Self {
         let name = path.strip_prefix(crate::PATH).unwrap_or(path).trim_matches('/').to_owned();
         let query = if query.len() > QUERY_BYTES_MAX { "" } else { query };
@@ -37,7 +37,7 @@ impl PageRequest {
         fitting.next().map(|(_, value)| value.as_str())
     }
 
-    /// The address of the same page with other parameters: `None` leaves one out.
+    /// The URL of the same page with other parameters: `None` leaves one out.
     pub(crate) fn link_with(&self, changes: &[(&str, Option<&str>)]) -> String {
         let kept = self.query.iter().filter(|(name, value)| {
             !value.is_empty() && name != "did" && name != "n" && changes.iter().all(|(changed, _)| changed != name)
@@ -47,7 +47,7 @@ impl PageRequest {
         link(&self.name, &kept.chain(changed).collect::<Vec<_>>())
     }
 
-    /// Where the tasks are from.
+    /// The source of the tasks.
     pub(crate) fn source(&self) -> &dyn Source {
         &*self.shared.source
     }
@@ -62,7 +62,7 @@ impl PageRequest {
         self.shared.guard.field()
     }
 
-    /// Whether pages have nothing that acts.
+    /// Whether pages offer no actions.
     pub(crate) fn is_read_only(&self) -> bool {
         self.shared.is_read_only
     }
@@ -77,7 +77,7 @@ impl PageRequest {
     }
 }
 
-/// The address of a page.
+/// The URL of a page.
 pub(crate) fn link(name: &str, query: &[(&str, &str)]) -> String {
     let slash = if name.is_empty() { "" } else { "/" };
     let path = format!("{}{slash}{name}", crate::PATH);
@@ -88,7 +88,7 @@ pub(crate) fn link(name: &str, query: &[(&str, &str)]) -> String {
     format!("{path}?{query}")
 }
 
-/// The address of the page of a task.
+/// The URL of the page of a task.
 pub(crate) fn link_to_task(id: &str) -> String {
     link("task", &[("id", id)])
 }

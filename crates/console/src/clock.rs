@@ -1,4 +1,4 @@
-//! Time, as the reader of a page has it.
+//! Time, as the reader of a page sees it.
 
 #![expect(clippy::disallowed_methods, reason = "pages tell ages, and wait between two looks, in real time")]
 
@@ -19,7 +19,7 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::try_from(SystemTime::now()).unwrap_or_default()
 }
 
-/// A time that a server wrote, in milliseconds since 1970; `None` if that is no time.
+/// A time that a server wrote, in milliseconds since 1970; `None` if the text is not a time.
 pub(crate) fn moment_ms(text: &str) -> Option<i64> {
     text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
 }

@@ -1,4 +1,4 @@
-//! The console: what becomes of a request.
+//! The console: from a request to its answer.
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ use crate::{clock, live};
 
 /// The parts of a console.
 pub struct Setup {
-    /// Where its tasks are from.
+    /// The source of its tasks.
     pub source: Arc<dyn Source>,
-    /// Where it is logged what people do by it.
+    /// The log of people's actions in it.
     pub acts: Acts,
-    /// Whether it only shows.
+    /// Whether it offers no actions.
     pub is_read_only: bool,
-    /// Its names in the `Host` header besides those of loopback.
+    /// Its names in the `Host` header, in addition to those of loopback.
     pub hosts: Vec<String>,
     /// The token for signing in, at least 32 characters; without one no sign-in is needed.
     pub secret: Option<String>,
@@ -62,7 +62,7 @@ impl Console {
         Ok(Self { shared: Arc::new(State { source, guard, is_read_only, live, closed, acts, degraded }) })
     }
 
-    /// The path of its first page; with a code that logs in once, if people have to.
+    /// The path of its first page. It has a code for one sign-in, if sign-in is required.
     #[must_use]
     pub fn entry(&self) -> String {
         match self.shared.guard.log_in.as_ref().and_then(LogIn::once) {
@@ -77,7 +77,7 @@ impl Console {
         path.strip_prefix(crate::PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Ends what open pages are told, so that nothing waits for them.
+    /// Ends the streams of open pages, so that nothing waits for them.
     pub fn close(&self) {
         self.shared.closed.send_replace(true);
     }
@@ -172,7 +172,7 @@ impl Console {
         })
     }
 
-    /// Begins a session, or shows the form again to those who may not.
+    /// Begins a session, or shows the form again if the sign-in is refused.
     fn log_in(
         &self,
         log_in: &LogIn,

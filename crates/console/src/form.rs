@@ -1,8 +1,7 @@
-//! Forms made from JSON schemas: of what a question asks, and of a tool's arguments. What was typed is read back as
-//! JSON.
+//! Forms made from JSON schemas, for questions and for a tool's arguments. The typed values are read back as JSON.
 //!
-//! A schema with properties of single values, and of choices, has a field for each. What is nested is written as JSON
-//! in its field; what no fields can show is written as JSON as a whole.
+//! A schema with properties of single values, and of choices, has a field for each. A nested value is written as JSON
+//! in its field. A schema that no fields can show is written as JSON as a whole.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -16,7 +15,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-/// Members of a schema that say more of an object than its fields could show.
+/// Members of a schema that define more than fields can show.
 const NOT_SHOWN: [&str; 5] = ["$ref", "oneOf", "anyOf", "allOf", "patternProperties"];
 
 /// The field of a form that is written as a whole.
@@ -48,7 +47,7 @@ pub(crate) enum Prefill<'a> {
 }
 
 impl<'s> Form<'s> {
-    /// That of a schema.
+    /// The form of a schema.
     pub(crate) fn of(schema: &'s Value) -> Self {
         let fields = has_fields(schema).then(|| fields(schema));
         Self { schema, fields }
@@ -123,7 +122,7 @@ fn read(field: &Field, posted: &Posted) -> Result<Option<Value>, String> {
         }
         entry => {
             let text = posted.value(&name).unwrap_or_default().replace("\r\n", "\n");
-            // Spaces may be a text, and are nothing else.
+            // Spaces may be a text, but no other value.
             let is_empty = if is_text(field) { text.is_empty() } else { text.trim().is_empty() };
             match (is_empty, field.is_required, field.is_nullable) {
                 (true, false, _) => return Ok(None),
@@ -149,7 +148,7 @@ fn read_text(field: &Field, entry: &Entry<'_>, text: &str) -> Result<Value, Stri
     }
 }
 
-/// The name of a schema's field in what is posted, where line breaks would not arrive as they are.
+/// The name of a schema's field in the posted form, where line breaks would not arrive as they are.
 fn post_name(name: &str) -> String {
     format!("field.{}", name.replace('\r', "\\r").replace('\n', "\\n"))
 }
@@ -164,13 +163,13 @@ enum Entry<'f> {
     Json,
     /// JSON of any type, or a text.
     Any,
-    /// A box to tick.
+    /// A checkbox.
     Tick,
-    /// Yes, no, or nothing of both.
+    /// Yes, no, or neither.
     YesOrNo,
     /// One of a list.
     One(&'f [Choice]),
-    /// Some of a list, each with a box.
+    /// Some of a list, each with a checkbox.
     Boxes(&'f [Choice]),
     /// Some of a long list.
     Several(&'f [Choice]),
@@ -208,7 +207,7 @@ fn entry_of_type<'f>(schema: &Value, default: Option<&Value>) -> Entry<'f> {
     }
 }
 
-/// The value that a list has for what was posted: it as JSON, or as the text that it is.
+/// The value of a list that was posted, as JSON or as plain text.
 fn choice_of(choices: &[Choice], text: &str) -> Result<Value, String> {
     let given: Option<Value> = serde_json::from_str(text).ok();
     let as_json = choices.iter().find(|choice| given.as_ref() == Some(&choice.value));

@@ -1,4 +1,4 @@
-//! Which requests are let in, and which may act.
+//! The checks that admit requests, and that allow their actions.
 
 use http::HeaderName;
 use http::header::{HOST, HeaderMap, ORIGIN};
@@ -11,11 +11,11 @@ use crate::log_in::{LogIn, is_same, random};
 use crate::posted::Posted;
 use crate::problem::Problem;
 
-/// The name of the page where people log in, and of what logs them out.
+/// The names of the page where people log in, and of the form that logs them out.
 pub(crate) const LOG_IN: &str = "log-in";
 pub(crate) const LOG_OUT: &str = "log-out";
 
-/// The field of our forms that pages elsewhere cannot know.
+/// The field of the console's forms that pages elsewhere cannot know.
 const TOKEN_FIELD: &str = "token";
 
 /// The headers of a proxy.
@@ -25,7 +25,7 @@ const FORWARDED: [HeaderName; 2] = [http::header::FORWARDED, HeaderName::from_st
 pub(crate) struct Guard {
     /// In every form of the console.
     token: String,
-    /// Names in the `Host` header besides those of loopback.
+    /// Names in the `Host` header, in addition to those of loopback.
     pub(crate) hosts: Vec<String>,
     pub(crate) log_in: Option<LogIn>,
 }
@@ -40,8 +40,8 @@ impl Guard {
         html! { input type="hidden" name=(TOKEN_FIELD) value=(self.token); }
     }
 
-    /// Refuses a request to a name that is not the console's, which is how a page elsewhere would reach a server on
-    /// loopback (DNS rebinding), and a request of a proxy for another machine.
+    /// Refuses a request to a name that is not the console's. A page elsewhere would reach a server on loopback by such
+    /// a name (DNS rebinding). Also refuses a request of a proxy for another machine.
     pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), Problem> {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let name = name_of(host);

@@ -4,7 +4,7 @@
 //! Everything comes from a [`Source`]; [`Remote`] is the one that is a client of a server, with the permissions of any
 //! client.
 //!
-//! Pages are rendered here, work without script, and load nothing from elsewhere. What comes from servers is inert
+//! Pages are rendered here, work without script, and load nothing from elsewhere. Content from servers is inert
 //! text.
 
 #![expect(clippy::indexing_slicing, reason = "only values of `serde_json` are indexed: what is not there is null")]

@@ -11,7 +11,7 @@ pub(crate) const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long to wait after a connection could not be accepted.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Open pages that are told what happens, at a time.
+/// Open pages that receive updates, at a time.
 pub(crate) const LIVE_MAX: usize = 10;
 
 /// A secret that people log in with has so many characters at least.
@@ -44,13 +44,13 @@ pub(crate) const PROBLEM_CHARS_MAX: usize = 2_000;
 /// When a page is loaded again that could not be shown, in seconds.
 pub(crate) const AGAIN_S: u32 = 5;
 
-/// How long to wait between two looks, at least.
+/// The shortest pause between two polls of an open page.
 pub(crate) const LIVE_PAUSE_MIN: Duration = Duration::from_secs(2);
 
-/// So many times as long as a look took, so that looking is a small part of what a server does.
+/// The pause is so many times as long as a poll took, so that polls are a small part of a server's work.
 pub(crate) const LIVE_PAUSE_FACTOR: u32 = 5;
 
-/// How long at most.
+/// The longest pause.
 pub(crate) const LIVE_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// How long a stream lasts. The browser asks for another one then.
@@ -59,7 +59,7 @@ pub(crate) const LIVE_TIME_MAX: Duration = Duration::from_secs(900);
 /// A schema with more fields than this is written as JSON.
 pub(crate) const FORM_FIELDS_MAX: usize = 100;
 
-/// Boxes to tick, at most.
+/// Checkboxes, at most.
 pub(crate) const BOXES_MAX: usize = 12;
 
 /// Values to choose from in a list. If there are more, they are typed.
@@ -71,7 +71,7 @@ pub(crate) const LINE_CHARS_MAX: u64 = 255;
 /// Characters that are shown of a field's name or title.
 pub(crate) const TITLE_MAX: usize = 200;
 
-/// Characters that are shown of what it is for.
+/// Characters that are shown of a field's purpose.
 pub(crate) const HINT_MAX: usize = 2_000;
 
 /// Characters that are shown of a value to choose.
@@ -80,7 +80,7 @@ pub(crate) const CHOICE_MAX: usize = 200;
 /// So many of the values that are not listed are named.
 pub(crate) const NAMED_MAX: usize = 5;
 
-/// So many waits are folded at most: the longest ones.
+/// At most so many waits are shortened in the picture: the longest ones.
 pub(crate) const FOLDS_MAX: usize = 48;
 
 /// So many attempts are named that went wrong: the last ones.
@@ -153,7 +153,7 @@ pub(crate) const ATTEMPTS_MAX: usize = 100;
 /// Characters of a value in a row.
 pub(crate) const ENTRY_VALUE_MAX: usize = 120;
 
-/// Characters of what a called task answered.
+/// Characters that are shown of a called task's answer.
 pub(crate) const CHILD_ANSWER_MAX: usize = 80;
 
 /// The questions of so many tasks are shown.
@@ -162,20 +162,20 @@ pub(crate) const ASKING_TASKS_MAX: usize = 50;
 /// So many of them are asked for at a time.
 pub(crate) const ASKED_AT_A_TIME: usize = 4;
 
-/// Characters of what is asked that stand in a heading.
+/// Characters of a question that stand in a heading.
 pub(crate) const HEADING_MAX: usize = 160;
 
-/// Characters that are shown of what is asked.
+/// Characters that are shown of a question.
 pub(crate) const MESSAGE_MAX: usize = 16 << 10;
 
-// What is related stays so.
+// Relations between the limits.
 const _: () = {
-    // What is followed at a time leaves connections for pages that are opened.
+    // The streams of open pages leave connections for pages that are opened.
     assert!(LIVE_MAX < CONNECTIONS_MAX);
-    // A page is told again before its stream ends.
+    // A page gets another update before its stream ends.
     assert!(LIVE_PAUSE_MIN.as_millis() < LIVE_PAUSE_MAX.as_millis());
     assert!(LIVE_PAUSE_MAX.as_millis() < LIVE_TIME_MAX.as_millis());
-    // Every field of a form that is shown is taken when it comes back, and so is every task that was ticked.
+    // Every field of a form that is shown is accepted when it comes back. The same applies to every selected task.
     assert!(FORM_FIELDS_MAX < POSTED_FIELDS_MAX);
     assert!(ACTED_TASKS_MAX < POSTED_FIELDS_MAX && TASKS_ON_A_PAGE <= ACTED_TASKS_MAX);
     // A value that may be chosen by boxes may be chosen from a list.
@@ -183,6 +183,7 @@ const _: () = {
     assert!(ID_END < ID_MAX);
     assert!(SHORT_DESCRIPTION_MAX <= DESCRIPTION_MAX);
     assert!(ASKED_AT_A_TIME <= ASKING_TASKS_MAX);
-    // What is typed once for each log-in cannot be guessed: 32 characters have 128 bits even in hexadecimal.
+    // The secret is typed once for each sign-in and must not be guessable: 32 characters have 128 bits even in
+    // hexadecimal.
     assert!(SECRET_MIN >= 32);
 };

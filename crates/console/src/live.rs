@@ -26,7 +26,7 @@ struct Follower {
     query: String,
     /// The last update of each part.
     told: HashMap<&'static str, String>,
-    /// Why it was told nothing the last time.
+    /// Why the last update could not be sent.
     problem: Option<String>,
     /// Whether nothing will change any more.
     is_settled: bool,
@@ -35,7 +35,7 @@ struct Follower {
     _place: OwnedSemaphorePermit,
 }
 
-/// Tells an open page its live parts.
+/// Streams its live parts to an open page.
 pub(crate) fn follow(shared: &Arc<State>, ask: &PageRequest) -> Response<Body> {
     let Ok(place) = Arc::clone(&shared.live).try_acquire_owned() else {
         let mut full = Response::new(Full::from("too many pages are followed: close some\n").boxed_unsync());
@@ -79,7 +79,7 @@ impl Follower {
         Some((text, self))
     }
 
-    /// The events since the last look. There is always something, so that a lost connection is noticed.
+    /// The events since the last poll. There is always one, so that a lost connection is noticed.
     async fn look(&mut self) -> String {
         let ask = PageRequest::new(&self.shared, &self.path, &self.query, clock::now().as_millisecond());
         let page = match pages::live(&ask).await {

@@ -1,5 +1,5 @@
-//! Logging in to the console: by a link that works once, or by a token; until twelve hours have ended, or until one
-//! logs out.
+//! Signing in to the console, by a link that works once or by a token. A session ends after twelve hours, or when the
+//! user logs out.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq;
 use crate::limits::{SESSION_S, SESSIONS_MAX};
 use crate::posted::Posted;
 
-/// The cookie of those who have logged in, before the port: a browser sends the cookies of a host to all its ports.
+/// The name of the session's cookie, without the port: a browser sends the cookies of a host to all its ports.
 const COOKIE_NAME: &str = "longhaul-console";
 
 /// 128 random bits, as text.
@@ -50,7 +50,7 @@ impl LogIn {
         self.lock_once().as_ref().is_some_and(|code| is_same(given, code))
     }
 
-    /// The cookie of a new session, as a header has it; `None` for those who do not know what they have to.
+    /// The cookie of a new session, as a header has it; `None` if the code or the token is wrong.
     pub(crate) fn begin(&self, posted: &Posted, headers: &HeaderMap, now_ms: i64) -> std::io::Result<Option<String>> {
         if !self.opens(posted) {
             return Ok(None);
@@ -119,7 +119,7 @@ fn set_cookie(headers: &HeaderMap, value: &str, age_s: u32) -> String {
     format!("{name}={value}; HttpOnly; SameSite=Strict; Path={path}; Max-Age={age_s}")
 }
 
-/// The name of the cookie at the port by which the browser calls.
+/// The name of the cookie for the port of the browser's request.
 fn cookie_name(headers: &HeaderMap) -> String {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let port = host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());

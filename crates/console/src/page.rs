@@ -1,4 +1,4 @@
-//! Pages: what all of them have, and their parts, some of which follow what happens.
+//! Pages: their common frame, and their parts, some of which are updated while the page is open.
 
 use http::StatusCode;
 use longhaul_client::text::{count, line};
@@ -16,7 +16,7 @@ const NAV: &[(&str, &str)] = &[("", "Tasks"), ("questions", "Questions"), ("tool
 pub(crate) enum Done {
     /// The browser is sent there.
     To(String),
-    /// A page in its place, such as the form with what is wrong in it.
+    /// A page instead, such as the form with its faults.
     Page(Box<Page>),
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Page {
 struct Part {
     id: &'static str,
     html: Markup,
-    /// Whether it is replaced, in an open page, by what it has become.
+    /// Whether an open page replaces it with its new state.
     is_live: bool,
 }
 
@@ -67,8 +67,7 @@ impl Page {
         self
     }
 
-    /// Adds a part that is replaced, in an open page, by what it has become. It must not have fields that people write
-    /// in.
+    /// Adds a part that an open page replaces with its new state. It must not have fields that people write in.
     pub(crate) fn live(mut self, id: &'static str, html: Markup) -> Self {
         self.parts.push(Part { id, html, is_live: true });
         self
@@ -86,19 +85,19 @@ impl Page {
         self
     }
 
-    /// The browser does not load the page again on its own: what was asked for was to do something.
+    /// The browser does not load the page again on its own, because the request was an action.
     pub(crate) fn once(mut self) -> Self {
         self.is_tried_again = false;
         self
     }
 
-    /// Nothing of it will change any more.
+    /// No part of it will change any more.
     pub(crate) fn settled(mut self) -> Self {
         self.is_settled = true;
         self
     }
 
-    /// It is for those who have not logged in.
+    /// It is for users who have not logged in.
     pub(crate) fn for_strangers(mut self) -> Self {
         self.is_for_strangers = true;
         self
@@ -191,7 +190,7 @@ fn footer(ask: &PageRequest) -> Markup {
     }
 }
 
-/// The action after which the browser was sent here: the code in the address, and how it reads.
+/// The action after which the browser was sent here: the code in the URL, and its text.
 const NOTICES: &[(&str, &str, &str)] = &[
     ("none", "No task was selected, so nothing was done.", ""),
     ("cancelled", "1 task was asked to stop.", "tasks were asked to stop."),

@@ -1,4 +1,4 @@
-//! The pages. Each is a file, and a line in [`get`]; what it does is a line in [`post`].
+//! The pages. Each is a file and a line in [`get`]. Its actions are a line in [`post`].
 
 mod acts;
 mod health;
@@ -13,7 +13,7 @@ use crate::page::{Done, Page};
 use crate::posted::Posted;
 use crate::problem::Problem;
 
-/// The page that is asked for.
+/// The requested page.
 pub(crate) async fn get(ask: &PageRequest) -> Result<Page, Problem> {
     match ask.name() {
         "" => tasks::page(ask).await,
@@ -33,7 +33,7 @@ pub(crate) async fn live(ask: &PageRequest) -> Result<Page, Problem> {
     }
 }
 
-/// Does what a form asks for. The caller has checked that it comes from a page of the console.
+/// Runs the action of a form. The caller has checked that it comes from a page of the console.
 pub(crate) async fn post(ask: &PageRequest, posted: &Posted) -> Result<Done, Problem> {
     match ask.name() {
         "act" => acts::act(ask, posted).await,

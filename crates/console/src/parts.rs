@@ -26,7 +26,7 @@ pub(crate) const fn words(status: Status) -> &'static str {
     }
 }
 
-/// How far a task is; of one that sleeps, until when.
+/// The state of a task; for a sleeping one, until when it sleeps.
 pub(crate) fn state(task: &Task, wakes_ms: Option<i64>, now_ms: i64) -> Markup {
     let sleeps_until = wakes_ms.filter(|wakes_ms| task.status == Status::Working && *wakes_ms > now_ms);
     html! {
@@ -56,8 +56,7 @@ pub(crate) fn exact_moment(at_ms: i64) -> Markup {
     html! { time title=(text) data-at=(at_ms) data-as="whole" { (text) } }
 }
 
-/// The end of an id that is long as those of servers are: its beginning is the time, which many have in common. Who
-/// points at it sees the whole.
+/// The end of a long id. Its beginning is the time, which many ids have in common. A tooltip shows the whole id.
 pub(crate) fn id(id: &str) -> Markup {
     let is_long = id.len() > ID_MAX && id.is_ascii();
     let end = id.get(id.len().saturating_sub(ID_END)..).filter(|_| is_long);
@@ -69,7 +68,7 @@ pub(crate) fn id(id: &str) -> Markup {
     }
 }
 
-/// How long ago a time was, with the time itself for who points at it.
+/// How long ago a time was, with the time itself in a tooltip.
 pub(crate) fn age(at_ms: Option<i64>, now_ms: i64) -> Markup {
     html! {
         @if let Some(at_ms) = at_ms {
@@ -78,7 +77,7 @@ pub(crate) fn age(at_ms: Option<i64>, now_ms: i64) -> Markup {
     }
 }
 
-/// A bar of what a task has done, if it says how much.
+/// A bar of a task's progress, if the task reports a total.
 pub(crate) fn bar(task: &Task) -> Markup {
     let progress = task.progress().filter(|_| !task.status.is_end());
     html! {

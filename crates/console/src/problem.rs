@@ -6,7 +6,7 @@ use longhaul_client::{Error, with_causes};
 
 use crate::limits::PROBLEM_CHARS_MAX;
 
-/// A sentence instead of what was asked for.
+/// A sentence that is shown instead of the requested page.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,

@@ -36,7 +36,7 @@ pub async fn serve(listener: TcpListener, console: Console) {
     }
 }
 
-/// Leads from everywhere else to the first page.
+/// Redirects `/` to the first page, and answers all other unknown paths with 404.
 async fn answer(console: Console, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     let path = request.uri().path();
     if Console::has(path) {

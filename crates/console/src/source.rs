@@ -1,4 +1,4 @@
-//! Where the console has its tasks from.
+//! The source of the console's tasks.
 
 mod remote;
 
@@ -10,7 +10,7 @@ pub use remote::Remote;
 
 /// The source of the console's tasks, with the permissions of one caller.
 ///
-/// Each method fails with what the server answers, or why there is no answer.
+/// Each method fails with the server's error, or with the reason why there is no answer.
 #[async_trait]
 pub trait Source: Send + Sync {
     /// The URL of the server, for lines that a reader copies.
@@ -19,7 +19,7 @@ pub trait Source: Send + Sync {
     /// Tasks, newest first.
     async fn tasks(&self, filter: &Filter) -> Result<Listed, Error>;
 
-    /// A look at one task.
+    /// One task.
     async fn task(&self, id: &str) -> Result<Task, Error>;
 
     /// All recorded data of a task, as [`Client::inspect`](longhaul_client::Client::inspect) has it.
@@ -66,16 +66,16 @@ pub struct Row {
     pub tool: Option<String>,
 }
 
-/// Tasks, and what there is besides them.
+/// Tasks, their counts and their tools.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
     /// The tasks that match, newest first.
     pub rows: Vec<Row>,
-    /// How many there are of each status, in the order of [`Status::ALL`], that fit in all else.
+    /// The number of tasks of each status, in the order of [`Status::ALL`], that match the other filters.
     pub counts: [usize; 5],
-    /// All tools of the tasks that were looked at.
+    /// All tools of the tasks that were read.
     pub tools: Vec<String>,
-    /// If there are more tasks than were looked at: how many were, the newest.
+    /// If there are more tasks than were read: how many were read, the newest.
     pub newest: Option<usize>,
 }
 
@@ -99,7 +99,7 @@ impl Listed {
 }
 
 impl Filter {
-    /// Whether a task fits in all but its status.
+    /// Whether a task matches all filters except its status.
     fn takes(&self, row: &Row, now_ms: i64) -> bool {
         let created = || created_ms(&row.task);
         let has_text = |text: &String| {

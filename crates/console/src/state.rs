@@ -11,15 +11,15 @@ use crate::source::Source;
 /// An action of a user in the console.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act<'a> {
-    /// What: `cancel`, `again`, `call`, `answer`, `decline`, `dismiss`, `log in` or `log out`.
+    /// The action: `cancel`, `again`, `call`, `answer`, `decline`, `dismiss`, `log in` or `log out`.
     pub what: &'static str,
-    /// The id of the task it was done to.
+    /// The id of the task that it was for.
     pub task: Option<&'a str>,
     /// Why it was not done.
     pub error: Option<&'a str>,
 }
 
-/// Where it is logged what people do by the console.
+/// Logs the actions of people in the console.
 pub type Acts = Box<dyn Fn(&Act<'_>) + Send + Sync>;
 
 /// Names the parts of the server that cannot be used now, each with the reason.
@@ -31,14 +31,14 @@ pub(crate) struct State {
     pub(crate) guard: Guard,
     pub(crate) is_read_only: bool,
     pub(crate) live: Arc<Semaphore>,
-    /// Whether open pages are told nothing any more.
+    /// Whether open pages receive no more updates.
     pub(crate) closed: watch::Sender<bool>,
     pub(crate) acts: Acts,
     pub(crate) degraded: DegradedParts,
 }
 
 impl State {
-    /// Logs what was done.
+    /// Logs an action.
     pub(crate) fn acted<T>(
         &self,
         what: &'static str,

@@ -24,13 +24,13 @@ pub(crate) enum End {
     Yield,
     /// It failed, and is tried again.
     Failed,
-    /// It was not seen any more.
+    /// It ended without a record of its end.
     Died,
     /// The task ended with it.
     Task,
     /// Not yet.
     Runs,
-    /// The record does not say it any more.
+    /// The record no longer has it.
     Unknown,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// The same attempt, with what is known of it by its entries.
+    /// The same attempt with the count of its entries. If it died, it ends with its last entry.
     fn with_entries(self, entries: Option<&Entries>) -> Self {
         let last_ms = entries.map_or(self.from_ms, |entries| entries.to_ms.clamp(self.from_ms, self.held_until_ms));
         let to_ms = if self.end == End::Died { last_ms } else { self.to_ms };
@@ -138,7 +138,7 @@ pub(crate) enum Why {
     Retry,
     /// An attempt that died had recorded nothing more. It may have worked, and may have been dead already.
     Lost,
-    /// The record does not say it any more.
+    /// The record no longer has it.
     Older,
 }
 
@@ -221,12 +221,12 @@ pub(crate) struct Timeline {
     pub(crate) entries: Vec<Entry>,
     /// Attempts that recorded nothing.
     pub(crate) unknown_attempts: u64,
-    /// Attempts that are known by what they recorded only.
+    /// Attempts that are known only from their entries.
     pub(crate) guessed_attempts: usize,
 }
 
 impl Timeline {
-    /// That of a task as its server shows it; `None` if it does not say when the task was created.
+    /// The timeline of a task as its server shows it; `None` if the server does not say when the task was created.
     pub(crate) fn of(shown: &Value, now_ms: i64) -> Option<Self> {
         let moment = |name: &str| shown[name].as_str().and_then(moment_ms);
         let created_ms = shown["task"]["createdAt"].as_str().and_then(moment_ms)?;

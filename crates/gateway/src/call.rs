@@ -29,7 +29,7 @@ pub(crate) struct Call<'g> {
     route: &'g ToolRoute,
     task: TaskContext,
     peer: Peer<RoleServer>,
-    /// What the caller can be asked.
+    /// The capabilities that the caller has declared.
     declared: ClientCapabilities,
     /// The lifecycle to speak to the server, if it speaks that too.
     lifecycle: Option<Lifecycle>,
@@ -38,7 +38,7 @@ pub(crate) struct Call<'g> {
     round: u32,
 }
 
-/// What is kept between two rounds of questions.
+/// The state that is kept between two rounds of questions.
 #[derive(Default, Deserialize, Serialize)]
 struct Kept {
     round: u32,
@@ -46,7 +46,7 @@ struct Kept {
     state: Option<String>,
 }
 
-/// What the server made of a call.
+/// The server's response to a call.
 enum Sent {
     Answer(CallToolResponse),
     /// A task of its own, which needs no connection.
@@ -88,7 +88,8 @@ impl<'g> Call<'g> {
         params.input_responses = request.input_responses;
         params.request_state = kept.state;
         params.meta = meta::passed_on(&context.meta);
-        // What the older lifecycle has for tasks is not what a connection in the newer one was chosen for.
+        // A tool that requires a task is not called in the older lifecycle of its caller, because that lifecycle has
+        // other tasks.
         let may_be_older = route.repeatable == Repeatable::Yes && !upstream.requires_task(&route.route.name);
         let declared = context.meta.client_capabilities().or_else(|| context.client_capabilities());
         Ok(Self {
@@ -113,7 +114,7 @@ impl<'g> Call<'g> {
         self.upstream
     }
 
-    /// What the caller can be asked.
+    /// The capabilities that the caller has declared.
     pub(crate) const fn declared(&self) -> &ClientCapabilities {
         &self.declared
     }
@@ -126,13 +127,13 @@ impl<'g> Call<'g> {
         self.round
     }
 
-    /// What the server calls the tool.
+    /// The server's name of the tool.
     fn tool(&self) -> &str {
         &self.route.route.name
     }
 
-    /// Sends the call, which is marked as sent once a connection stands. A lost connection is tried again where that
-    /// may be done.
+    /// Sends the call, which is marked as sent once there is a connection. A call whose connection was lost is tried
+    /// again where that is allowed.
     pub(crate) async fn send(&self, start: &Start<'_>) -> Result<Started, JobError> {
         let _permits = self.permits().await;
         let mut tries = 0;
@@ -149,7 +150,7 @@ impl<'g> Call<'g> {
                 Err(Failure::Unsent(error)) if error.lasting == Retry::Yes => {
                     return Err(JobError::Refused(error.to_string()));
                 }
-                // A server that is away may come back: until then nothing is held.
+                // An unavailable server may come back. Until then the call holds nothing.
                 Err(Failure::Unsent(error)) if tries == limits::TRIES_MAX && !self.upstream.is_process() => {
                     return Err(JobError::NotNow(error.to_string()));
                 }
@@ -216,7 +217,7 @@ impl<'g> Call<'g> {
         }
         let (client, events) = Client::new(self.upstream.name(), Some(self.task.idempotency_key()), &self.declared);
         let mut client = client.in_lifecycle(self.lifecycle);
-        // A process would have to be held for a task, so it is asked for one only if it does nothing without.
+        // A task would hold its process. So a process is asked for a task only if it requires one.
         let declares_tasks = !self.upstream.is_process() || self.upstream.requires_task(self.tool());
         if declares_tasks {
             client = client.with_tasks();
@@ -255,7 +256,7 @@ impl<'g> Call<'g> {
                 "`{}` answered with something that is not the result of a tool",
                 self.upstream.name()
             )))),
-            // One that was kept had ended before.
+            // A kept connection had ended before.
             Err(error) if connection.withheld(&error) => {
                 let why = connection.last_words(&error).await;
                 Err(Failure::Unsent(self.upstream.lost(&why)))
@@ -264,7 +265,7 @@ impl<'g> Call<'g> {
         }
     }
 
-    /// Waits until the worker has to end, if it has to. Returns how long that was.
+    /// Waits until the worker has to end, if it has to. Returns how long that took.
     async fn end_of_attempt(&self) -> Duration {
         match self.task.attempt_left() {
             Some(left) => {
@@ -304,9 +305,9 @@ impl<'g> Call<'g> {
     }
 }
 
-/// The lifecycle of the caller, if it is the older one. A server that speaks both answers as it would answer the caller
-/// itself: some have tools that ask in one of them only. Where a tool may not be repeated, it is asked only in the
-/// newer one, so that the lifecycle stays open.
+/// The lifecycle of the caller, if it is the older one. Some servers that speak both have tools that ask in only one of
+/// them. Such a server is therefore called as its caller would call it. A tool that may not be repeated can ask only in
+/// the newer one, so its lifecycle stays open.
 fn older_lifecycle_of(context: &RequestContext<RoleServer>) -> Option<Lifecycle> {
     let lifecycle = context.meta.protocol_version().map_or(Lifecycle::Handshake, |version| Lifecycle::of(&version));
     (lifecycle == Lifecycle::Handshake).then_some(lifecycle)

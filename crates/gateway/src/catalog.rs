@@ -1,4 +1,4 @@
-//! What the servers have: their tools, prompts and resources under the names that clients see.
+//! The tools, prompts and resources of all servers, under the names that clients see.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,12 +19,12 @@ mod listed;
 use folds::Shown;
 pub(crate) use listed::Listed;
 
-/// Where a name that clients see leads.
+/// The target of a name that clients see.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     /// The server, by its number.
     pub(crate) server: usize,
-    /// What the server calls it.
+    /// The server's own name of it.
     pub(crate) name: String,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct ToolRoute {
     pub(crate) policy: Option<TaskPolicy>,
     /// One permit for each of its calls, if their number is limited.
     pub(crate) permits: Option<Arc<Semaphore>>,
-    /// For a folded tool, of which `route` is the one that starts the job.
+    /// For a combined tool. `route` is then that of the tool that starts the job.
     pub(crate) fold: Option<Arc<Fold>>,
 }
 
@@ -56,16 +56,16 @@ impl ToolRoute {
     }
 }
 
-/// Who may call a tool whose calls become tasks.
+/// The callers that may call a tool whose calls become tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Callers {
     All,
-    /// Those who know tasks.
+    /// Callers that know tasks.
     KnowTasks,
 }
 
 impl Callers {
-    /// What the operator says, otherwise what the server says about its tool.
+    /// The operator's choice, otherwise the one that the server declares for its tool.
     pub(crate) fn of(durable: Option<Durable>, tool: &str, says: Option<&Known>) -> Self {
         match durable {
             Some(Durable::Required) => Self::KnowTasks,
@@ -83,7 +83,7 @@ pub(crate) enum Repeatable {
 }
 
 impl Repeatable {
-    /// What the operator says, otherwise what the server says about the tool.
+    /// The operator's choice, otherwise the one that the server declares for the tool.
     pub(crate) fn of(tool: &Tool, word: Repeat) -> Self {
         let hints = tool.annotations.as_ref();
         let hinted =
@@ -134,7 +134,8 @@ impl Catalog {
         if problems.is_empty() { Ok(catalog) } else { Err(problems) }
     }
 
-    /// Puts the lists together once more, after some of them have changed. What was there before keeps its name.
+    /// Puts the lists together once more, after some of them have changed. Existing tools, prompts and resources keep
+    /// their names.
     pub(crate) fn again(&self, listed: &[Listed], servers: &[Server]) -> Result<(Self, Vec<Problem>), Problem> {
         let (catalog, left_out) = Self::collect(listed, servers, self);
         catalog.too_many().map_or(Ok((catalog, left_out)), Err)
@@ -145,7 +146,7 @@ impl Catalog {
         (tools > limits::TOOLS_MAX).then_some(Problem::TooManyTools { tools })
     }
 
-    /// Everything but what is in the way of something else, and why that is left out.
+    /// Collects everything without conflicting names, and the reasons why the rest is left out.
     fn collect(listed: &[Listed], servers: &[Server], before: &Self) -> (Self, Vec<Problem>) {
         let (mut catalog, mut problems) = (Self::without(before.reserved.clone()), Vec::new());
         let prefixes: Vec<String> = servers.iter().map(|server| prefix_of(server, servers.len())).collect();
@@ -249,7 +250,7 @@ impl Catalog {
         self.tool_order.iter().filter_map(|name| self.tools.get(name)).map(|route| &route.tool)
     }
 
-    /// The server that a resource belongs to: by the lists, then by the beginnings of the templates.
+    /// The server that a resource belongs to: by the lists, then by the prefixes of the templates.
     pub(crate) fn owner_of(&self, uri: &str) -> Option<usize> {
         let listed = self.resources.iter().find(|(resource, _)| resource.uri == uri).map(|(_, server)| *server);
         listed.or_else(|| {
@@ -282,7 +283,7 @@ pub(crate) fn unmatched(listed: &Listed, server: &Server) -> Vec<Problem> {
     unmatched.map(problem).collect()
 }
 
-/// What the names of a server's tools and prompts begin with.
+/// The prefix of the names of a server's tools and prompts.
 fn prefix_of(server: &Server, servers: usize) -> String {
     match &server.prefix {
         Some(prefix) => prefix.clone(),

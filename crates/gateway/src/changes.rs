@@ -13,7 +13,7 @@ pub(crate) struct Versions {
     pub(crate) replaced: u64,
 }
 
-/// Where changes of the lists are noted, and heard. Clones are the same.
+/// The counts of the changes of lists, which clients' streams watch. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Changes(watch::Sender<Versions>);
 
@@ -22,12 +22,12 @@ impl Changes {
         self.0.subscribe()
     }
 
-    /// Notes what clients see differently after the catalog was put together again.
+    /// Notes the differences that clients see after the catalog was put together again.
     pub(crate) fn note(&self, old: &Catalog, new: &Catalog) {
         self.add(Versions { replaced: 0, ..changed(old, new) });
     }
 
-    /// Notes that everything was replaced, and whether the tools of jobs are others.
+    /// Notes that everything was replaced, and whether the tools of jobs have changed.
     pub(crate) fn note_replaced(&self, old: &Catalog, new: &Catalog, are_other_jobs: bool) {
         let changed = changed(old, new);
         let tools = u64::from(changed.tools > 0 || are_other_jobs);

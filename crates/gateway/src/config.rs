@@ -65,7 +65,7 @@ pub struct Config {
 pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) target: Target,
-    /// What its tools' and prompts' names begin with; `None` for its name and `_` if there are several servers.
+    /// The prefix of its tools' and prompts' names; `None` for its name and `_` if there are several servers.
     pub(crate) prefix: Option<String>,
     /// The lifecycle to speak; `None` to find out.
     pub(crate) lifecycle: Option<Lifecycle>,
@@ -83,7 +83,7 @@ pub(crate) struct Server {
     pub(crate) resource_updates: ResourceUpdates,
 }
 
-/// Whether clients hear of changes of a server's resources.
+/// Whether clients are notified of changes of a server's resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResourceUpdates {
     PassedOn,
@@ -133,9 +133,8 @@ impl Server {
 }
 
 impl Config {
-    /// One server, which is started by a command. Besides `PATH`, `HOME`, `LANG` and those of the proxy and of
-    /// certificates from `env`, it has the variables
-    /// `named`, and no others.
+    /// One server, which is started by a command. It gets the variables `named`. From `env` it gets only `PATH`,
+    /// `HOME`, `LANG` and the variables of the proxy and of certificates.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -196,8 +195,8 @@ impl Config {
         self
     }
 
-    /// What the outside jobs of such a configuration need from AWS: the document of an IAM policy. Variables that are
-    /// not set are no mistake where they do not matter for it.
+    /// The AWS permissions that the external jobs of such a configuration need, as the document of an IAM policy. A
+    /// variable that is not set is not a mistake unless the policy depends on it.
     pub fn iam_policy(text: &str, env: &dyn EnvSource) -> Result<serde_json::Value, ConfigError> {
         let config = read::config(text, env, reader::NotSet::Elsewhere)?;
         let (mut rights, mut faults) = (Vec::new(), Vec::new());
@@ -216,7 +215,7 @@ impl Config {
     /// other servers may have mistakes.
     ///
     /// # Errors
-    /// [`ConfigError`] if there is no such server, or it has mistakes, or is started by a command.
+    /// [`ConfigError`] if the server does not exist, or it has mistakes, or is started by a command.
     pub fn endpoint_of(
         text: &str,
         name: &str,
@@ -248,7 +247,7 @@ pub struct ConfigError {
 struct Fault {
     /// A JSON pointer (RFC 6901), such as `/mcpServers/git/command`; empty for the whole file.
     pointer: String,
-    /// What is wrong, and what to write instead.
+    /// The mistake, and what to write instead.
     what: String,
 }
 

@@ -1,5 +1,5 @@
-//! What a server does without a connection: tasks of its own, and jobs that its tools start, show and stop. The driver
-//! of `jobs` runs both.
+//! The work of a server that needs no connection: tasks of its own, and jobs that its tools start, show and stop. The
+//! driver of `jobs` runs both.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub(crate) async fn clean_up(
     }
 }
 
-/// What a request that has no result means for a poll.
+/// The meaning of a request without a result for a poll.
 fn unseen(error: RequestError) -> JobError {
     match error {
         RequestError::Lost(why) => JobError::Unanswered(why),
@@ -59,7 +59,7 @@ fn unseen(error: RequestError) -> JobError {
     }
 }
 
-/// A stop whose answer is an error is answered: most often, there is nothing to stop any more.
+/// A stop that is answered with an error counts as answered: most often there is nothing to stop any more.
 fn stopped(answer: Result<(), RequestError>) -> Result<(), JobError> {
     match answer {
         Ok(()) | Err(RequestError::Refused(_)) => Ok(()),
@@ -67,13 +67,13 @@ fn stopped(answer: Result<(), RequestError>) -> Result<(), JobError> {
     }
 }
 
-/// A task of a server. MCP lets a server answer with a task only when it can be seen, so that one that is not found has
-/// gone.
+/// A task of a server. MCP requires that a server can show a task before it answers with it. So a task that is not
+/// found is gone.
 struct ServerTask<'c> {
     upstream: &'c Upstream,
-    /// The call that starts it. `None` after the end of our task.
+    /// The call that starts it. `None` after the end of the gateway's task.
     call: Option<&'c Call<'c>>,
-    /// Our task.
+    /// The gateway's task.
     task: String,
 }
 
@@ -146,9 +146,9 @@ impl ExternalJob for ServerTask<'_> {
 struct CombinedJob<'c> {
     upstream: &'c Upstream,
     fold: &'c Arc<Fold>,
-    /// The call that starts it. `None` after the end of our task.
+    /// The call that starts it. `None` after the end of the gateway's task.
     call: Option<&'c Call<'c>>,
-    /// Our task.
+    /// The gateway's task.
     task: String,
 }
 
@@ -166,7 +166,7 @@ impl CombinedJob<'_> {
         polls::call_once(self.upstream, self.task.clone(), tool, arguments).await
     }
 
-    /// How far the job is, as far as the answer says so.
+    /// The progress of the job, from the parts that the answer has.
     fn progress(&self, status: &CallToolResult) -> Option<JobProgress> {
         let pointers = &self.fold.progress;
         let find = |pointer: &Option<Pointer>| pointer.as_ref().and_then(|pointer| find(status, pointer));
@@ -247,7 +247,7 @@ impl ExternalJob for CombinedJob<'_> {
     }
 }
 
-/// What a pointer finds in the structured content, otherwise in the first text that is JSON.
+/// The value that a pointer finds in the structured content, otherwise in the first text that is JSON.
 fn find(result: &CallToolResult, pointer: &Pointer) -> Option<Value> {
     let structured = result.structured_content.as_ref().and_then(|content| pointer.find(content));
     structured.cloned().or_else(|| {

@@ -12,8 +12,8 @@ use longhaul::settings::{EnvSource, ProcessEnv, Values};
 use crate::config::in_function::{self, Role};
 use crate::{Gateway, Lock, settings};
 
-/// All of the `main` of the API function. It starts no server: what they have is in the lock file. Prompts, resources
-/// and completions are those of servers behind URLs for which it needs no secrets.
+/// All of the `main` of the API function. It starts no server, because the lock file has their lists. It serves
+/// prompts, resources and completions of servers behind URLs for which it needs no secrets.
 #[must_use]
 pub fn api() -> ExitCode {
     let run = || {
@@ -63,8 +63,8 @@ fn read(file: &Path, otherwise: &str) -> anyhow::Result<String> {
         .with_context(|| format!("{} cannot be read: {otherwise}", file.display()))
 }
 
-/// What `${…}` stands for, and what children see: what the operator named, and of the function's own environment only
-/// what programs need to run. Its credentials are not among it.
+/// The values for `${…}` and the environment of child processes. It has the variables that the operator named. From the
+/// function's own environment it has only those that programs need to run, and not the function's credentials.
 struct Env(ToolEnv);
 
 impl EnvSource for Env {

@@ -32,13 +32,13 @@ pub struct Gateway {
     server: Server,
     live: Arc<Live>,
     groups: Groups,
-    /// One at a time is replaced.
+    /// Only one reload runs at a time.
     reloading: tokio::sync::Mutex<()>,
 }
 
 impl Gateway {
-    /// Starts each server, or connects to it, once: to learn in which lifecycle it speaks and what it has. A server
-    /// that cannot be used is asked again later, if another one can.
+    /// Starts each server, or connects to it, once, to learn its lifecycle and its lists. A server that cannot be used
+    /// is tried again later, if another one can be used.
     ///
     /// # Errors
     /// [`StartError`], which names every server if none can be used, and every name that two of them have.
@@ -46,7 +46,7 @@ impl Gateway {
         Self::begin(config, None).await
     }
 
-    /// Starts no server and connects to none: what they have is in `lock`.
+    /// Starts no server and connects to none: `lock` has their lists.
     ///
     /// # Errors
     /// [`StartError`], which names every server that is not in the lock, and every name that two of them have.
@@ -70,8 +70,8 @@ impl Gateway {
         Ok(Self { server, live, groups, reloading: tokio::sync::Mutex::default() })
     }
 
-    /// Serves another configuration from now on, with its lock if it has one. Calls that are under way end on what they
-    /// began with; servers that are reached as before keep their processes and connections.
+    /// Serves another configuration from now on, with its lock if it has one. Calls that are under way end with the
+    /// configuration that they began with. Servers that are reached as before keep their processes and connections.
     ///
     /// # Errors
     /// [`StartError`], as at a start. Then everything stays as it is.
@@ -89,8 +89,8 @@ impl Gateway {
         &self.server
     }
 
-    /// Ends the processes that are kept, waits until those of calls that have ended are gone, and kills those that are
-    /// left. For the end of a program, after the server has stopped.
+    /// Ends the kept processes, waits until the processes of ended calls are gone, and kills the rest. It is for the
+    /// end of a program, after the server has stopped.
     pub async fn stop(&self) {
         stop(&self.live.now().upstreams, &self.groups).await;
     }
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Gateway {
     }
 }
 
-/// Everything that a configuration makes, with what stays of an earlier one.
+/// Everything that a configuration makes, with the parts that stay of an earlier one.
 async fn shared(
     config: Config,
     lock: Option<Lock>,
@@ -163,7 +163,7 @@ fn pinned(mut lock: Lock, servers: &[config::Server], upstreams: &[Arc<Upstream>
     StartError::unless_none(problems).map(|()| found)
 }
 
-/// What a lock file says about a server, as far as this process can use it.
+/// The entry of a server in a lock file, without the parts that this process cannot use.
 fn known_from(list: Listed, upstream: &Upstream) -> Listed {
     upstream.remember(Some(Lifecycle::of(&list.info.protocol_version)));
     upstream.learn(&list.tools);
@@ -175,7 +175,7 @@ fn upstreams(config: &Config, groups: &Groups) -> Vec<Arc<Upstream>> {
     config.servers.iter().map(|server| Arc::new(Upstream::new(server, groups.clone()))).collect()
 }
 
-/// The lists of all servers, whose processes have ended when they are there.
+/// Reads the lists of all servers, and waits until their processes have ended.
 pub(crate) async fn list_all_once(config: &Config) -> Result<Vec<Listed>, StartError> {
     let groups = Groups::default();
     let upstreams = upstreams(config, &groups);
@@ -187,10 +187,10 @@ pub(crate) async fn list_all_once(config: &Config) -> Result<Vec<Listed>, StartE
     StartError::unless_none(empty).map(|()| listed)
 }
 
-/// Ends the processes that are kept, waits until the others have ended, and kills those that are left.
+/// Ends the kept processes, waits until the others have ended, and kills the rest.
 async fn stop(upstreams: &[Arc<Upstream>], groups: &Groups) {
     upstreams.iter().for_each(|upstream| upstream.close());
-    // Each of them has its times to end by itself, and is killed by then.
+    // Each process has its grace times to end on its own, and is killed by then.
     let mut left_ms = 3 * limits::END_GRACE_MS;
     while !groups.is_empty() && left_ms > 0 {
         SystemClock.sleep_ms(limits::POLL_MS).await;
@@ -211,7 +211,7 @@ async fn list_all(upstreams: &[Arc<Upstream>]) -> Result<Vec<Listed>, StartError
     StartError::unless_none(problems).map(|()| listed)
 }
 
-/// The same; where a server is not there while another one is, what is known of it, or nothing.
+/// The same. If one server is available, an unavailable one has its known lists, or none.
 async fn found_there(upstreams: &[Arc<Upstream>], known: Vec<Option<Listed>>) -> Result<Vec<Found>, StartError> {
     let read = join_all(upstreams.iter().map(|upstream| list(upstream))).await;
     let is_one_there = read.iter().any(Result::is_ok) || known.iter().any(Option::is_some);
@@ -246,7 +246,7 @@ fn warn_of_long_names(catalog: &Catalog) {
     );
 }
 
-/// The servers that tell of changes of their resources, by their numbers.
+/// The servers that report changes of their resources, by their numbers.
 fn telling(listed: &[Listed], servers: &[config::Server]) -> BTreeSet<usize> {
     let tells = |listed: &Listed| {
         listed.info.capabilities.resources.as_ref().is_some_and(|resources| resources.subscribe == Some(true))
@@ -256,13 +256,14 @@ fn telling(listed: &[Listed], servers: &[config::Server]) -> BTreeSet<usize> {
     servers.filter(|(_, (listed, server))| tells(listed) && passed_on(server)).map(|(index, _)| index).collect()
 }
 
-/// Whether clients hear of changed lists: not from a function, which does not run between two requests.
+/// Whether clients are notified of changed lists. A function does not notify them, because it does not run between two
+/// requests.
 fn tells_of_lists(servers: &[config::Server]) -> bool {
     servers.iter().all(|server| server.resource_updates == ResourceUpdates::PassedOn)
 }
 
 /// The extensions that servers declare, such as those for user interfaces and skills, but not those that the gateway
-/// has itself. If two servers have other settings for the same one, the first decides.
+/// has itself. If two servers have different settings for one extension, the first server decides.
 fn extensions(listed: &[Listed]) -> Option<ExtensionCapabilities> {
     let mut all = ExtensionCapabilities::default();
     for (name, settings) in listed.iter().flat_map(|listed| listed.info.capabilities.extensions.iter().flatten()) {
@@ -273,7 +274,7 @@ fn extensions(listed: &[Listed]) -> Option<ExtensionCapabilities> {
     (!all.is_empty()).then_some(all)
 }
 
-/// What the gateway says about itself: the words of its only server, or those of all.
+/// The gateway's description of itself: the words of its only server, or those of all.
 fn info(listed: &[Listed], telling: &BTreeSet<usize>, tells_of_lists: bool) -> ServerConfig {
     let list_changed = tells_of_lists.then_some(true);
     let has = |has: fn(&ServerCapabilities) -> bool| listed.iter().any(|listed| has(&listed.info.capabilities));
@@ -329,7 +330,8 @@ pub(crate) fn with_cleanup(server: Server, live: &Arc<Live>) -> Server {
     )
 }
 
-/// Nothing is left of a process, unless a fold says so.
+/// Whether a call may leave something running. A process leaves nothing, unless a combined tool names a tool that stops
+/// its job.
 fn leaves_something(upstream: &Upstream, fold: Option<&Fold>) -> bool {
     !upstream.is_process() || fold.is_some_and(|fold| fold.stop.is_some())
 }

@@ -1,4 +1,4 @@
-//! The gateway as a server: what its clients see.
+//! The gateway as a server: the part that its clients see.
 
 #![expect(deprecated, reason = "servers of all revisions may log")]
 
@@ -35,7 +35,7 @@ impl Handler {
         self.0.now()
     }
 
-    /// What all servers have, for those who ask for a list.
+    /// The lists of all servers, for a client that asks for a list.
     async fn lists(&self) -> Arc<Catalog> {
         let shared = self.now();
         shared.lists.refreshed(&shared.upstreams).await
@@ -163,7 +163,7 @@ impl ServerHandler for Handler {
         (accepted != SubscriptionFilter::default()).then_some(accepted)
     }
 
-    /// Asks the server whether it tells of changes of a resource. Sessions hear of them as all others do, by
+    /// Asks the server whether it reports changes of a resource. Sessions receive the changes as other clients do, by
     /// [`listen`](Self::listen).
     async fn subscribe(
         &self,
@@ -180,8 +180,8 @@ impl ServerHandler for Handler {
         }
     }
 
-    /// Passes on which resources and lists have changed, until the client leaves. It ends when another configuration
-    /// has replaced a server of these resources: the client subscribes again.
+    /// Passes on which resources and lists have changed, until the client leaves. It also ends when another
+    /// configuration has replaced a server of these resources. The client then subscribes again.
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
         let uris: Vec<String> = subscription.accepted().resource_subscriptions.iter().flatten().cloned().collect();
         let mut versions = self.0.changes().hear();
@@ -242,7 +242,8 @@ impl ServerHandler for Handler {
         self.now().directory(request).await
     }
 
-    /// What a server logs during a call is passed on from this level on, by what is around this handler.
+    /// Accepts the level. The layer around this handler filters by it which log messages of servers it passes on during
+    /// a call.
     async fn set_level(
         &self,
         _request: SetLevelRequestParams,
@@ -273,7 +274,7 @@ impl ServerHandler for Handler {
     }
 }
 
-/// Tells a client which of the lists have changed that it wants to hear of.
+/// Notifies a client of the changed lists that it has subscribed to.
 async fn tell_of_lists(subscription: &SubscriptionContext, seen: &Versions, now: &Versions) -> Result<(), ErrorData> {
     let (wanted, sink) = (subscription.accepted(), subscription.sink());
     let is_due = |wanted: Option<bool>, seen: u64, now: u64| wanted == Some(true) && seen != now;

@@ -1,10 +1,9 @@
-//! Jobs of other systems as durable tools: what a company runs already is started once, costs nothing while it runs,
-//! and ends as the result of a call. A crash of ours does not touch it, and it is stopped when its task is cancelled,
-//! times out or is given up.
+//! Jobs of other systems as durable tools. A tool starts an existing job once, costs nothing while the job runs, and
+//! returns the job's result. A crash of Longhaul does not affect the job. The job is stopped when its task is
+//! cancelled, times out or is given up.
 //!
-//! [`DurableJob`] is the body of such a tool, [`ExternalJob`] is what it needs of a system, and [`Driver`] runs one
-//! call.
-//! `docs/jobs.md` says how a configuration of the gateway makes tools of jobs without any code.
+//! [`DurableJob`] is the body of such a tool, [`ExternalJob`] is the interface to the other system, and [`Driver`] runs
+//! one call. `docs/jobs.md` says how a configuration of the gateway makes tools of jobs without any code.
 
 mod arguments;
 mod aws;

@@ -2,7 +2,7 @@
 //!
 //! A client speaks to the gateway, and the gateway speaks to the servers: child processes over their standard input and
 //! output, or Streamable HTTP. Every call of a tool is a task, which survives crashes of the server and of the gateway.
-//! What was interrupted is made again only if it may be repeated. `docs/gateway.md` says how to use it.
+//! A call that was interrupted is made again only if it may be repeated. `docs/gateway.md` says how to use it.
 //!
 //! ```no_run
 //! use longhaul::serve::Options;

@@ -1,4 +1,4 @@
-//! What a server behind the gateway may cost, and how long it may take.
+//! Limits for the cost of a server behind the gateway, and for the time that it may take.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// still, since tasks keep 4.5 MiB at most.
 pub(crate) const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// How long the rest of a message is waited for that is written in several lines, or whose line does not end.
+/// How long to wait for the rest of a message that is written in several lines, or whose line does not end.
 pub(crate) const REST_OF_MESSAGE: Duration = Duration::from_millis(500);
 
 /// How long a request waits for a busy server before the call is left to a later try. The pauses grow from the first
@@ -22,7 +22,7 @@ pub(crate) const STDERR_LINE_BYTES_MAX: usize = 4 << 10;
 pub(crate) const STDERR_LINES_MAX: usize = 20;
 pub(crate) const STDERR_BYTES_MAX: usize = 8 << 10;
 
-/// So many lines of one server go to the log in this time: of its standard error, and of what it logs over MCP.
+/// The log takes so many lines of one server in this period, both of its standard error and of its MCP log messages.
 pub(crate) const LOG_LINES_MAX: u32 = 200;
 pub(crate) const LOG_PERIOD_MS: u64 = 10_000;
 
@@ -33,19 +33,20 @@ pub(crate) const START_MAX: Duration = Duration::from_secs(60);
 /// How long a list, a prompt, a resource or a completion may take.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// How long the lists of a server hold if the server does not say so.
+/// How long the lists of a server are valid if the server does not say so.
 pub(crate) const LISTS_TTL: Duration = Duration::from_secs(300);
 
-/// How long they hold at most.
+/// How long they are valid at most.
 pub(crate) const LISTS_TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long after they were read they are read again at the earliest, whatever the server says: it may cost a start.
+/// The shortest time until lists are read again, even if the server says otherwise, since reading may start the server.
 pub(crate) const LISTS_PAUSE: Duration = Duration::from_secs(5);
 
 /// The longest pause after which they are read again if they could not be read. The first pause is [`LISTS_PAUSE`].
 pub(crate) const LISTS_RETRY: Duration = Duration::from_secs(60);
 
-/// How often it is checked whether lists are due, while a client waits for their changes or a server is not there.
+/// How often the gateway checks whether lists are due, while a client waits for their changes or a server is
+/// unavailable.
 pub(crate) const KEEP_UP_MS: u64 = 1_000;
 
 /// How long a request for a list waits for one that is being read again.
@@ -54,17 +55,17 @@ pub(crate) const LISTS_WAIT: Duration = Duration::from_secs(1);
 /// How long a server may take to end after its standard input was closed, and again after SIGTERM.
 pub(crate) const END_GRACE_MS: u64 = 2_000;
 
-/// How often the gateway checks whether a process has ended that is asked to.
+/// How often the gateway checks whether a process has ended after it was asked to.
 pub(crate) const POLL_MS: u64 = 20;
 
-/// How often it checks whether a process has ended by itself while it should answer. Its closed output tells most
-/// often.
+/// How often it checks whether a process has ended on its own while it should answer. Most often its closed output
+/// shows that first.
 pub(crate) const WATCH_MS: u64 = 200;
 
 /// How often processes that servers have left behind are waited for, where the gateway is process 1.
 pub(crate) const REAP_MS: u64 = 1_000;
 
-/// How long the output of a process is read after its end: what it wrote last may still be on its way.
+/// How long the output of a process is read after its end: its last output may still be on its way.
 pub(crate) const LAST_OUTPUT: Duration = Duration::from_millis(500);
 
 /// Servers in one configuration.
@@ -123,47 +124,46 @@ pub(crate) const DEATHS_MAX: u32 = 16;
 /// How long to wait before the second try; the third waits twice as long.
 pub(crate) const TRY_AGAIN_MS: u64 = 500;
 
-/// How long a caller waits for the answer itself before it gets the handle of a task, unless `handleAfter` says
-/// otherwise.
+/// How long a caller waits for the answer itself before it gets a task id, unless `handleAfter` says otherwise.
 pub(crate) const HANDLE_AFTER: Duration = Duration::from_secs(2);
 
 /// How long a task may take, unless `runAtMost` says otherwise.
 pub(crate) const RUN_MAX: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// The shortest and the longest pause between two polls of a server's own task, whatever the server says.
+/// The shortest and the longest pause between two polls of a server's own task, even if the server says otherwise.
 pub(crate) const POLL_EVERY_LEAST: Duration = Duration::from_millis(200);
 pub(crate) const POLL_EVERY_MOST: Duration = Duration::from_secs(5 * 60);
 
-/// The first and the longest pause between two polls where nobody says how long they are.
+/// The first and the longest pause between two polls where no interval is given.
 pub(crate) const POLL_FIRST: Duration = Duration::from_secs(1);
 pub(crate) const POLL_LONGEST: Duration = Duration::from_secs(30);
 
-/// How long the task of a job is kept unless `retention` says otherwise: as long as it is tried to stop the job.
+/// How long the task of a job is kept unless `retention` says otherwise: as long as the gateway tries to stop the job.
 pub(crate) const STOPPED_WITHIN: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// How much longer than our own task a server is asked to keep its task.
+/// How much longer than the gateway's own task a server is asked to keep its task.
 pub(crate) const TTL_MORE_MS: u64 = 60 * 60 * 1_000;
 
 /// Resources of one server that are subscribed to at a time, and those that one client may name in a subscription.
 pub(crate) const SUBSCRIBED_MAX: usize = 1_024;
 pub(crate) const SUBSCRIPTION_MAX: usize = 256;
 
-/// Changes of resources that wait for a slow listener. One that misses some is told that all of its resources may have
-/// changed.
+/// Changes of resources that wait for a slow subscriber. A subscriber that misses some gets a notification that all of
+/// its resources may have changed.
 pub(crate) const UPDATES_WAITING_MAX: usize = 256;
 
-/// The first and the longest pause before a server is connected to again that was to tell of changes.
+/// The first and the longest pause before the gateway reconnects to a server for changes of its resources.
 pub(crate) const HEAR_AGAIN_MS: u64 = 1_000;
 pub(crate) const HEAR_AGAIN_MS_MAX: u64 = 60_000;
 
-/// How often a server that tells of changes is asked whether it is still there.
+/// How often the gateway pings a server that reports changes.
 pub(crate) const PING_EVERY_MS: u64 = 60_000;
 
-/// So much is read of credentials: from a file, a command or an authorization server, each of which has so much time.
+/// The size limit of credentials from a file, a command or an authorization server, and the time limit of each source.
 pub(crate) const CREDENTIALS_BYTES_MAX: u64 = 64 << 10;
 pub(crate) const CREDENTIALS_MAX: Duration = Duration::from_secs(30);
 
-/// How long before their end credentials are renewed.
+/// How long before they expire credentials are renewed.
 pub(crate) const RENEWED_BEFORE: Duration = Duration::from_secs(30);
 
 /// How long a start waits for a system to say whether a job can be started there.

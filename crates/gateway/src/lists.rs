@@ -19,17 +19,17 @@ use crate::upstream::client::Client;
 /// The lists of all servers.
 pub(crate) struct Lists {
     servers: Vec<Server>,
-    /// What each server has said last. Whoever changes it puts the catalog together again before anyone else may.
+    /// The lists that each server has sent last. A change holds the lock until the catalog is put together again.
     listed: tokio::sync::Mutex<Vec<Listed>>,
     catalog: RwLock<Arc<Catalog>>,
     /// When those of each server are read again; none if they never are.
     due: Vec<Due>,
-    /// Why each server could not be used when its lists were to be read last; `None` where it could.
+    /// Why the last reading of each server's lists failed; `None` where it succeeded.
     unwell: Vec<Mutex<Option<String>>>,
     changes: Changes,
 }
 
-/// The lists of one server, and why it could not be used last, if it could not.
+/// The lists of one server, and why their last reading failed, if it did.
 pub(crate) struct Found {
     pub(crate) listed: Listed,
     pub(crate) unwell: Option<String>,
@@ -65,12 +65,12 @@ impl Due {
         self.times_ms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next try after one that failed is soon again.
+    /// Resets the pause after a failed reading.
     fn is_read(&self) {
         *self.retry.lock().unwrap_or_else(PoisonError::into_inner) = limits::LISTS_PAUSE;
     }
 
-    /// How long to wait after a try that failed: longer each time.
+    /// The pause after a failed reading, which grows each time.
     fn next_retry(&self) -> Duration {
         let mut retry = self.retry.lock().unwrap_or_else(PoisonError::into_inner);
         let now = *retry;
@@ -126,7 +126,7 @@ impl Lists {
         self.listed.lock().await.clone()
     }
 
-    /// The servers that could not be used when their lists were to be read last, and why.
+    /// The servers whose last reading failed, and why.
     pub(crate) fn unwell(&self) -> Vec<(String, String)> {
         let why = |unwell: &Mutex<Option<String>>| unwell.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let all = self.servers.iter().zip(&self.unwell);
@@ -143,7 +143,7 @@ impl Lists {
         }
     }
 
-    /// What all servers have, as far as is known.
+    /// The tools, prompts and resources of all servers that are known.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -160,17 +160,18 @@ impl Lists {
         due.map(|(server, (_, upstream))| read_again(Arc::clone(self), server, Arc::clone(upstream))).collect()
     }
 
-    /// The same, for whoever wants the lists: waits until they are there, but not for long.
+    /// The same, for a client that wants the lists: waits until they are there, but not for long.
     pub(crate) async fn refreshed(self: &Arc<Self>, upstreams: &[Arc<Upstream>]) -> Arc<Catalog> {
         let reading = self.refresh(upstreams);
         if !reading.is_empty() {
-            // Those that come later count for the next request.
+            // Lists that come later count for the next request.
             drop(tokio::time::timeout(limits::LISTS_WAIT, futures::future::join_all(reading)).await);
         }
         self.catalog()
     }
 
-    /// Warns of names in the section of a server that fit none of its tools, and did before, or it was not there.
+    /// Warns of names in the section of a server that newly fit none of its tools. All of them count as new if the
+    /// server was not available before.
     fn warn_of_names(&self, server: usize, old: &Listed, all: &[Listed]) {
         let (Some(new), Some(server)) = (all.get(server), self.servers.get(server)) else { return };
         let before = if old.is_absent { Vec::new() } else { unmatched(old, server) };
@@ -213,7 +214,7 @@ impl Lists {
 fn read_again(lists: Arc<Lists>, server: usize, upstream: Arc<Upstream>) -> JoinHandle<()> {
     tokio::spawn(async move {
         let Some(due) = lists.due.get(server) else { return };
-        // What changes from here on is a change of what is read now.
+        // A change from here on is a change of the lists that are read now.
         upstream.forget_change();
         let ttl = match list(&upstream).await {
             Ok(listed) => {

@@ -29,7 +29,7 @@ impl Live {
         &self.changes
     }
 
-    /// Serves something else from now on. Servers that it does not have keep no process or connection any more.
+    /// Serves another configuration from now on. Servers that are not in it keep no process and no connection.
     pub(crate) fn replace(&self, new: Shared) {
         let new = Arc::new(new);
         let old = {
@@ -47,7 +47,7 @@ impl Live {
     }
 }
 
-/// Reads lists that are due while a client waits for their changes, or a server is not there yet.
+/// Reads lists that are due while a client waits for their changes, or a server is unavailable.
 fn keep_up(live: Weak<Live>) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     runtime.spawn(async move {

@@ -1,5 +1,5 @@
-//! The lists of the servers in a file: a gateway that has it starts without its servers, and shows what somebody has
-//! read before.
+//! The lists of the servers in a file. A gateway that has it starts without its servers, and shows the lists that an
+//! operator has read before.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ mod diff;
 /// The version of the file's form.
 const VERSION: u32 = 1;
 
-/// What every server of a configuration has: its tools, prompts and resources, and the revision that it speaks.
+/// The lists of every server of a configuration: its tools, prompts and resources, and the revision that it speaks.
 ///
 /// ```no_run
 /// use longhaul::settings::ProcessEnv;
@@ -40,7 +40,7 @@ pub struct Lock {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// It is not what [`Lock::to_json`] writes.
+    /// It does not have the form that [`Lock::to_json`] writes.
     #[error("it is not a lock file; `longhaul gateway lock` writes a new one")]
     Json(#[source] serde_json::Error),
     /// A later version of Longhaul has written it.
@@ -49,7 +49,7 @@ pub enum LockError {
 }
 
 impl Lock {
-    /// Asks every server what it has.
+    /// Reads the lists of every server.
     pub async fn read(config: &Config) -> Result<Self, StartError> {
         let listed = gateway::list_all_once(config).await?;
         let problems = config.servers.iter().zip(&listed).flat_map(|(server, listed)| unmatched(listed, server));
@@ -61,7 +61,7 @@ impl Lock {
         Ok(Self { version: VERSION, servers: chosen.collect() })
     }
 
-    /// What [`to_json`](Self::to_json) has written.
+    /// Reads a text that [`to_json`](Self::to_json) has written.
     pub fn from_json(text: &str) -> Result<Self, LockError> {
         /// Read first, because the rest may have another form.
         #[derive(Deserialize)]
@@ -96,9 +96,9 @@ impl Lock {
         self.servers.values().map(|listed| listed.tools.len()).sum()
     }
 
-    /// What has changed between these lists and newer ones, for people: one line for each thing that came or went, and
-    /// for what reads differently its old and its new lines, with `-` and `+`. Characters that a terminal does not
-    /// show, or obeys, are escaped. Empty if nothing has changed. Resources are not compared: they are data.
+    /// The changes between these lists and newer ones, for people. A thing that came or went has one line. A thing that
+    /// reads differently has its old and its new lines, with `-` and `+`. Characters that a terminal does not show, or
+    /// obeys, are escaped. Empty if nothing has changed. Resources are not compared: they are data.
     #[must_use]
     pub fn diff(&self, now: &Self) -> String {
         diff::of(self, now)

@@ -1,12 +1,12 @@
-//! The `_meta` of a caller, as far as it is for the server that is called.
+//! The part of a caller's `_meta` that is for the server that is called.
 
 use rmcp::model::RequestMetaObject;
 
 /// The key under which a request says how its progress is reported: the gateway has its own.
 const PROGRESS_TOKEN: &str = "progressToken";
 
-/// All keys but those that say something about one connection: `progressToken`, what MCP reserves, and what is for
-/// Longhaul. The level of logs stays: servers of `2026-07-28` log for those who ask for it.
+/// All keys except `progressToken`, those that MCP reserves, and those for Longhaul, which belong to one connection.
+/// The log level stays, because servers of `2026-07-28` log for clients that ask for it.
 pub(crate) fn passed_on(caller: &RequestMetaObject) -> Option<RequestMetaObject> {
     let mut meta = RequestMetaObject::default();
     let passed = caller.0.0.iter().filter(|(key, _)| *key != PROGRESS_TOKEN && !is_reserved(key));

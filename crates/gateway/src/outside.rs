@@ -55,7 +55,7 @@ impl OutsideTools {
     /// Asks the systems whether the jobs can be started at all.
     ///
     /// # Errors
-    /// What has to be changed first. That a system does not answer now is no error.
+    /// The problems that have to be solved first. A system that does not answer now is not a problem.
     pub(crate) async fn check(&self) -> Result<(), StartError> {
         let problems = join_all(self.0.iter().map(OutsideTool::check)).await;
         StartError::unless_none(problems.into_iter().flatten().collect())

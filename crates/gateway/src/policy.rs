@@ -12,8 +12,8 @@ use crate::config::Terms;
 use crate::limits;
 use crate::start_error::Problem;
 
-/// Gives its policy to each tool that has none yet. Each is checked by itself, so that one that cannot be used does not
-/// hide the others: it is taken out, and the reason returned.
+/// Gives its policy to each tool that has none yet. Each tool is checked on its own, so that a faulty one does not hide
+/// the others. A faulty tool is taken out, and the reason is returned.
 pub(crate) async fn with_policies(catalog: &mut Catalog) -> Vec<Problem> {
     let (mut problems, mut unchecked, mut left_out) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     let new = catalog.tools.iter_mut().filter(|(_, route)| route.is_durable() && route.policy.is_none());
@@ -43,7 +43,7 @@ pub(crate) async fn with_policies(catalog: &mut Catalog) -> Vec<Problem> {
     problems
 }
 
-/// A server that has only this tool, which is all that is looked at.
+/// A server that has only this tool. Nothing else of it is read.
 #[derive(Clone)]
 struct Only(Tool);
 
@@ -58,7 +58,7 @@ pub(crate) async fn check(tool: &Tool, policy: &TaskPolicy) -> Result<(), ToolEr
     Server::new(move || only.clone()).task(tool.name.to_string(), policy.clone()).check().await
 }
 
-/// The terms of a tool whose job is to be stopped after its task: while the task is kept, that is tried again.
+/// The terms of a tool whose job is to be stopped after its task. The stop is tried again while the task is kept.
 pub(crate) fn kept_for_stops(terms: &Terms) -> Terms {
     Terms { retention: terms.retention.or(Some(limits::STOPPED_WITHIN)), ..*terms }
 }
@@ -70,10 +70,10 @@ pub(crate) fn policy(terms: &Terms, callers: Callers) -> TaskPolicy {
     let policy = match (callers, terms.handle_after) {
         (Callers::All, _) => TaskPolicy::optional().handle_after(wait),
         (Callers::KnowTasks, Some(_)) => TaskPolicy::required().handle_after(wait),
-        // When it has been answered what it asks, it becomes a task: that it must says that it is not quick.
+        // Once its question is answered, the call becomes a task at once: a tool that requires tasks is not quick.
         (Callers::KnowTasks, None) => TaskPolicy::required(),
     };
-    // A call of a server is one piece, which the task's deadline ends: only its server knows whether it hangs.
+    // A server's call has no steps, and its task's deadline ends it: only the server knows whether it hangs.
     let policy = policy.questions_within(wait.min(run_at_most)).run_at_most(run_at_most);
     let policy = policy.attempt_at_most(run_at_most.saturating_add(DAY));
     let policy = policy.consecutive_failures_max(limits::DEATHS_MAX);

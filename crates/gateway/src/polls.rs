@@ -1,4 +1,5 @@
-//! One poll of something that a server does without us: a connection, a quick request, and nothing is held after it.
+//! One poll of work that a server does on its own: a connection and a quick request, of which nothing is held
+//! afterwards.
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use crate::upstream::client::Client;
 use crate::upstream::tasks::completed;
 use crate::upstream::{RequestError, Upstream, failed};
 
-/// The pauses between two polls: as long as somebody says, within limits, otherwise longer and longer.
+/// The pauses between two polls: the interval that the server or the configuration gives, within limits, otherwise
+/// growing ones.
 pub(crate) fn pauses(said: Option<Duration>) -> Every {
     match said {
         Some(said) => Every::fixed(said.clamp(limits::POLL_EVERY_LEAST, limits::POLL_EVERY_MOST)),
@@ -37,13 +39,13 @@ pub(crate) async fn call_once(
     }
 }
 
-/// Reports the words of a server, if there are any, as the progress of our task.
+/// Reports the words of a server, if there are any, as the progress of the gateway's task.
 pub(crate) async fn report(task: &TaskContext, words: Option<&str>) {
     let Some(JobProgress { done, total, message }) = words.map(progress) else { return };
     note(task, done, total, message).await;
 }
 
-/// The words of a server as progress: they stay words, whatever numbers are in them.
+/// The words of a server as progress. Numbers in them are not read.
 pub(crate) fn progress(words: &str) -> JobProgress {
     JobProgress { done: 0.0, total: None, message: words.to_owned() }
 }

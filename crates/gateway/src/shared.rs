@@ -20,9 +20,9 @@ pub(crate) struct Shared {
     pub(crate) upstreams: Vec<Arc<Upstream>>,
     pub(crate) lists: Arc<Lists>,
     pub(crate) outside: OutsideTools,
-    /// The servers that tell of changes of their resources.
+    /// The servers that report changes of their resources.
     pub(crate) telling: BTreeSet<usize>,
-    /// Those that have skills.
+    /// The servers that have skills.
     pub(crate) skilled: Vec<usize>,
     pub(crate) info: ServerConfig,
 }
@@ -34,7 +34,7 @@ impl Shared {
         outside.or_else(|| self.lists.policy(tool))
     }
 
-    /// Whether clients hear of changed lists.
+    /// Whether clients are notified of changed lists.
     pub(crate) fn tells_of_lists(&self) -> bool {
         self.info.capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true))
     }
@@ -46,7 +46,7 @@ impl Shared {
         Some((self.upstreams.get(route.route.server)?, route.fold.clone()))
     }
 
-    /// The lists of all servers. Those that are due are read again meanwhile.
+    /// The lists of all servers. Lists that are due are read again meanwhile.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         drop(self.lists.refresh(&self.upstreams));
         self.lists.catalog()
@@ -58,7 +58,7 @@ impl Shared {
         self.upstreams.get(server).ok_or_else(unknown)
     }
 
-    /// The server of a prompt, and what that calls it.
+    /// The server of a prompt, and the prompt's name there.
     pub(crate) fn prompt(&self, name: &str) -> Result<Route, ErrorData> {
         let unknown = || ErrorData::invalid_params(format!("unknown prompt: {name}"), None);
         self.catalog().prompt(name).cloned().ok_or_else(unknown)
@@ -70,7 +70,7 @@ impl Shared {
         owner.ok_or_else(|| unknown_resource(uri))
     }
 
-    /// The server of a resource, if it tells of its changes.
+    /// The server of a resource, if it reports the resource's changes.
     pub(crate) fn teller_of(&self, uri: &str) -> Option<usize> {
         self.owner_of(uri).ok().filter(|server| self.telling.contains(server))
     }
@@ -79,7 +79,7 @@ impl Shared {
         (self.upstreams.len() == 1 && self.info.capabilities.resources.is_some()).then_some(0)
     }
 
-    /// Hears of changes of resources, which are those of the servers that tell of them.
+    /// Subscribes to changes of resources, at the servers that report them.
     pub(crate) fn hear(&self, uris: &[String]) -> Result<Vec<(Arc<Upstream>, ResourceSubscription)>, ErrorData> {
         let mut by_server: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
         for uri in uris {

@@ -55,7 +55,8 @@ pub(crate) enum Target {
     Child(Launch),
     /// It runs somewhere.
     Http(Endpoint),
-    /// This process cannot, for this reason. What it lists is in a lock file, and another process may reach it.
+    /// This process cannot reach the server, for this reason. A lock file has the server's lists, and another process
+    /// may reach it.
     Elsewhere(String),
 }
 
@@ -64,7 +65,7 @@ pub(crate) enum Target {
 pub(crate) enum Lifecycle {
     /// `initialize`, up to revision `2025-11-25`.
     Handshake,
-    /// Requests that say everything themselves, from revision `2026-07-28`.
+    /// Self-contained requests, from revision `2026-07-28`.
     PerRequest,
 }
 
@@ -97,9 +98,9 @@ pub(crate) struct Upstream {
     quick: Arc<Semaphore>,
     /// Another one, for lists, prompts, resources and completions, for which neither calls nor polls wait.
     requests: Arc<Semaphore>,
-    /// Those that are kept between calls, if they are.
+    /// The connections that are kept between calls, if connections are kept.
     pool: Option<Arc<Pool>>,
-    /// What requests to a URL are made with.
+    /// The HTTP client for requests to a URL.
     http: Http,
     wanted: Option<Lifecycle>,
     lifecycle: Mutex<Option<Lifecycle>>,
@@ -108,7 +109,7 @@ pub(crate) struct Upstream {
     /// Whether a process of it has ever answered.
     has_started: AtomicBool,
     params: ParamHeaders,
-    /// Whether it has said that its lists are others now.
+    /// Whether it has reported that its lists have changed.
     changed: Arc<AtomicBool>,
     task_tools: TaskTools,
     ended_sessions: EndedSessions,
@@ -121,14 +122,14 @@ pub(crate) struct Upstream {
 #[error("{why}")]
 pub(crate) struct ConnectError {
     why: String,
-    /// Whether it may be different the next time.
+    /// Whether the same error will come back.
     pub(crate) lasting: Retry,
 }
 
 /// Why a request to a server has no result.
 #[derive(Debug)]
 pub(crate) enum RequestError {
-    /// The server could not be reached, or did not answer: it may at the next poll.
+    /// The server could not be reached, or did not answer: the next poll may succeed.
     Lost(String),
     /// It answered, with an error: there is nothing to wait for.
     Refused(ErrorData),
@@ -138,12 +139,12 @@ pub(crate) fn failed(why: &str) -> ErrorData {
     ErrorData::internal_error(why.to_owned(), None)
 }
 
-/// Whether another try can help.
+/// Whether an error comes back at the next try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// Not before somebody changes the configuration or installs something.
+    /// Yes, until an operator changes the configuration or installs something.
     Yes,
-    /// Perhaps.
+    /// Perhaps not.
     No,
 }
 
@@ -176,7 +177,7 @@ impl Upstream {
         }
     }
 
-    /// Takes from the list of its tools what their calls need.
+    /// Notes the parts of its list of tools that calls need.
     pub(crate) fn learn(&self, tools: &[Tool]) {
         self.params.learn(tools);
     }
@@ -205,7 +206,7 @@ impl Upstream {
         *self.lifecycle.lock().unwrap_or_else(PoisonError::into_inner) = self.wanted.or(lifecycle);
     }
 
-    /// Whether it has said that its lists are others than those that were read last.
+    /// Whether it has reported changed lists since they were read last.
     pub(crate) fn has_changed(&self) -> bool {
         self.changed.load(Ordering::Acquire)
     }
@@ -222,7 +223,7 @@ impl Upstream {
         }
     }
 
-    /// A connection that has no call: one that is kept, or a new one. Waits while as many as allowed are open.
+    /// A connection without a call: a kept one, or a new one. Waits while the limit of connections is reached.
     pub(crate) async fn connect(&self, client: Client) -> Result<Connection, ConnectError> {
         let Some(pool) = &self.pool else {
             return self.connect_anew(client).await;
@@ -242,7 +243,7 @@ impl Upstream {
         Ok(connection)
     }
 
-    /// A new connection: for a child process, a new process. Waits while as many as allowed are open.
+    /// A new connection: for a child process, a new process. Waits while the limit of connections is reached.
     async fn connect_anew(&self, client: Client) -> Result<Connection, ConnectError> {
         let client = client.noting_changes(&self.changed, &self.quota);
         if client.lifecycle() != Some(Lifecycle::Handshake) || !self.may_speak_the_older() {
@@ -279,7 +280,7 @@ impl Upstream {
         match self.connect_as(known, client.clone(), permit).await {
             Ok(connection) => Ok(self.remembered(connection)),
             Err(error) if error.lasting == Retry::Yes => Err(error),
-            // It may have been replaced by one of another lifecycle: the next connection asks again.
+            // The server may have been replaced by one with another lifecycle: the next connection detects it again.
             Err(error) if known.is_some() => {
                 self.remember(None);
                 Err(error)
@@ -327,7 +328,7 @@ impl Upstream {
         client: Client,
         permit: OwnedSemaphorePermit,
     ) -> Result<Connection, ConnectError> {
-        // Held until it has answered, or has not in time.
+        // Held until the process has answered, or its time has elapsed.
         let _alone = match self.has_started.load(Ordering::Relaxed) {
             true => None,
             false => self.groups.first_starts.alone(&launch.command).await,
@@ -374,7 +375,7 @@ impl Upstream {
         }
     }
 
-    /// That there is no connection.
+    /// The error that there is no connection.
     pub(crate) fn lost(&self, why: &str) -> ConnectError {
         ConnectError { why: self.cannot_start(why), lasting: Retry::No }
     }
@@ -382,7 +383,7 @@ impl Upstream {
 
 const LATE: &str = "it did not answer in time";
 
-/// Whether the server was there and said something.
+/// Whether the server has answered.
 fn answered(error: &ClientInitializeError) -> bool {
     !matches!(error, ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. })
 }

@@ -18,22 +18,22 @@ pub async fn token_of(caller: &Caller, id: &str) -> String {
     task["_meta"]["dev.longhaul/variables"]["token"].as_str().unwrap().to_owned()
 }
 
-/// The status that the value gets; `None` if nobody answered, or only what stands in front of functions, because one
-/// died.
+/// The status that the value gets; `None` if no function answered because one died. The endpoint in front of the
+/// functions may still have answered.
 pub async fn post(url: &str, value: &Value) -> Option<u16> {
     let sent = reqwest::Client::new().post(url).header("content-type", "application/json").body(value.to_string());
     let status = sent.send().await.ok()?.status().as_u16();
     Some(status).filter(|status| *status < 500)
 }
 
-/// Sends a first value, whoever dies meanwhile.
+/// Sends a first value, even if processes die meanwhile.
 pub fn send_first(url: &str) -> JoinHandle<Option<u16>> {
     let url = url.to_owned();
     tokio::spawn(async move { post(&url, &json!("first")).await })
 }
 
-/// Which value counts, by the answers to a first and to a second one. The answer to the first may be lost; whoever
-/// sends the second one learns which of them it is.
+/// The value that counts, by the answers to a first and to a second one. The answer to the first may be lost. The
+/// sender of the second one learns which of them counts.
 pub fn counted(first: Option<u16>, second: Option<u16>) -> &'static str {
     match (first, second) {
         (Some(202) | None, Some(LATE | ENDED)) => "first",

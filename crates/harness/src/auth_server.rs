@@ -1,4 +1,4 @@
-//! The authorization server of `tests/auth_server` in its own process, and what a test does to it while it runs.
+//! The authorization server of `tests/auth_server` in its own process, and the commands of a test to it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
@@ -71,7 +71,7 @@ impl AuthServer {
         self.tell(command)["token"].as_str().expect("it is a token").to_owned()
     }
 
-    /// Changes a setting for what it issues from now on.
+    /// Changes a setting for the tokens that it issues from now on.
     pub fn set(&self, name: &str, value: Value) {
         self.tell(&json!({"do": "set", "settings": {name: value}}));
     }

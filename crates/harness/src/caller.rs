@@ -1,4 +1,4 @@
-//! A client of revision `2026-07-28` that is nothing but HTTP and JSON, so that a test says exactly what is sent.
+//! A client of revision `2026-07-28` that is only HTTP and JSON, so that a test controls exactly what is sent.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// The Tasks extension's name.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// How long a test waits for something that has to happen.
+/// How long a test waits for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The client.

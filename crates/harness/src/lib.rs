@@ -50,7 +50,8 @@ pub fn file(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Compares a file of the checkout with what it has to be; or writes it, with the variable `UPDATE_GOLDEN`.
+/// Compares a file of the checkout with its expected content. With the variable `UPDATE_GOLDEN` it writes the file
+/// instead.
 pub fn is_up_to_date(path: &str, real: &str) {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(root().join(path), real).unwrap();
@@ -76,9 +77,9 @@ pub fn demo() -> Command {
     command
 }
 
-/// A port of this machine that nobody listens on. It is none of those that the system gives to whoever asks for any,
-/// and to connections: until a server has it, no other program gets it by chance, and no connection is made from it to
-/// itself.
+/// A port of this machine that no program listens on. It is outside of the range from which the system takes ports for
+/// connections, and for programs that ask for any port. Until a server has it, no other program gets it by chance, and
+/// no connection is made from it to itself.
 pub fn free_port() -> u16 {
     let mut random = [0; 2];
     loop {

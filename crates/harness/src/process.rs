@@ -149,7 +149,7 @@ impl Drop for Server {
 /// Whether a process has not ended.
 pub fn is_alive(id: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    // A process that nobody has waited for yet has ended all the same.
+    // A process that was not waited for yet has ended all the same.
     !status.is_empty() && !status.contains(") Z ")
 }
 

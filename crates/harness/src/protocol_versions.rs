@@ -1,6 +1,6 @@
 //! Every request that names a task or a session, in every protocol version, as it goes over the wire. The tests of
-//! isolation send the same ones to the endpoint in memory, to the API function, to the `local` binary and to the
-//! deployed template.
+//! isolation send the same requests to four targets: the endpoint in memory, the API function, the `local` binary and
+//! the deployed template.
 
 use serde_json::{Value, json};
 
@@ -21,8 +21,8 @@ pub struct Naming {
     pub http_method: &'static str,
     /// The body; nothing if there is none.
     pub body: Option<Value>,
-    /// Whether the owner of the task sees by the answer that it exists: not if the revision does not have the method,
-    /// or if nothing is answered.
+    /// Whether the answer shows the owner of the task that it exists. It does not if the revision lacks the method, or
+    /// if there is no answer.
     pub tells_owner: bool,
 }
 

@@ -1,5 +1,5 @@
 //! A reverse proxy in front of a server under test. Its address is known before the server starts, so that the server
-//! can be told who it is for its clients; and it may remove headers, as some front doors do.
+//! can be configured with the URL that its clients use. It may remove headers, as some front doors do.
 
 use std::sync::{Arc, Mutex};
 

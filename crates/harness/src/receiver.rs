@@ -37,7 +37,7 @@ impl Hook {
 pub enum Reply {
     /// With this status and these header lines.
     Status(u16, &'static str),
-    /// Not at all, for longer than anybody waits.
+    /// Not at all, for longer than any client waits.
     Hang,
     /// With one byte of the head every second.
     Drip,

@@ -231,7 +231,7 @@ impl Sandbox {
         drop(polls.wait_for(|polls| *polls == Polls::Dead).await);
     }
 
-    /// A handle that can kill it, even while it is busy.
+    /// The means to kill it, even while it is busy.
     pub const fn victim(&self) -> Victim {
         Victim(self.pid)
     }

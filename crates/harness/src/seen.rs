@@ -1,5 +1,5 @@
-//! What callers see of what is not theirs, over real HTTP: the same for the `local` binary and for the deployed
-//! template.
+//! The views that callers have of other callers' tasks, over real HTTP. The checks are the same for the `local` binary
+//! and for the deployed template.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use reqwest::Method;
 
 use crate::protocol_versions::{Naming, REVISIONS, UNKNOWN, about_sessions, call, in_sessions, initialize, requests};
 
-/// Longer than any answer takes. A stream about a task that somebody was not to see would not end before.
+/// Longer than any answer takes. A stream about a task that its caller must not see would not end before.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A client's view of an answer, without the names of its own.
@@ -97,7 +97,8 @@ impl Client {
     }
 }
 
-/// To this caller, somebody else's task and sessions are not different from what never was, in any protocol version.
+/// To this caller, tasks and sessions of other callers look the same as ones that never existed, in any protocol
+/// version.
 pub async fn assert_sees_nothing(who: &str, client: &Client, task: &str, sessions: &[String]) {
     let own = client.sessions().await;
     let differ = client.differ(&own, task).await;
@@ -120,7 +121,7 @@ pub async fn assert_sees_its_own(client: &Client, task: &str) {
     }
 }
 
-/// This caller gets the same answer to everything, whatever it names.
+/// This caller gets the same answer to every request, whether or not it names an existing task.
 pub async fn assert_is_denied(who: &str, client: &Client, task: &str, sessions: &[String]) {
     let mut all = client.about(task);
     all.extend(client.about(UNKNOWN));
@@ -134,7 +135,7 @@ pub async fn assert_is_denied(who: &str, client: &Client, task: &str, sessions: 
     }
 }
 
-/// The same value with one character changed: as long, and signed by nobody.
+/// The same value with one character changed: as long, and without a valid signature.
 fn tampered(signed: &str) -> String {
     let (at, last) = signed.char_indices().rev().nth(4).unwrap();
     let other = if last == 'A' { 'B' } else { 'A' };

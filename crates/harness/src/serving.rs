@@ -10,7 +10,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-/// Answers the requests of all connections with what they share, until the future is dropped.
+/// Answers the requests of all connections with their shared state, until the future is dropped.
 pub(crate) async fn serve<S, B, F>(
     listener: TcpListener,
     shared: Arc<S>,

@@ -61,7 +61,7 @@ impl Machine {
     }
 }
 
-/// A role for state machines, which an emulator that enforces rights asks for.
+/// A role for state machines, which an emulator that enforces permissions asks for.
 async fn role() -> &'static str {
     let trust = json!({"Version": "2012-10-17", "Statement": [{
         "Effect": "Allow", "Principal": {"Service": "states.amazonaws.com"}, "Action": "sts:AssumeRole",

@@ -90,7 +90,7 @@ fn refusal(asked: &[u8], bytes: usize) -> String {
         let answers: Vec<_> = batch.into_iter().filter_map(|asked| id(asked.get().as_bytes())).map(answer).collect();
         return format!("[{}]", answers.join(","));
     }
-    // What could not be read was answered with less than this.
+    // A request that could not be read was answered with less than this.
     id(asked).map_or_else(|| format!(r#"{{"jsonrpc":"2.0","error":{error}}}"#), answer)
 }
 
@@ -104,7 +104,7 @@ fn delivered_bytes(headers: &HeaderMap, body: &[u8]) -> usize {
     let header = |(name, value): (&http::HeaderName, &HeaderValue)| {
         name.as_str().len() + escaped_bytes(value.as_bytes()) + HEADER_BYTES
     };
-    // What is no text is sent in base64.
+    // A body that is not text is sent in base64.
     let body = if str::from_utf8(body).is_ok() { escaped_bytes(body) } else { body.len().div_ceil(3) * 4 };
     ENVELOPE_BYTES + headers.iter().map(header).sum::<usize>() + body
 }

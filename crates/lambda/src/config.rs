@@ -167,8 +167,8 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
     })
 }
 
-/// The names of the secrets of tools and their ARNs, which are two lists because a template cannot take one apart.
-/// After them come those of webhooks, which tools do not read. A function that runs no tools is notified of no ARNs.
+/// The names of the secrets of tools and their ARNs, which are two lists because a template cannot take one apart. The
+/// secrets of webhooks follow, which tools do not read. A function that runs no tools gets no ARNs.
 fn secret_arns(values: &Values) -> Result<BTreeMap<String, String>, SettingsError> {
     let names = values.find(&table::SECRET_NAMES)?.unwrap_or_default();
     let arns = values.find(&table::SECRET_ARNS)?.unwrap_or_default();

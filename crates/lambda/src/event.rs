@@ -27,7 +27,7 @@ use crate::sender::sender;
 /// The stage of an HTTP API that has no prefix in paths.
 const DEFAULT_STAGE: &str = "$default";
 
-/// The scheme by which a request reached what is in front of the function.
+/// The scheme with which a request reached the endpoint in front of the function.
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// One HTTP event.
@@ -39,7 +39,7 @@ pub struct HttpEvent(LambdaRequest);
 pub enum UnreadableEvent {
     /// Another service sent it.
     #[error(
-        "the event is from {sender}, and this function answers a function URL, an HTTP API or a REST API: let one of \
+        "the event is from {sender}, and this function answers a function URL, an HTTP API or a REST API. Let one of \
          these invoke it ({cause})"
     )]
     OfAnother {
@@ -48,7 +48,7 @@ pub enum UnreadableEvent {
         /// The missing part.
         cause: serde_json::Error,
     },
-    /// Nothing says who sent it.
+    /// Its sender is unknown.
     #[error("the event is not a request of a function URL, an HTTP API or a REST API: {0}")]
     Unknown(serde_json::Error),
 }
@@ -152,8 +152,8 @@ fn of_a_url(path: String, headers: &mut HeaderMap, domain: &mut Option<String>) 
     if is_path { path } else { "/".to_owned() }
 }
 
-/// Leaves out a body that is said to be in base64 and is not: `lambda_http` would panic. A request that needs a body is
-/// refused then.
+/// Leaves out a body that is declared as base64 and is not: `lambda_http` would panic. A request that needs a body is
+/// then refused.
 fn leave_out_unreadable(body: &mut Option<String>, is_base64: bool) {
     if body.take_if(|body| is_base64 && STANDARD.decode(body).is_err()).is_some() {
         tracing::warn!("the body of an event is not in base64, as the event says, and is left out");

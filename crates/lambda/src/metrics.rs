@@ -27,9 +27,9 @@ pub const RECOVERIES: &str = "Recoveries";
 
 /// 1 for a task that failed and 0 for one that ended otherwise: the average is the share of failed tasks.
 pub const TASKS_FAILED: &str = "TasksFailed";
-/// Tasks after which cleaning up failed too often.
+/// Tasks whose cleanup failed too often.
 pub const CLEANUPS_GIVEN_UP: &str = "CleanupsGivenUp";
-/// Times that the table did not answer although it was asked again.
+/// Times that the table did not answer, even after retries.
 pub const STORE_ERRORS: &str = "StoreErrors";
 /// Records of the table's stream that cannot be read, and were set aside.
 pub const UNREADABLE_RECORDS: &str = "UnreadableRecords";

@@ -41,7 +41,7 @@ struct Due<'a> {
 }
 
 impl Publisher {
-    /// A function that tells `bus`, and creates the tasks that tell `endpoints`.
+    /// A function that sends events to `bus`, and creates the webhook deliveries for `endpoints`.
     #[must_use]
     pub const fn new(engine: Engine, bus: EventBus, endpoints: Endpoints) -> Self {
         Self { engine, bus, endpoints, since: None, not_published: None, metrics: None }
@@ -102,7 +102,7 @@ impl Publisher {
         lambda_runtime::run(lambda_runtime::service_fn(publish)).await
     }
 
-    /// Sets a record aside that cannot be read: it would come again with all that come after it, until the stream has
+    /// Sets aside a record that cannot be read. It would come again with all that come after it, until the stream has
     /// forgotten them. A newer version may be able to read it.
     async fn set_aside(&self, record: &StreamRecord, error: &StoreError, response: &mut SqsBatchResponse) {
         let error = with_causes(error);
@@ -119,13 +119,13 @@ impl Publisher {
         self.metrics.iter().for_each(|metrics| metrics.record_set_aside());
     }
 
-    /// Tells the event bus.
+    /// Sends events to the event bus.
     async fn put(&self, due: &[Due<'_>]) -> Vec<Result<(), String>> {
         let events: Vec<BusEvent> = due.iter().map(event_of).collect();
         self.bus.put(&events).await.into_iter().map(|put| put.map_err(|error| error.to_string())).collect()
     }
 
-    /// Creates the tasks that tell endpoints.
+    /// Creates the webhook deliveries.
     async fn tell(&self, due: &[Due<'_>]) -> Vec<Result<(), String>> {
         let told = due.iter().map(async |Due { notification, .. }| {
             match self.engine.tell(notification, &self.endpoints).await {

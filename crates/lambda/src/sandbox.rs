@@ -146,7 +146,7 @@ pub async fn start_worker(
     Ok(of_classes.fold(worker, |worker, url| worker.and_takes_from(url, queues.at(url))))
 }
 
-/// Sets up the publisher function, which tells `bus`.
+/// Sets up the publisher function, which sends events to `bus`.
 pub async fn start_publisher(config: &WorkerConfig, bus: &str, world: World) -> Result<Publisher, StartError> {
     let aws = world.aws();
     let endpoints = endpoints_without_secrets(config)?;

@@ -29,7 +29,7 @@ use serde::de::IgnoredAny;
 
 use crate::event::{HttpEvent, UnreadableEvent};
 
-/// Says of which invocation an answer is, so that one that is late is not mistaken for that of the next.
+/// Names the invocation of an answer, so that a late answer is not mistaken for the one of the next invocation.
 const INVOCATION_ID: HeaderName = HeaderName::from_static("lambda-runtime-invocation-id");
 
 const RESPONSE_MODE: HeaderName = HeaderName::from_static("lambda-runtime-function-response-mode");
@@ -44,8 +44,8 @@ const TRAILERS: [HeaderValue; 2] = [
     HeaderValue::from_static("lambda-runtime-function-error-body"),
 ];
 
-/// The content type of an answer that has none because it has no body. All clients take it; some take no other but that
-/// of streams of events.
+/// The content type of an answer that has none because it has no body. All clients accept it. Some accept no other type
+/// except that of event streams.
 const TYPE_OF_EMPTY: HeaderValue = HeaderValue::from_static("application/json");
 
 /// The separator of the head of an answer from its body.

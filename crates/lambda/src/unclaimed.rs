@@ -67,7 +67,7 @@ impl<'de> Deserialize<'de> for WorkerEvent {
             let sender = sender(&value).unwrap_or("an unknown sender");
             D::Error::custom(format!(
                 "the event is from {sender}, and this function takes messages of its queues and records of its table's \
-                 stream: let event source mappings of these invoke it ({cause})"
+                 stream. Let event source mappings of these invoke it ({cause})"
             ))
         })
     }

@@ -38,7 +38,7 @@ pub struct Worker {
     runner: Arc<dyn ToolRunner>,
     dead_letters: DeadLetters,
     concurrency: usize,
-    /// Whose schedules are kept.
+    /// The server whose schedules are run.
     scheduled: Option<McpServer>,
     metrics: Option<Arc<EmbeddedMetrics>>,
 }
@@ -96,14 +96,14 @@ impl Worker {
         self
     }
 
-    /// The same function, which looks at the schedules of `server` when a message tells it to.
+    /// The same function, which checks the schedules of `server` when a message asks for it.
     #[must_use]
     pub fn keeps_schedules_of(mut self, server: McpServer) -> Self {
         self.scheduled = Some(server);
         self
     }
 
-    /// The same function, which also takes what comes from the queue at `url`, which `queue` reaches: that of a class.
+    /// The same function, which also takes messages from the queue of a class at `url`, which `queue` reaches.
     #[must_use]
     pub fn and_takes_from(mut self, url: &str, queue: Arc<dyn WorkQueue>) -> Self {
         self.of_classes.insert(queue_name(url).to_owned(), self.engine.clone().delivered_by(queue));
@@ -185,7 +185,7 @@ impl Worker {
         };
         match disposition {
             Disposition::Acknowledge => {
-                // No heartbeat hides the message any more while the rest of the batch runs on.
+                // No heartbeat hides the message any more while the rest of the batch continues.
                 if batch.unfinished.load(Ordering::Relaxed) > 1 {
                     log_failure(queue.delete(&delivery.receipt).await);
                 }
@@ -305,14 +305,14 @@ enum Unreadable {
     NoReceipt,
 }
 
-/// A body that is not about a task: "check the schedules". Nothing else in it is believed.
+/// A body that is not about a task: "check the schedules". Nothing else in it is trusted.
 #[derive(serde::Deserialize)]
 struct Tick {
     #[serde(rename = "lookAtSchedules")]
     _look_at_schedules: serde_json::Value,
 }
 
-/// Whether `record` tells the worker to look at the schedules of its server.
+/// Whether `record` asks the worker to check the schedules of its server.
 fn is_tick(record: &SqsMessage) -> bool {
     record.body.as_deref().is_some_and(|body| strict_json::from_str::<Tick>(body).is_ok())
 }

@@ -1,8 +1,12 @@
 //! Prints the table of `docs/scale.md`: `make scale`.
 //!
-//! With arguments, one row: owners, calls a second, seconds, and any of the words `keys` (idempotency keys), `steps`
-//! (ten of them), `new` (a new table), `ramp` (workers as a new queue starts them), `limit` (10,000 unfinished tasks
-//! for each owner).
+//! With arguments, it prints one row: owners, calls a second, seconds, and any of these words:
+//!
+//! - `keys`: idempotency keys
+//! - `steps`: ten steps
+//! - `new`: a new table
+//! - `ramp`: workers as a new queue starts them
+//! - `limit`: 10,000 unfinished tasks for each owner
 //!
 //! Ends with 1 if a promise is not kept, or if the page does not have a row.
 #![expect(clippy::print_stdout, clippy::print_stderr, clippy::panic, reason = "a program that prints a table")]

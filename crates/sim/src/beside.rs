@@ -12,7 +12,7 @@ use super::plan::Beside;
 use super::tools::Running;
 
 impl Running<'_> {
-    /// Asks, and does something else until one of both is there. Which came first is recorded as a step: the next
+    /// Asks, and does other work until one of the two is ready. A step records which came first, because the next
     /// attempt may find both.
     pub(super) async fn ask_beside(&self, position: usize, beside: Beside) -> Option<AttemptEnd> {
         let name = format!("q{position}");

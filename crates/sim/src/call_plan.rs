@@ -68,20 +68,20 @@ pub enum Op {
     TwoAsks,
     /// A question or a timer, whichever comes first.
     AskOrSleep(u64),
-    /// A question next to something else, until one of both is there.
+    /// A question next to other work, until one of the two is ready.
     AskBeside(Beside),
     /// Polls until something is there, which is so long after the first poll; the pauses grow from the second time to
     /// the third.
     Poll(u64, u64, u64),
     /// A step whose work fails this often, with pauses of this length.
     Tries(u32, u64),
-    /// Registers what undoes a step, and does the step, which takes so long.
+    /// Registers the compensation of a step, and runs the step, which takes so long.
     Undoable(u64),
-    /// Waits for a signal, which is recorded so long after the tool told somebody.
+    /// Waits for a signal, which is recorded so long after the tool requested it.
     Signal(u64),
     /// Calls these tools at once, as tasks of their own: the calls from the first number, so many of them.
     Call(usize, usize),
-    /// The same, and fails so long after, in the same attempt, whatever became of them.
+    /// The same, and fails so long after, in the same attempt, regardless of how they ended.
     CallAndGiveUp(usize, usize, u64),
     /// A progress report.
     Progress,
@@ -100,7 +100,7 @@ pub enum Beside {
     Reminders(u64, u32),
     /// Polls until something is there, which is so long after the first poll, with pauses of the second time.
     Polls(u64, u64),
-    /// Waits for a signal, which is recorded so long after the tool told somebody.
+    /// Waits for a signal, which is recorded so long after the tool requested it.
     Signal(u64),
     /// Calls this tool.
     Call(usize),

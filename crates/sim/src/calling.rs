@@ -72,7 +72,7 @@ impl Running<'_> {
         Ok(end)
     }
 
-    /// What a tool would do that waits in its attempt for a child that it has made before.
+    /// Waits in its attempt for a child that the tool has made before, which tools must not do.
     async fn wait_in_attempt(&self, child: TaskKey) {
         let unfinished = || self.world.lock().store.peek(&child).is_some_and(|task| !task.has_ended());
         for _ in 0..LEASES_IN_ATTEMPT {

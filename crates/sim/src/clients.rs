@@ -162,7 +162,7 @@ impl Client {
         Some(task)
     }
 
-    /// Notes what it was told of a task.
+    /// Notes the reply about a task.
     fn told(
         &self,
         key: &TaskKey,
@@ -179,7 +179,7 @@ impl Client {
 
     fn not_found(&self, observed: Observation, key: &TaskKey) {
         self.world.lock().checks.observed_not_found(observed, key);
-        self.world.kernel.tell(|| "gets an error: no such task".to_owned());
+        self.world.kernel.tell(|| "gets an error: the task does not exist".to_owned());
     }
 
     /// Reads the whole result of a task that has ended.
@@ -230,7 +230,7 @@ impl Client {
         self.send_answers(key, &answers).await;
     }
 
-    /// Every answer is different, so that the first can be told from the second.
+    /// Every answer is different, so that the checkers can distinguish the first from the second.
     fn answer_to(&self, question: &str) -> String {
         let number = self.world.kernel.draw(Randomness::next);
         let bytes = if number.is_multiple_of(8) { 33_000 } else { 0 };
@@ -297,7 +297,7 @@ pub(crate) async fn care(world: &Arc<World>, carers: &[Client]) {
     if world.plan.care == Care::Server {
         let sweeper = Sweeper(world);
         for carer in carers.iter().take(1) {
-            // What it could not read, the next sweep reads.
+            // The next scan reads the tasks that this one could not read.
             let _swept = carer.request(|engine| engine.sweep(&sweeper)).await;
         }
     }
@@ -313,7 +313,7 @@ pub(crate) async fn care(world: &Arc<World>, carers: &[Client]) {
     }
 }
 
-/// The tasks that a client knows; all tasks if nobody polls.
+/// The tasks that a client knows; all tasks if no client polls.
 pub(crate) fn cared_for(world: &World) -> Vec<TaskKey> {
     let state = world.lock();
     match world.plan.care {
@@ -327,7 +327,7 @@ impl Client {
     async fn answer_all(&self, key: TaskKey) {
         let Some(task) = self.world.lock().store.peek(&key).cloned() else { return };
         let State::InputRequired { asks, until } = task.state.clone() else { return };
-        // A task with a timer alongside its question continues by itself, and has to. One with cleanup has its
+        // A task with a timer alongside its question continues on its own, and has to. One with cleanup has its
         // deadline there.
         let waits_for_answers = until.is_none_or(|until| until >= task.deadline());
         if self.world.plan.answers == Answers::NeverCome {
@@ -345,7 +345,7 @@ impl Client {
     }
 }
 
-/// What the server reads when it looks after unfinished tasks.
+/// The tasks that the server reads when it scans for unfinished ones.
 struct Sweeper<'a>(&'a Arc<World>);
 
 #[async_trait]

@@ -8,7 +8,7 @@ use super::clients::Client;
 /// Filtered lists that a reader reads; enough for all of a world's first part, and few enough to end.
 const FILTERED_LISTS: u32 = 40;
 
-/// Tasks on a page of theirs: so few that there are several pages.
+/// Tasks on a page of a filtered list: so few that there are several pages.
 const FILTERED_PAGE: usize = 2;
 
 impl Client {

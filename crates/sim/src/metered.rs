@@ -1,8 +1,8 @@
 //! A store whose calls use the units of DynamoDB's partitions, and are refused when there are none left.
 //!
-//! It does what the real adapter and its client do then: they try again a few times, with pauses, and give up with
-//! [`StoreError::Unavailable`]. A refused call has done nothing. What an end costs after its own write is not done at
-//! all then, as in the real adapter, and nobody is told.
+//! It then does the same as the real adapter and its client: they try again a few times, with pauses, and give up with
+//! [`StoreError::Unavailable`]. A refused call has done nothing. The calls that follow the write of an end are left out
+//! if they are refused. No caller gets an error then, as in the real adapter.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) struct Throttled {
     what: &'static str,
 }
 
-/// Hears of each refused call, and how long the caller waits at most before it tries again.
+/// Receives each refused call, and how long the caller waits at most before it tries again.
 pub(crate) type HearOfRefusal = dyn Fn(&'static str, u64) + Send + Sync;
 
 /// A layer over a store: the partitions that its calls use.
@@ -122,7 +122,7 @@ impl MeteredStore {
         }
     }
 
-    /// What is known of the task; of one that was never seen, as much as of one that is not there.
+    /// The known state of the task. A task that was never seen counts as one that does not exist.
     async fn update(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Known, StoreError> {
         let known = self.partitions.known(key);
         let bytes = known.task.as_ref().map_or(1, units::item_bytes);
@@ -146,7 +146,7 @@ impl MeteredStore {
         self.partitions.note(&key, |known| known.task = Some(after.clone()));
         let in_parts = matches!(after.state.outcome(), Some(Payload::Parts { .. }));
         if ends && !after.is_webhook_delivery() && (known.slots > 0 || in_parts) {
-            // The end is on record. The count is corrected later.
+            // The end is recorded. The count is corrected later.
             self.change_count(key.owner).await;
         }
     }
@@ -174,7 +174,7 @@ impl StoreLayer for MeteredStore {
             StoreCall::Parts(key, _, count) => vec![units::parts_read(key, count)],
             StoreCall::Leave(owner, mailbox, text) => vec![units::left(*owner, *mailbox, text.len())],
             StoreCall::Collect(owner, mailbox) => vec![units::collected(*owner, *mailbox)],
-            // What these use depends on their answers.
+            // The units of these calls depend on their answers.
             StoreCall::Create(_) | StoreCall::Apply(..) | StoreCall::Record(..) => Vec::new(),
         };
         self.make_all(&calls).await?;
@@ -199,7 +199,7 @@ impl StoreLayer for MeteredStore {
             Err(
                 CreateError::TooManyOpen { .. } | CreateError::TooMuchStored { .. } | CreateError::TooManyNew { .. },
             ) => {
-                // Only the count was asked; then the adapter polls whether this is a retry.
+                // Only the count was read. Then the adapter checks whether this is a retry.
                 calls.iter().skip(1).rev().for_each(|call| self.partitions.unmake(call));
                 self.make(&units::task_read(&key, 1)).await?;
             }

@@ -1,5 +1,5 @@
-//! Somebody outside, who records the signals that tools wait for: at any time after a tool has told, even before it
-//! waits.
+//! The outside system that records the signals that tools wait for. It may record a signal at any time after the tool's
+//! request, even before the tool waits.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use longhaul_engine::SignalError;
 use super::clients::Client;
 use super::world::{HandedOut, World};
 
-/// Records what is due, until it is recorded. Whoever dies after the record does not come back: then the task has to
-/// poll itself.
+/// Records the signals that are due, until they are recorded. A process that dies after the record does not come back,
+/// so the task then has to poll.
 pub(crate) async fn record_signals(world: Arc<World>, client: Client) {
     loop {
         let next_ms = told(&world).await;
         let now_ms = world.kernel.now_ms();
         if next_ms > now_ms {
-            // In short steps: something may be due sooner than what is known now.
+            // In short steps: a new signal may be due sooner than the known ones.
             world.kernel.sleep((next_ms - now_ms).min(world.plan.settings.lease_ms / 20)).await;
             continue;
         }
@@ -39,7 +39,7 @@ pub(crate) async fn record_signals(world: Arc<World>, client: Client) {
     }
 }
 
-/// When something is due, as soon as anything is told.
+/// The time at which the next signal is due, as soon as there is one.
 async fn told(world: &World) -> u64 {
     poll_fn(|context| {
         let mut state = world.lock();

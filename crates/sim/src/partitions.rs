@@ -1,8 +1,8 @@
-//! A model of DynamoDB's partitions: how many units a second each key and the table may use, which calls are refused
-//! for that, and what was used.
+//! A model of DynamoDB's partitions. It limits the units a second of each key and of the table, refuses the calls above
+//! the limits, and counts the used units.
 //!
-//! What a key or the table has not used is there for a tenth of a second. DynamoDB often lets a key use more for a
-//! while; it does not promise to.
+//! Units that a key or the table has not used stay available for a tenth of a second. DynamoDB often lets a key use
+//! more for a while, but does not promise to.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -44,12 +44,12 @@ pub struct Usage {
     pub write: u64,
     /// All read units.
     pub read: u64,
-    /// The calls that were refused, by what had no more units: the table, or what is under a key.
+    /// The calls that were refused, by the limit that had no more units: the table, or the kind of a key.
     pub refused: BTreeMap<&'static str, u64>,
     /// Changes of counts that were given up: what was counted stays until the count is corrected.
     pub uncounted: u64,
-    /// What is under the key that used the largest share of what it may in one second, and how many write and read
-    /// units that were.
+    /// The kind of the key that used the largest share of its limit in one second, and how many write and read units
+    /// that were.
     pub hottest: Option<(&'static str, u64, u64)>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Partitions(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    /// `None` for as much as anybody wants.
+    /// `None` for no limit.
     throughput: Option<Throughput>,
     table: Bucket,
     keys: HashMap<PartitionKey, Bucket>,
@@ -131,7 +131,7 @@ impl Partitions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets everybody use as much as they want from now on.
+    /// Removes the limit from now on.
     pub(crate) fn open(&self) {
         self.lock().throughput = None;
     }
@@ -180,7 +180,7 @@ impl Partitions {
     }
 }
 
-/// Names that are kept for [`Partitions::take_names`]: enough for a test of a life.
+/// Names that are kept for [`Partitions::take_names`]: enough for a test of one task.
 const NAMES_MAX: usize = 1_000;
 
 impl Inner {

@@ -83,12 +83,12 @@ pub enum StoreAndQueue {
 pub enum Care {
     /// Every accepted task is polled until it has ended.
     Polls,
-    /// Nobody ever polls; nothing is lost between record and message, and work has to continue on its own.
+    /// No client ever polls. Nothing is lost between record and message, and work has to continue on its own.
     Nobody,
-    /// Nobody ever polls, and messages are lost; the server looks after unfinished tasks.
+    /// No client ever polls, and messages are lost. The server recovers unfinished tasks.
     Server,
-    /// Nobody ever polls, and processes die between a record and its message; somebody learns of each record that waits
-    /// for a worker, and sees to its message.
+    /// No client ever polls, and processes die between a record and its message. A record stream reports each record
+    /// that waits for a worker, and its reader ensures the message.
     Stream,
 }
 
@@ -145,7 +145,7 @@ pub enum Act {
 }
 
 impl Plan {
-    /// How long the permit of an attempt is taken whose worker is not told when it ends, where attempts are limited.
+    /// How long an attempt holds its permit, where attempts are limited, if its worker does not know its own end.
     #[must_use]
     pub const fn attempt_ms(&self) -> u64 {
         self.settings.lease_ms * 8
@@ -173,7 +173,7 @@ impl Plan {
         self.calls.iter().filter_map(|call| call.not_before_ms).max().unwrap_or(0)
     }
 
-    /// Whether no fault is injected and nobody polls, so that everything happens as soon as it can.
+    /// Whether no fault is injected and no client polls, so that everything happens as soon as it can.
     #[must_use]
     pub fn is_calm(&self) -> bool {
         self.care == Care::Nobody && self.fault_profile.is_none()

@@ -80,8 +80,8 @@ impl Plan {
         Self { filtered_lists_ms: Some(every_ms), ..plan }
     }
 
-    /// The world of `seed`, in which tools wait for signals that somebody outside records. In half of these worlds no
-    /// fault is injected and nobody polls.
+    /// The world of `seed`, in which tools wait for signals that an outside system records. In half of these worlds no
+    /// fault is injected and no client polls.
     #[must_use]
     pub fn with_signals(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 7);
@@ -98,13 +98,13 @@ impl Plan {
             call.run_ms = plan.chaos_ms * 4 + lease_ms * 1_000 + 40 * limits::SIGNAL_POLL_MS_MAX;
         }
         plan.delay_ms_max = limits::SIGNAL_POLL_MS_MAX;
-        // Long waits have long runs, and nothing would happen until they are over.
+        // Long waits have long runs, and nothing would happen until they have ended.
         plan.after = After::Stop;
         plan
     }
 
-    /// The world of `seed`, in which most calls are to start later: before the faults stop, after, or when it is too
-    /// late for that already.
+    /// The world of `seed`, in which most calls are to start later. Their start times are before the faults stop, after
+    /// that, or have passed when the call is made.
     #[must_use]
     pub fn with_later_starts(seed: u64) -> Self {
         let mut plan = Self::of(seed);
@@ -123,12 +123,12 @@ impl Plan {
         }
     }
 
-    /// The world of `seed`, in which no client polls, and the server looks after unfinished tasks.
+    /// The world of `seed`, in which no client polls, and the server recovers unfinished tasks.
     #[must_use]
     pub fn with_sweeps(seed: u64) -> Self {
         let mut plan = Self::of(seed);
         plan.care = Care::Server;
-        // Cleaning up is not looked after: it needs polls, if its message is lost.
+        // The server does not recover a cleanup whose message is lost: it needs polls.
         plan.calls.iter_mut().for_each(|call| call.cleanup = Cleanup::None);
         plan.never_poll();
         plan

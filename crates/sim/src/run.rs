@@ -59,7 +59,7 @@ pub fn run_with(
     run_as(plan, planted, story_mode, None, open)
 }
 
-/// Runs the world of `plan`, whose schedule those poll whom `make` makes.
+/// Runs the world of `plan`. The processes that `make` makes poll its schedule.
 #[must_use]
 pub fn run_scheduled(
     plan: &Plan,
@@ -134,16 +134,16 @@ fn spawn_actors(world: &Arc<World>) {
     }
     if plan.has_signals() {
         let client = Client::new(world, 3_000, owner(0));
-        kernel.spawn(stream_of(60), "somebody outside".to_owned(), record_signals(Arc::clone(world), client));
+        kernel.spawn(stream_of(60), "an outside system".to_owned(), record_signals(Arc::clone(world), client));
     }
     if plan.care == Care::Stream {
-        kernel.spawn(stream::STREAM, "who hears of records".to_owned(), stream_records::hear(Arc::clone(world)));
+        kernel.spawn(stream::STREAM, "the record stream".to_owned(), stream_records::hear(Arc::clone(world)));
     }
     if plan.endpoints > 0 {
         kernel.spawn(stream::PUBLISHER, "the publisher".to_owned(), publishing::publish(Arc::clone(world)));
     }
     if world.lock().real_store.is_some() {
-        // A real store deletes expired tasks by itself; what has expired is not found either way.
+        // A real store deletes expired tasks on its own. In either case an expired task is not found.
         return;
     }
     kernel.spawn(stream::SWEEPER, "the sweeper".to_owned(), workers::sweep(Arc::clone(world)));
@@ -216,7 +216,8 @@ async fn check_rest(world: &Arc<World>) {
 
 /// How long a quiescent world may take to end all tasks, in milliseconds.
 fn patience_ms(plan: &Plan) -> u64 {
-    // A task whose tool hangs, or uses up its retries by hanging, ends at its deadline; so does one that waits past it.
+    // A task whose tool hangs, or uses up its retries by hanging, ends at its deadline. A task that waits past its
+    // deadline does too.
     let never_answered = plan.answers == Answers::NeverCome;
     let waits = |call: &&CallPlan| never_answered || !call.ends_by_itself() || !call.fits();
     let hang_ms = plan.calls.iter().filter(waits).map(|call| call.run_ms).max().unwrap_or(0);
@@ -238,12 +239,12 @@ impl Plan {
         // A worker that dies leaves its attempt's permit taken, and those that wait look for one at times.
         let limited_ms =
             if plan.owner_attempts.is_some() { tries * (plan.attempt_ms() + settings.lease_ms) } else { 0 };
-        // A task looks for a signal itself if whoever recorded it died: twice, if an attempt dies too.
+        // A task polls for a signal itself if the process that recorded it died: twice, if an attempt dies too.
         let signals_ms = if plan.has_signals() { tries * 2 * limits::SIGNAL_POLL_MS_MAX } else { 0 };
         // A task may be cleaned only a lease after its end, and each try may die too.
         let clean_ms = 6 * (settings.lease_ms + settings.cleanup_ms + settings.retry_ms_max) + settings.resend_ms_max;
         // The same for the ends of children. One that sleeps polls its parent now and then, and each generation does so
-        // anew.
+        // again.
         let children_ms = if plan.has_children() {
             tries * 2 * limits::SIGNAL_POLL_MS_MAX + u64::from(limits::CHILD_DEPTH_MAX) * limits::CHILD_POLL_MS_MAX
         } else {

@@ -5,17 +5,17 @@
 pub struct SchedulePlan {
     /// How often it is due: a number of minutes that divides an hour, in milliseconds.
     pub every_ms: u64,
-    /// Whether a time is left out whose predecessor's task has not ended.
+    /// Whether a time is left out if its predecessor's task has not ended.
     pub overlap: Overlaps,
-    /// How long a missed run is made up for.
+    /// How late a missed run is still caught up.
     pub made_up_within_ms: u64,
     /// The call whose plan its tasks follow.
     pub call: usize,
-    /// The clocks of those who poll, against the true time.
+    /// The clocks of the pollers, against the true time.
     pub lookers: Vec<i64>,
     /// How long they pause between two polls.
     pub poll_ms: u64,
-    /// How long at most nobody looks for one of them, now and then.
+    /// The longest time until a poller that has stopped is replaced.
     pub away_ms: u64,
 }
 

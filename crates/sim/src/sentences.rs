@@ -49,15 +49,15 @@ fn requested(name: &str, event: &TaskEvent) -> String {
         TaskEvent::TimeOut => format!("times {name} out"),
         TaskEvent::ExtendRetention { retention_ms } => format!("retains the result of {name} for {retention_ms} ms"),
         TaskEvent::Forget => format!("forgets {name}"),
-        TaskEvent::BeginCleanup { lease } => format!("begins to clean up after {name} until {}", moment(lease.until)),
+        TaskEvent::BeginCleanup { lease } => format!("begins the cleanup of {name} until {}", moment(lease.until)),
         TaskEvent::EndCleanup { end, .. } => match end {
-            CleanupEnd::Done => format!("has cleaned up after {name}"),
+            CleanupEnd::Done => format!("has finished the cleanup of {name}"),
             CleanupEnd::GivenUp => format!("gives up compensations of {name}"),
             CleanupEnd::Failed { again_at } => {
-                format!("has failed to clean up after {name}, and leaves it until {}", moment(*again_at))
+                format!("has failed in the cleanup of {name}, and leaves it until {}", moment(*again_at))
             }
             CleanupEnd::Postponed { again_at } => {
-                format!("cannot clean up after {name}, and leaves it until {}", moment(*again_at))
+                format!("cannot do the cleanup of {name}, and leaves it until {}", moment(*again_at))
             }
         },
     }
@@ -133,7 +133,7 @@ pub(crate) fn recorded(name: &str, entry: &Entry, recorded: Option<&Recorded>) -
     let what = format!("the {} `{}` of {name}", entry.kind.as_str(), entry.name);
     match recorded {
         Some(Recorded::First) => format!("records {what}"),
-        Some(Recorded::Earlier(_)) => format!("tries to record {what}, which is on record already"),
+        Some(Recorded::Earlier(_)) => format!("tries to record {what}, which is recorded already"),
         None => format!("cannot record {what}"),
     }
 }

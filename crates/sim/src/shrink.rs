@@ -94,8 +94,8 @@ impl Search {
 
 type Change = Box<dyn Fn(&mut Plan)>;
 
-/// What can make a world smaller: those that remove much come first. Each also fits a world that others have made
-/// smaller.
+/// The changes that can make a world smaller. Changes that remove much come first. Each also fits a world that other
+/// changes have made smaller.
 fn changes(plan: &Plan) -> Vec<Change> {
     let mut all: Vec<Change> = Vec::new();
     for call in 0..plan.calls.len() {

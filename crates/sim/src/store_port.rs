@@ -27,7 +27,7 @@ struct SimStore {
 }
 
 impl SimStore {
-    /// One call: the request travels, is applied or not, and the answer travels back. `act` is what the store does.
+    /// One call: the request travels, is applied or not, and the answer travels back. `act` is the store's part of it.
     async fn call<T, E>(
         &self,
         verb: &'static str,

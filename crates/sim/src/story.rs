@@ -16,9 +16,9 @@ pub enum StoryMode {
 pub struct Line {
     /// When, in milliseconds since the world began.
     pub at_ms: u64,
-    /// Who.
+    /// The actor.
     pub who: String,
-    /// Did what.
+    /// The action.
     pub what: String,
 }
 

@@ -1,5 +1,5 @@
-//! Whoever learns of each record that waits for a worker, once its time is up, and sees to its message. What it could
-//! not treat it learns of again.
+//! The reader of the record stream. It learns of each record that waits for a worker, once its time is up, and ensures
+//! its message. The stream reports a record again if the reader could not handle it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::world::{Killable, World};
 /// How many records come at a time.
 const BATCH_MAX: usize = 10;
 
-/// Hears of records in batches.
+/// Receives records in batches.
 pub(crate) async fn hear(world: Arc<World>) {
     let engine = engine(&world, Instance::Worker, 0);
     let lease_ms = world.plan.settings.lease_ms;

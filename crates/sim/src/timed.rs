@@ -1,4 +1,4 @@
-//! A schedule of a world: who polls it is code from outside the test kit, on the ports of the simulation.
+//! A schedule of a world. Code from outside the test kit polls it, on the ports of the simulation.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Plan {
     }
 }
 
-/// Polls again and again, until no faults are injected any more. Whoever is killed, or goes, is replaced later.
+/// Polls again and again, until no faults are injected any more. A process that is killed, or stops, is replaced later.
 pub(crate) async fn poll(world: Arc<World>, make: Arc<MakePolls>, number: usize) {
     let Some(plan) = world.plan.schedule.clone() else { return };
     let skew_ms = plan.lookers.get(number).copied().unwrap_or(0);

@@ -51,7 +51,7 @@ impl ToolRunner for SimTools {
             return self.tell(&attempt);
         }
         let Some((call, plan)) = call.and_then(|call| Some((call, world.plan.calls.get(call)?))) else {
-            return AttemptEnd::Crashed { reason: "there is no such call".to_owned() };
+            return AttemptEnd::Crashed { reason: "the call does not exist".to_owned() };
         };
         let running = Running::new(world, &attempt, (call, plan));
         let name = world.lock().name(&running.key);
@@ -74,9 +74,9 @@ impl ToolRunner for SimTools {
         let key = ended.task().key();
         let call = call_of(ended.request());
         let Some((call, plan)) = call.and_then(|call| Some((call, world.plan.calls.get(call)?))) else {
-            return Cleaned::Failed { reason: "there is no such call".to_owned() };
+            return Cleaned::Failed { reason: "the call does not exist".to_owned() };
         };
-        world.kernel.tell(|| format!("cleans up after {}", world.lock().name(&key)));
+        world.kernel.tell(|| format!("runs the cleanup of {}", world.lock().name(&key)));
         let tries = world.lock().checks.cleanup_begins(&key);
         world.kernel.sleep(world.plan.latency_ms * 4).await;
         if tries <= plan.cleanup_fails {
@@ -178,7 +178,7 @@ impl Running<'_> {
             self.world.lock().checks.step_runs(&self.key, self.number, &name);
             self.world.kernel.tell(|| format!("runs step `{name}`, which takes {ms} ms"));
             self.world.kernel.sleep(ms).await;
-            // Every run returns a different text, so that a replay can be told from a second run.
+            // Every run returns a different text, which distinguishes a replay from a second run.
             let mut text = format!("{}.{}", self.number, self.world.kernel.events());
             text.extend(std::iter::repeat_n('y', bytes.saturating_sub(text.len())));
             Ok::<_, Infallible>(text)
@@ -193,7 +193,7 @@ impl Running<'_> {
             self.world.lock().checks.try_runs(&self.key, self.number, &name, number);
             self.world.kernel.tell(|| format!("runs try {number} of step `{name}`"));
             self.world.kernel.sleep(self.world.plan.latency_ms).await;
-            // Every run returns a different text, so that a replay can be told from a second run.
+            // Every run returns a different text, which distinguishes a replay from a second run.
             let text = format!("{}.{}", self.number, self.world.kernel.events());
             if number <= fails { Tried::Failed(text) } else { Tried::Value(text) }
         };
@@ -250,7 +250,7 @@ impl Running<'_> {
                 .kernel
                 .tell(|| format!("looks for `{name}`: {}", if is_there { "it is there" } else { "not yet" }));
             self.world.lock().checks.poll_ends(&self.key, self.number);
-            // Every poll finds a different text, so that a replay can be told from another poll.
+            // Every poll finds a different text, which distinguishes a replay from another poll.
             Ok::<_, Infallible>(is_there.then(|| format!("{}.{}", self.number, self.world.kernel.events())))
         };
         let Ok(text) = self.attempt.poll_until(&name, every, poll).await;
@@ -258,8 +258,7 @@ impl Running<'_> {
         self.got(EntryKind::Step, &name, &text);
     }
 
-    /// Somebody is told, who records the signal later; the telling is not recorded, and is done again by every
-    /// attempt.
+    /// Asks the outside system to record the signal later. The request is not recorded, so every attempt repeats it.
     pub(super) async fn signal(&self, position: usize, after_ms: u64) {
         let name = format!("f{position}");
         let due_ms = self.now_ms() + after_ms;

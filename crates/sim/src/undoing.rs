@@ -12,8 +12,8 @@ use super::plan::{After, CallPlan, Ending, Op, Plan, Tool};
 use super::tools::{Running, SimTools};
 
 impl Plan {
-    /// The world of `seed`, whose tools register what undoes each of their steps. Many of their tasks fail, or are
-    /// cancelled.
+    /// The world of `seed`, whose tools register a compensation for each of their steps. Many of their tasks fail, or
+    /// are cancelled.
     #[must_use]
     pub fn with_compensations(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 16);
@@ -49,7 +49,7 @@ fn undoable_and(dice: &mut Randomness, lease_ms: u64) -> Vec<Op> {
 }
 
 impl SimTools {
-    /// Replays the tool of a task that has not ended with success, and undoes what it has registered.
+    /// Replays the tool of a task that has not ended with success, and runs the compensations that it has registered.
     pub(super) async fn undo(&self, ended: &Ended, (call, plan): (usize, &CallPlan)) -> Cleaned {
         let ops = plan.ops();
         if ended.task().attempt == 0 || !ops.iter().any(|op| matches!(op, Op::Undoable(_))) {
@@ -70,7 +70,7 @@ impl SimTools {
 }
 
 impl Running<'_> {
-    /// A step, and what undoes it, which is registered before: the step may have run without a record.
+    /// A step and its compensation, which is registered first: the step may have run without a record.
     pub(super) async fn undoable(&self, position: usize, ms: u64) {
         let (world, key) = (Arc::clone(self.world), self.key);
         let work = move |_number: u32| {

@@ -1,5 +1,5 @@
-//! What the calls of a store on DynamoDB use: which partitions, and how many capacity units of each. In the words of
-//! the real adapter, which `crates/aws/tests/aws/units.rs` holds against this.
+//! The partitions that each call of a store on DynamoDB uses, and how many capacity units of each. The names are those
+//! of the real adapter. `crates/aws/tests/aws/units.rs` compares the two.
 
 use longhaul_core::ports::NewTask;
 use longhaul_core::{
@@ -104,7 +104,7 @@ pub(crate) fn count_update(owner: OwnerId) -> Call {
     Call::write("UpdateItem", PartitionKey::Counts(owner), 1)
 }
 
-/// As how many slots a task is counted.
+/// The number of open tasks that a task counts as in the owner's count.
 pub(crate) fn slots(task: &Task, open_max: u32) -> u32 {
     let [.., random, _shard] = *task.id.as_bytes();
     if open_max < SAMPLED_FROM {
@@ -153,8 +153,8 @@ pub(crate) fn creation(new: &NewTask) -> Vec<Call> {
     calls
 }
 
-/// The calls of an event before the one that decides it: some depend on the record, which is read first, or are found
-/// out by a condition that does not hold.
+/// The calls of an event before the one that decides it. Some depend on the record, which is read first. Others follow
+/// a condition that does not hold.
 pub(crate) fn polls(known: &Task, event: &TaskEvent, now: Timestamp) -> Vec<Call> {
     let (key, bytes) = (known.key(), item_bytes(known));
     let is_late = now.as_ms() > known.expires_at.as_ms().saturating_sub(known.terms.retention_ms);
@@ -273,7 +273,7 @@ pub(crate) fn item_bytes(task: &Task) -> u64 {
         + state_bytes(&task.state)
 }
 
-/// The bytes of what is text in a task's item.
+/// The bytes of the strings in a task's item.
 fn texts_bytes(task: &Task) -> u64 {
     let named = |name: &str, bytes: u64| name.len() as u64 + bytes;
     let cleanup = (task.cleanup != Cleanup::None).then(|| named("cleaning", json_bytes(&task.cleanup)));
@@ -307,7 +307,7 @@ fn attempts_bytes(task: &Task) -> u64 {
     since + past.sum::<u64>()
 }
 
-/// The bytes of what only some states have.
+/// The bytes of the attributes that only some states have.
 fn state_bytes(state: &State) -> u64 {
     let until = |until: Timestamp| "until".len() as u64 + number_bytes(until.as_ms());
     let name_and = |name: &str| ("state".len() + name.len()) as u64;

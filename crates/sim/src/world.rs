@@ -37,7 +37,7 @@ pub(crate) struct World {
     state: Mutex<State>,
 }
 
-/// What a tool waits for, as somebody outside knows it.
+/// A signal that a tool waits for, as the outside system knows it.
 #[derive(Clone, Debug)]
 pub(crate) struct HandedOut {
     pub(crate) key: TaskKey,
@@ -62,11 +62,11 @@ pub(crate) struct State {
     /// How often each call's tool crashed.
     pub(crate) crashes: Vec<Vec<u32>>,
     pub(crate) injected: Vec<Injected>,
-    /// What somebody outside is to record.
+    /// The signals that the outside system is to record.
     pub(crate) handed_out: Vec<HandedOut>,
-    /// Somebody outside, who waits to be told something.
+    /// The outside system, while it waits for the first request.
     pub(crate) listener: Option<std::task::Waker>,
-    /// The tasks whose records somebody is to learn of.
+    /// The tasks whose records the record stream is to report.
     pub(crate) heard_of: Vec<TaskKey>,
     /// The signals that tools have requested, ever.
     told: Vec<(TaskKey, String)>,
@@ -132,7 +132,8 @@ impl World {
         let spared = match self.plan.care {
             Care::Polls | Care::Server => false,
             Care::Nobody => client,
-            // A worker deletes a message when the queue has its next one. What the queue has it does not lose.
+            // A worker deletes a message when the queue has its next one. The queue does not lose the messages that it
+            // has.
             Care::Stream => fault == InjectedFault::SendLost && !client,
         };
         if spared {
@@ -195,8 +196,8 @@ impl World {
         }
     }
 
-    /// Runs `play` as a worker or an API instance runs it: it may be killed at any await, and may freeze for a
-    /// while and continue. `None` if it was killed.
+    /// Runs `play` as a worker or an API instance runs it. It may be killed at any await, and may freeze for a while
+    /// and continue. `None` if it was killed.
     pub(crate) async fn killable<F: Future>(&self, killable: &Killable<'_>, play: F) -> Option<F::Output> {
         let mut play = Box::pin(play);
         let mut frozen_until_ms: Option<u64> = None;
@@ -245,7 +246,7 @@ impl World {
         }
     }
 
-    /// The terms of a task that tells an endpoint: nobody polls how that went.
+    /// The terms of a task that notifies an endpoint. No client polls its outcome.
     pub(crate) fn webhook_delivery_terms(&self) -> Terms {
         let lease_ms = self.plan.settings.lease_ms;
         let policy = Policy {
@@ -298,7 +299,7 @@ impl State {
         }
     }
 
-    /// Whoever learns of records that wait for a worker will learn of this one, if it is one.
+    /// Passes this record to the record stream, if it waits for a worker.
     pub(crate) fn note_record(&mut self, after: &Task) {
         if is_heard_of(after) {
             self.heard_of.push(after.key());
@@ -313,7 +314,7 @@ impl State {
         }
     }
 
-    /// A tool tells somebody outside what it waits for, who hears it once.
+    /// Gives the outside system the signal that a tool waits for, once only.
     pub(crate) fn hand_out(&mut self, handed_out: HandedOut) {
         let told = (handed_out.key, handed_out.name.clone());
         if !self.told.contains(&told) {
@@ -329,7 +330,7 @@ impl State {
     }
 }
 
-/// Whether somebody learns of a record that has become this one.
+/// Whether the record stream reports a record that has become this one.
 fn is_heard_of(after: &Task) -> bool {
     let waits = after.state == longhaul_core::State::Queued || after.needs_cleanup();
     waits && after.resends == 0

@@ -1,4 +1,4 @@
-//! Worlds that are made of a seed's world by changing what it is about: from dice of their own, so that no other world
+//! Worlds that are made from a seed's world by changing its subject. They use separate dice, so that no other world
 //! changes.
 
 use longhaul_core::{Cleanup, limits};
@@ -21,7 +21,7 @@ const LONG_SLEEP_MS: u64 = 4 * limits::CHILD_POLL_MS_MAX;
 
 impl Plan {
     /// The world of `seed`, in which store and queue are one database. In some of these worlds calls start later, tools
-    /// call tools, or nobody polls and messages are lost.
+    /// call tools, or no client polls and messages are lost.
     #[must_use]
     pub fn with_one_database(seed: u64) -> Self {
         let plan = match Randomness::stream(seed, 11).below(8) {
@@ -33,8 +33,8 @@ impl Plan {
         Self { store_and_queue: StoreAndQueue::OneDatabase, ..plan }
     }
 
-    /// The world of `seed`, in which no client polls, processes die between a record and its message, and somebody
-    /// learns of each record that waits for a worker. In half of these worlds most calls are to start later.
+    /// The world of `seed`, in which no client polls, and processes die between a record and its message. A record
+    /// stream reports each record that waits for a worker. In half of these worlds most calls are to start later.
     #[must_use]
     pub fn with_stream(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 14);
@@ -47,8 +47,8 @@ impl Plan {
         plan
     }
 
-    /// The world of `seed`, in which tools wait for longer than they may take: they sleep, poll, or ask what nobody
-    /// answers. No client polls. Their deadlines come when all faults have ended.
+    /// The world of `seed`, in which tools wait for longer than they may take: they sleep, poll, or ask a question that
+    /// no client answers. No client polls. Their deadlines come when all faults have ended.
     #[must_use]
     pub fn with_long_waits(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 12);
@@ -94,12 +94,12 @@ impl Plan {
     }
 
     /// The world of `seed`, in which one or two endpoints are notified of each end and of each question. No client
-    /// polls, and the server looks after unfinished tasks.
+    /// polls, and the server recovers unfinished tasks.
     #[must_use]
     pub fn with_notifications(seed: u64) -> Self {
         let mut plan = Self::with_sweeps(seed);
         plan.endpoints = Randomness::stream(seed, 9).between(1, 2) as usize;
-        // Those who tell are not held to the limits of their owners, and count among these in the model.
+        // Webhook deliveries are not held to the limits of their owners, and count among these in the model.
         plan.settings.open_tasks_max = 1_000;
         plan.after = After::Stop;
         plan
@@ -142,8 +142,8 @@ impl Plan {
         plan
     }
 
-    /// The world of `seed`, in which tools call tools that call tools. In half of these worlds no fault is injected;
-    /// nobody polls in any.
+    /// The world of `seed`, in which tools call tools that call tools. In half of these worlds no fault is injected. No
+    /// client polls in any of them.
     #[must_use]
     pub fn with_children(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 8);
@@ -158,8 +158,8 @@ impl Plan {
         let (chaos_ms, lease_ms, is_calm) = (plan.chaos_ms, plan.settings.lease_ms, plan.is_calm());
         let client = |root: &usize| {
             let before = Act::Think(dice.below(chaos_ms));
-            // A tool that is stopped between the record of its child and the message leaves a task that somebody has to
-            // poll. In calm worlds nobody does, and all have called by then.
+            // A tool that is stopped between the record of its child and the message leaves a task that a client has to
+            // poll. In calm worlds no client polls, and all tools have called by then.
             let called_ms = if is_calm { 20 * lease_ms } else { 0 };
             let cancels = [Act::Think(called_ms + dice.below(chaos_ms)), Act::Cancel(*root)];
             let cancels = if dice.happens(500) { &cancels[..] } else { &[] };
@@ -173,8 +173,8 @@ impl Plan {
         plan
     }
 
-    /// The world of `seed`, in which a tool fails or is cancelled in its first attempt, while the tools that it called
-    /// run for longer than it takes until each has found out.
+    /// The world of `seed`, in which a tool fails or is cancelled in its first attempt. The tools that it called run
+    /// longer than the time in which each of them notices that end.
     #[must_use]
     pub fn with_running_children(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 13);
@@ -199,8 +199,9 @@ impl Plan {
         plan
     }
 
-    /// The world of `seed`, in which nobody calls, and several poll one schedule, on and off. In half of these
-    /// worlds nothing goes wrong; nobody polls in any. What polls is given to [`run_scheduled`](super::run_scheduled).
+    /// The world of `seed`, in which no client calls, and several processes poll one schedule, on and off. In half of
+    /// these worlds nothing goes wrong. No client polls in any of them. The polling function is an argument of
+    /// [`run_scheduled`](super::run_scheduled).
     #[must_use]
     pub fn with_schedule(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 10);
@@ -299,7 +300,7 @@ impl Plan {
         self.calls.len() - 1
     }
 
-    /// Has nothing go wrong, and nobody poll.
+    /// Has nothing go wrong, and no client poll.
     pub(super) fn be_calm(&mut self) {
         self.care = Care::Nobody;
         self.fault_profile = FaultProfile::NONE;

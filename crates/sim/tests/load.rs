@@ -1,4 +1,4 @@
-//! Load on a store with partitions: that it is what the page says, the same each time, and that its promises are kept.
+//! Load on a store with partitions: it matches the page, is the same each time, and keeps its promises.
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::path::Path;
@@ -32,7 +32,7 @@ fn a_load_within_the_units_uses_what_the_page_says_of_a_task() {
     let tasks = f64::from(u32::try_from(report.tasks).unwrap());
     let [write, read] =
         [report.usage.write, report.usage.read].map(|units| f64::from(u32::try_from(units).unwrap()) / tasks);
-    // What costs.md counts for a task: 6.5 and 3.75. A sample of the tasks is counted, and not exactly a quarter.
+    // The figures of costs.md for a task: 6.5 and 3.75. A sample of the tasks is counted, and not exactly a quarter.
     assert!((write - 6.5).abs() < 0.1 && (read - 3.75).abs() < 0.1, "{write} write units, {read} read units");
 }
 

@@ -8,8 +8,8 @@ use std::task::{Poll, Waker};
 use async_trait::async_trait;
 use longhaul_core::{Clock, Timestamp};
 
-/// A clock that stands still until it is advanced. Sleepers wake in the order of their times, and those of one
-/// time in the order in which they went to sleep: the same calls give the same run.
+/// A clock that stands still until it is advanced. Sleepers wake in the order of their times. Sleepers of the same time
+/// wake in the order in which they went to sleep, so the same calls give the same run.
 pub struct ManualClock {
     inner: Mutex<Inner>,
 }

@@ -1,6 +1,6 @@
-//! What a store promises of what it cannot read: each damaged record costs itself only, and one of a newer version is
-//! left alone. Each function is one promise; [`damage_contract!`](crate::damage_contract!) makes each of them a test of
-//! an adapter, next to those of [`store_contract!`](macro@crate::store_contract).
+//! Promises of a store about records that it cannot read. A damaged record costs itself only, and a record of a newer
+//! version is left alone. Each function is one promise; [`damage_contract!`](crate::damage_contract!) makes each of
+//! them a test of an adapter, next to those of [`store_contract!`](macro@crate::store_contract).
 
 use async_trait::async_trait;
 use longhaul_core::ports::{ApplyError, Created, NewTask, Outbox, StoreError, UnfinishedTasks};
@@ -11,7 +11,7 @@ use longhaul_core::{
 use crate::given::{self, NOW, owner};
 use crate::{Damage, SeededIds, StoreHarness};
 
-/// What an adapter brings to the contract: an empty store for each promise, and a hand that damages what is in it.
+/// The harness of an adapter: an empty store for each promise, and the means to damage its records.
 #[async_trait]
 pub trait DamageHarness: StoreHarness {
     /// Damages the stored record of a task, without the store.
@@ -116,7 +116,7 @@ pub async fn a_damaged_task_is_listed_with_the_failed_ones(harness: &dyn DamageH
     }
 }
 
-/// Promise: it refuses every event that a task refuses which has ended, whatever it was doing.
+/// Promise: it refuses every event that an ended task refuses, in any state that it had before.
 pub async fn a_damaged_task_takes_no_event(harness: &dyn DamageHarness) {
     for (number, damage) in (1..).zip(Damage::LOST) {
         let task = given::running(harness.store(), &SeededIds::new(number), owner("alice")).await;
@@ -147,7 +147,7 @@ pub async fn a_damaged_task_expires_like_others(harness: &dyn DamageHarness) {
     }
 }
 
-/// Promise: a damaged task takes no slot once it was met.
+/// Promise: a damaged task does not count against the open-task quota once the store has read it.
 pub async fn a_damaged_task_frees_its_slot(harness: &dyn DamageHarness) {
     for (number, damage) in (1..).zip(Damage::LOST) {
         let (ids, owner) = (SeededIds::new(number), owner(&format!("owner {number}")));
@@ -178,8 +178,8 @@ pub async fn a_retry_finds_the_damaged_task(harness: &dyn DamageHarness) {
     }
 }
 
-/// Promise: a record of a newer version is no damaged one. Nothing is changed, and nothing is said about its task but
-/// that: it is in no list, and keeps no other task out of one.
+/// Promise: a record of a newer version does not count as damaged. Nothing is changed, and the store only says that the
+/// version is newer. Its task is in no list, and keeps no other task out of one.
 pub async fn a_record_of_a_newer_version_is_left_alone(harness: &dyn DamageHarness) {
     let tasks = tasks(harness, 3).await;
     let newer = tasks[1].key();
@@ -199,7 +199,8 @@ pub async fn a_record_of_a_newer_version_is_left_alone(harness: &dyn DamageHarne
     assert_eq!(harness.stored(&newer).await, before);
 }
 
-/// Promise: an entry of a journal that cannot be read is a permanent error, also for whoever records it again.
+/// Promise: an entry of a journal that cannot be read is a permanent error, including for a caller that records it
+/// again.
 pub async fn a_damaged_entry_is_no_passing_fault(harness: &dyn DamageHarness) {
     let tasks = tasks(harness, 2).await;
     let entry = Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1"), recording: None };
@@ -214,7 +215,7 @@ pub async fn a_damaged_entry_is_no_passing_fault(harness: &dyn DamageHarness) {
     assert_eq!(harness.store().journal(&tasks[1].key()).await.unwrap(), [entry]);
 }
 
-/// Promise: whoever looks after all unfinished tasks sees those that can be read.
+/// Promise: the reader of all unfinished tasks returns those that can be read.
 pub async fn an_unreadable_task_is_not_among_the_unfinished_ones(harness: &dyn DamageHarness) {
     let Some(unfinished) = harness.unfinished() else { return };
     let (tasks, mut unreadable) = with_each_damage(harness).await;

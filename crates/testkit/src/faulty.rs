@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::layer::{Layered, StoreCall, StoreLayer};
 
-/// What happens to a call.
+/// The fault of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -18,11 +18,11 @@ pub enum Fault {
     Before,
     /// It was applied, and its answer is lost.
     After,
-    /// The process that calls dies before it is applied: nobody waits for the answer, which never comes.
+    /// The process that calls dies before it is applied. The answer never comes, and no caller waits for it.
     DiesBefore,
     /// The process that calls dies after it was applied.
     DiesAfter,
-    /// It was applied, and its answer does not come for as long as anybody waits for it.
+    /// It was applied, and its answer does not come while a caller waits for it.
     HangsAfter,
     /// It was applied, and others may run before its answer comes.
     YieldsAfter,
@@ -113,7 +113,7 @@ impl Layered<Scripting> {
         Self(Scripting { inner, script, open: AtomicUsize::new(0), deaths: Arc::default() })
     }
 
-    /// Is notified when a process dies: whoever runs it has to drop it then.
+    /// Is notified when a process dies. The code that runs the process has to drop it then.
     #[must_use]
     pub fn deaths(&self) -> Arc<Notify> {
         Arc::clone(&self.0.deaths)

@@ -1,4 +1,4 @@
-//! What tests start from: short helpers for owners, tasks and events.
+//! Short helpers for tests: owners, tasks and events to start from.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use longhaul_core::{
 
 use crate::SeededIds;
 
-/// The time at which tests begin. It lies ahead, so that no store that sweeps by real time deletes their tasks.
+/// The time at which tests begin. It lies ahead, so that a store that deletes by real time does not delete their tasks.
 pub const NOW: Timestamp = Timestamp::from_ms(2_000_000_000_000);
 
 /// How long a lease holds in tests.
@@ -134,7 +134,7 @@ pub async fn running(store: &dyn TaskStore, ids: &SeededIds, owner: OwnerId) -> 
     store.apply(&task.key(), &claim(1, NOW), NOW).await.unwrap()
 }
 
-/// What is recorded under `key`.
+/// The task that is stored under `key`.
 pub async fn on_record(store: &dyn TaskStore, key: &TaskKey) -> Option<Task> {
     store.get(key, NOW).await.unwrap()
 }

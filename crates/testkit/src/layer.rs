@@ -46,7 +46,7 @@ impl<L> Deref for Layered<L> {
 /// out below.
 macro_rules! store_calls {
     ($($verb:ident($($name:ident: $type:ty),*) -> $answer:ty as $call:expr;)+) => {
-        /// Something around the calls of a store. What is not written again passes each call on through
+        /// A layer around the calls of a store. A call that the layer does not override passes through
         /// [`around`](Self::around).
         #[async_trait]
         pub trait StoreLayer: Send + Sync {

@@ -1,5 +1,5 @@
-//! For tests only: a clock that is set by hand, ids from a seed, ports that fail on demand, the contracts that
-//! every adapter keeps, and a store and a queue in memory.
+//! For tests only: a clock that is set by hand, ids from a seed, and ports that fail on demand. It also has the
+//! contracts that every adapter keeps, and a store and a queue in memory.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![expect(
     clippy::unwrap_used,

@@ -1,11 +1,11 @@
-//! What a log or a metric writes, kept for a test.
+//! The output of a log or a metric, kept for a test.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-/// Lines that were written. Clones share them: one is the writer, another is looked at.
+/// Lines that were written. Clones share them: one is the writer, another is read.
 #[derive(Clone, Debug, Default)]
 pub struct Lines(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! Logs of one test, whatever other tests of the process log meanwhile.
+//! Logs of one test, without the logs of other tests in the same process.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! What a store promises that is one database with a queue, and writes a new task's message with its record. Each
+//! Promises of a store that is one database with a queue, and writes a new task's message with its record. Each
 //! function is one promise; [`one_database_contract!`](crate::one_database_contract!) makes each of them a test of an
 //! adapter, next to those of [`store_contract!`](macro@crate::store_contract) and
 //! [`queue_contract!`](crate::queue_contract!).
@@ -9,7 +9,7 @@ use longhaul_core::ports::{Created, Delivery, Message, NewTask};
 use crate::given::{self, NOW, owner};
 use crate::{QueueHarness, SeededIds, StoreHarness};
 
-/// What an adapter brings to the contract: a store and a queue, both empty, for each promise.
+/// The harness of an adapter: a store and a queue, both empty, for each promise.
 pub trait OneDatabase: StoreHarness + QueueHarness {}
 
 impl<H: StoreHarness + QueueHarness> OneDatabase for H {}

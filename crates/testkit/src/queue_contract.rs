@@ -1,4 +1,4 @@
-//! What every work queue promises. Each function is one promise; [`queue_contract!`](crate::queue_contract!) makes
+//! The promises of every work queue. Each function is one promise; [`queue_contract!`](crate::queue_contract!) makes
 //! each of them a test of an adapter.
 //!
 //! Times are whole seconds and compared with a second to spare, so that the promises can be checked against a queue
@@ -14,7 +14,7 @@ use longhaul_core::ports::{Delivery, Message, WorkQueue};
 use crate::given::{self, NOW, owner};
 use crate::{SeededIds, at_once};
 
-/// What an adapter brings to the contract: an empty queue for each promise, and a way to let time pass.
+/// The harness of an adapter: an empty queue for each promise, and a way to let time pass.
 #[async_trait]
 pub trait QueueHarness: Send + Sync {
     /// The queue.
@@ -166,7 +166,7 @@ pub async fn a_stale_receipt_cannot_delete(harness: &dyn QueueHarness) {
     expect_one(harness).await;
 }
 
-/// Promise: nor does it show or hide that message.
+/// Promise: a worker that was too slow does not show or hide a message that another one works on.
 pub async fn a_stale_receipt_cannot_extend(harness: &dyn QueueHarness) {
     sent(harness).await;
     let stale = expect_one(harness).await;
@@ -179,7 +179,7 @@ pub async fn a_stale_receipt_cannot_extend(harness: &dyn QueueHarness) {
     expect_one(harness).await;
 }
 
-/// Promise: the latest receipt is valid until somebody else gets the message.
+/// Promise: the latest receipt is valid until another worker gets the message.
 pub async fn a_late_delete_counts_if_nobody_else_has_the_message(harness: &dyn QueueHarness) {
     sent(harness).await;
     let delivery = expect_one(harness).await;

@@ -1,5 +1,5 @@
-//! What the reader of unfinished tasks promises of a store that is one with a queue: whoever looks after tasks that
-//! nobody polls finds those without a message, and no others. Each function is one promise;
+//! Promises of the reader of unfinished tasks, for a store that is one with a queue. The reader finds the tasks without
+//! a message, so that tasks continue without polls, and no others. Each function is one promise;
 //! [`unfinished_contract!`](crate::unfinished_contract!) makes each of them a test of an adapter.
 
 use std::slice::from_ref;
@@ -11,7 +11,7 @@ use longhaul_core::{OwnerId, Task, TaskEvent, TaskKey, Timestamp, limits};
 use crate::given::{self, NOW, owner};
 use crate::{QueueHarness, SeededIds, StoreHarness};
 
-/// What an adapter brings to the contract: a store and a queue that are one, both empty, for each promise.
+/// The harness of an adapter: a store and a queue that are one, both empty, for each promise.
 pub trait UnfinishedHarness: StoreHarness + QueueHarness {
     /// The reader of the store's unfinished tasks.
     fn unfinished(&self) -> &dyn UnfinishedTasks;
@@ -44,7 +44,7 @@ async fn found_at(harness: &dyn UnfinishedHarness, now: Timestamp) -> Vec<Task> 
     harness.unfinished().unfinished(None, 10, now).await.unwrap()
 }
 
-/// Promise: a task without a message is found as it is recorded, whatever it waits for.
+/// Promise: a task without a message is found as it is recorded, in any unfinished state.
 pub async fn an_unfinished_task_without_a_message_is_found(harness: &dyn UnfinishedHarness) {
     let task = created(harness, 1, owner("alice")).await;
     assert_eq!(found_at(harness, NOW).await, from_ref(&task));

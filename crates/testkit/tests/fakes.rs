@@ -77,7 +77,7 @@ mod unfinished {
     longhaul_testkit::unfinished_contract!(super::fakes);
 }
 
-/// The names of the queue's promises, each with what keeps it.
+/// The names of the queue's promises, each with the function that checks it.
 macro_rules! kept_by_the_queue {
     ($make:path; $($promise:ident,)*) => {
         [$((

@@ -25,7 +25,7 @@ pub(crate) struct Functions {
 impl Setup {
     /// The additional flows of clients with core tasks: anonymous callers get no list.
     pub(crate) const CORE_TASK_FLOWS: &[&str] = &["ask", "plain_ask", "no_list"];
-    /// Where clients of `2026-07-28` may send an idempotency key: nowhere, since nobody identifies them.
+    /// Where clients of `2026-07-28` may send an idempotency key: nowhere, since the callers are anonymous.
     pub(crate) const KEYS: &[&str] = &[];
     /// The additional flows of clients without tasks.
     pub(crate) const PLAIN_CALL_FLOWS: &[&str] = &["ask"];
@@ -55,7 +55,7 @@ impl Setup {
             let frontend = resources.frontend_with(Mode::Streamed, settings).await;
             let _worker = resources.worker(None);
             ready.send(frontend.url().to_owned()).unwrap();
-            // It ends with the test at the latest.
+            // It ends at least with the test.
             drop(ended.await);
         });
         Functions { url: url.recv().unwrap(), end: Some(end), running: Some(running) }

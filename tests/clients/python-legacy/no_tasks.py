@@ -28,7 +28,7 @@ UNKNOWN_JOB = "01890000-0000-7000-8000-000000000000"
 JOB_TOOLS = {"get_job_status", "cancel_job"}
 UNFINISHED = ("queued", "running")
 
-# The older of the two has no elicitation.
+# The older one of the two has no elicitation.
 CAN_BE_ASKED = hasattr(types, "ElicitResult")
 
 Connect = Callable[[], contextlib.AbstractAsyncContextManager[ClientSession]]

@@ -167,7 +167,7 @@ async def ask(client: Client, settings: argparse.Namespace) -> dict[str, Any]:
     for at, question in enumerate(asked):
         expect(question in questions[at], f"question {at} was {questions[at]}")
         expect(f"answer {at + 1}" in result, f"the result has no answer {at + 1}")
-    # An answer to what is no longer asked is acknowledged and changes nothing.
+    # An answer to a question that is no longer open is acknowledged and changes nothing.
     await answer_task(client.session, created.task_id, {"no-such-key": {"action": "cancel"}})
     return {"questions": questions, **seen(ended)}
 

@@ -34,7 +34,7 @@ function expect(isTrue, otherwise) {
 
 const textOf = (result) => result?.content?.find((block) => block.type === 'text')?.text;
 
-/** What a settled execution looks like in the printed line. */
+/** A settled execution as it is in the printed line. */
 function seen({ outcome, lastTask }) {
   return {
     status: outcome.status,

@@ -1,4 +1,4 @@
-//! What people do with the console.
+//! The actions of people in the console.
 
 use harness::process::Server;
 
@@ -102,7 +102,7 @@ fn everything_works_without_script() {
     setup.browse(Console::OfServer, "scriptless", &["--task", &id]);
 }
 
-/// Tasks in several states, of which two are looked at.
+/// Tasks in several states, of which two are returned.
 fn busy(setup: &Setup) -> [String; 2] {
     setup.call(&["echo", "text=done"]);
     setup.call(&["fail", "how=tool_error"]);

@@ -36,7 +36,7 @@ export async function inert({ browser, url }) {
     expect(!found.hacked, `script of the server runs on ${address}`);
     expect(found.foreign.length === 0, `elements of the server on ${address}: ${found.foreign}`);
     expect(!/[\u202a-\u202e\u2066-\u2069]/.test(found.text), `text changes its direction on ${address}`);
-    // The tab names the tool: as plain text, cut, and beside a word of ours.
+    // The tab names the tool: as plain text, cut, and next to a word of the console.
     expect(found.title.length <= 200 && found.title.endsWith('Longhaul'), `the title of ${address}: ${found.title}`);
     expect(!/[\u0000-\u001f\u202a-\u202e\u2066-\u2069]/.test(found.title), `the title of ${address} is no plain text`);
   }
@@ -44,7 +44,7 @@ export async function inert({ browser, url }) {
   return { pages: pages.length, sizes };
 }
 
-/** A page of another origin posts what a button of ours would: by a form, and by script. */
+/** A page of another origin posts what a button of the console would: by a form, and by script. */
 export async function foreign({ browser, url, task }) {
   const action = `${url}/act`;
   const evil = `<!doctype html><form method="post" action="${action}">

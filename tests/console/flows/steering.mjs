@@ -7,7 +7,7 @@ const questionOf = (page, text) => page.locator('section', { has: page.getByRole
 
 const idIn = (page) => new URL(page.url()).searchParams.get('id');
 
-/** A question: a wrong answer names the field and what was typed is kept, and the right one ends the task. */
+/** A question: a wrong answer names the field and keeps the typed text, and the right one ends the task. */
 export async function answers({ browser, url }) {
   const page = await browser.page();
   await page.goto(url);
@@ -84,7 +84,7 @@ export async function keys({ browser, url }) {
   await page.getByText('The answer was given.').waitFor();
 }
 
-/** What has the focus, which has to be seen. */
+/** The element that has the focus, which has to be visible. */
 async function focused(page) {
   const at = await page.evaluate(() => {
     const element = document.activeElement;

@@ -29,7 +29,7 @@ async function moving(what, part) {
   await until(`${what} shows other progress`, async () => ![undefined, first].includes(await progress()));
 }
 
-/** The server is killed under an open page and started again: the page says so, and goes on. */
+/** The server is killed under an open page and started again: the page says so, and continues. */
 export async function outlives({ browser, ask, url, task }) {
   const page = await browser.page();
   await page.goto(taskUrl(url, task));

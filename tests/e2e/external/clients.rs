@@ -28,7 +28,7 @@ impl Client {
         serde_json::from_str(last).unwrap_or_else(|error| panic!("{flow}: {error}: {out}"))
     }
 
-    /// What every client has to be able to do.
+    /// The flows of every client.
     fn all_flows(self) {
         let setup = Setup::new();
         let server = setup.start();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::instances::{Ground, Instance, until};
 
-/// How long it takes if nobody waits for a lease, with much to spare; less than one lease of [`LONG_LEASES`].
+/// How long it takes if no worker waits for a lease, with much to spare; less than one lease of [`LONG_LEASES`].
 const WITHOUT_A_LEASE: Duration = Duration::from_secs(40);
 
 /// Leases that outlast the test.
@@ -104,7 +104,7 @@ async fn requests_and_work_may_be_apart() {
     let ground = Ground::new().await;
     let http = ground.start("http", &["--role", "http"]);
     let id = http.caller().call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await;
-    // A worker whom nobody calls needs nobody let in, whatever address it listens on.
+    // A worker that gets no calls needs no access rules, on any address.
     let worker = ground.start("worker", &["--role", "worker", "--listen", "0.0.0.0:0"]);
     http.caller().until(&id, "completed").await;
     assert!(worker.ran(&id) && !http.ran(&id));

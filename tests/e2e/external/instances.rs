@@ -83,7 +83,7 @@ impl Instance {
         (answer.status().as_u16(), answer.text().await.unwrap())
     }
 
-    /// What it has logged so far.
+    /// Its log so far.
     pub(crate) fn log(&self) -> String {
         self.0.log()
     }
@@ -109,7 +109,7 @@ impl Instance {
     }
 }
 
-/// Waits until something holds that has to happen by itself.
+/// Waits until something holds that has to happen on its own.
 pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     let begun = std::time::Instant::now();
     while !holds().await {

@@ -84,7 +84,7 @@ fn clients_of_older_revisions_log_in() {
             assert_logged_in_once(&ground.legacy(client, "ann", flow));
         }
     }
-    // This SDK holds a lock until an answer has ended, so that nobody can answer a question in the middle of a call.
+    // This SDK holds a lock until an answer has ended, so that a question in the middle of a call cannot be answered.
     let (program, driver) = OF_2025_06_18;
     assert_logged_in_once(&ground.legacy((program, &driver), "ann", "plain"));
 }
@@ -105,8 +105,8 @@ fn clients_find_the_way_without_the_header_that_shows_it() {
 
 #[test]
 fn a_token_that_expires_in_the_middle_of_a_task_is_renewed_without_a_login() {
-    // Python renews a token before it has expired, and TypeScript when it is refused: at once, because the issuer's
-    // clock is as far behind as it may be.
+    // Python renews a token before it has expired. TypeScript renews it when it is refused, which is at once, because
+    // the issuer's clock is as far behind as it may be.
     let refused_at_once = ["--access-token-s", "3", "--clock-behind-s", &LEEWAY_S.to_string()];
     for (client, flags) in [(TYPESCRIPT, &refused_at_once[..]), (PYTHON, &refused_at_once[..2])] {
         let ground = Ground::new(AuthServer::with(flags));

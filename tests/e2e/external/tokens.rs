@@ -1,5 +1,5 @@
-//! One good token, one bad one, and a change of keys, against the real program with a real authorization server. What
-//! else a token may be is in `crates/http/tests/tokens`.
+//! One good token, one bad one, and a change of keys, against the real program with a real authorization server.
+//! `crates/http/tests/tokens` covers other tokens.
 
 use std::time::{Duration, Instant};
 

@@ -27,7 +27,7 @@ const TOO_MANY_BYTES: usize = 5 * 1024 * 1024;
 /// The maximum length of a question, in bytes.
 const QUESTION_BYTES_MAX: usize = 2_000;
 
-/// The countdowns of `gather` take 1, 2 and 3 steps in turn, by which their results can be told apart.
+/// The countdowns of `gather` take 1, 2 and 3 steps in turn, which distinguishes their results.
 const STEPS_MAX: u32 = 3;
 
 /// The piece that a large result repeats.
@@ -114,21 +114,21 @@ struct FailArgs {
     #[serde(default)]
     #[schemars(range(min = 0, max = 30))]
     after_s: f64,
-    /// How many seconds cleaning up takes, after a call that is cancelled or given up: 0 to 30, fractions allowed.
+    /// How many seconds the cleanup takes, after a call that is cancelled or given up: 0 to 30, fractions allowed.
     #[serde(default, alias = "cleaning_s")]
     #[schemars(range(min = 0, max = 30))]
     cleanup_s: f64,
 }
 
 impl FailArgs {
-    /// How long to run before failing, and how long cleaning up takes.
+    /// How long to run before failing, and how long the cleanup takes.
     fn times(&self) -> Result<[Duration; 2], ErrorData> {
         let times = [within("after_s", self.after_s, 0.0..=30.0)?, within("cleanup_s", self.cleanup_s, 0.0..=30.0)?];
         Ok(times.map(Duration::from_secs_f64))
     }
 }
 
-/// Cleans up after a call of `fail`: takes its time, and has nothing to remove.
+/// The cleanup of a call of `fail`: takes its time, and has nothing to remove.
 pub(crate) async fn clean_up(ended: EndedTask) -> Result<(), ErrorData> {
     let [_, cleanup] = ended.arguments::<FailArgs>()?.times()?;
     wait(cleanup).await;

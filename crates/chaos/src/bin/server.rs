@@ -1,4 +1,4 @@
-//! `chaos-server`: the server as one process. `--tool-env LEDGER=FOLDER` says where its tools note what they do.
+//! `chaos-server`: the server as one process. `--tool-env LEDGER=FOLDER` names the folder of its tools' notes.
 
 use std::process::ExitCode;
 

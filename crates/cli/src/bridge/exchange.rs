@@ -17,7 +17,7 @@ use super::tools::wants_headers;
 const ONE_WAY_MAX: Duration = Duration::from_secs(10);
 
 impl Bridge {
-    /// Passes a request on, and what the server answers. If there is no answer, the client gets an error.
+    /// Passes a request on, and returns the server's answer. If there is no answer, the client gets an error.
     pub(super) async fn ask(&self, message: &Message) {
         let (mut tries, mut has_begun_again) = (Tries::new(SILENT_MAX), false);
         let mut sent = Cow::Borrowed(message);
@@ -59,7 +59,7 @@ impl Bridge {
         Ok(renamed)
     }
 
-    /// A call is never made twice, unless its client or its server says that this does no harm.
+    /// A call is never made twice, unless its client or its server declares that this does no harm.
     fn may_be_sent_again(&self, message: &Message, error: &Error) -> bool {
         match error {
             error if error.has_done_nothing() => true,
@@ -67,7 +67,7 @@ impl Bridge {
         }
     }
 
-    /// The headers of a message, and the number of the session if that is where it belongs.
+    /// The headers of a message, and the number of the session if the message belongs to one.
     fn headers_of(&self, message: &Message) -> (HeaderMap, u64) {
         match message.revision() {
             Some(revision) => {
@@ -97,8 +97,8 @@ impl Bridge {
         }
     }
 
-    /// The answer, with the id that the client waits for: a server may not have read it, and what was sent again has
-    /// another one.
+    /// The answer, with the id that the client waits for. A server may not have read the id, and a request that was
+    /// sent again has another one.
     async fn answer(
         &self,
         message: &Message,
@@ -136,7 +136,7 @@ impl Bridge {
         Err(Error::Lost("the stream ended without it".to_owned()))
     }
 
-    /// Notes what the bridge has to know of an answer, before the client has it.
+    /// Notes the parts of an answer that the bridge needs, before the client has it.
     fn note(&self, message: &Message, session: Option<&HeaderValue>, answer: &Value) {
         match message.method() {
             "initialize" => self.session.begin(message, session, &answer["result"]),
@@ -163,7 +163,7 @@ impl Bridge {
         self.raw.post(ready, self.session.headers().0).await.map(drop)
     }
 
-    /// Sends what is not answered. What cannot be sent is said on the standard error.
+    /// Sends a message that has no answer. If it cannot be sent, the standard error says so.
     pub(super) async fn deliver(&self, message: &Message) {
         let mut tries = Tries::new(ONE_WAY_MAX);
         loop {
@@ -172,7 +172,7 @@ impl Bridge {
             let sent = tokio::time::timeout(ONE_WAY_MAX, sent).await.unwrap_or_else(|_late| Err(late()));
             let again = match sent {
                 Ok(_accepted) => return,
-                // It is as true the second time.
+                // Receiving it twice changes nothing.
                 Err(error) if error.may_pass() && !matches!(error, Error::SessionGone) => tries.pause(error).await,
                 Err(error) => Err(error),
             };
@@ -183,7 +183,7 @@ impl Bridge {
         }
     }
 
-    /// Passes several messages in one on, and all that is answered.
+    /// Passes a batch on, and all its answers.
     pub(super) async fn batch(&self, message: Message) {
         if let Err(error) = self.pass_batch(&message).await {
             self.output.failed(&Value::Null, error).await;
@@ -204,7 +204,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// Passes on what the server says of itself, for as long as it has a stream for that.
+    /// Passes on the messages that the server sends outside of answers, for as long as it has a stream for them.
     pub(super) async fn listen(&self) {
         let (mut place, mut tries) = (Place::default(), Tries::new(Duration::MAX));
         loop {
@@ -227,13 +227,13 @@ impl Bridge {
                 Err(error) => Err(error),
             };
             if again.is_err() {
-                // There is no such stream, most often.
+                // Most often the server does not have such a stream.
                 return;
             }
         }
     }
 
-    /// Passes on what a stream has. One that ends without anything is tried again as late as one that is lost.
+    /// Passes on the events of a stream. A stream that ends without any is tried again as late as one that is lost.
     async fn pass_all(&self, events: &mut Events, place: &mut Place, tries: &mut Tries) -> Result<(), Error> {
         let mut count = 0_u64;
         while let Ok(Some(event)) = events.next().await {

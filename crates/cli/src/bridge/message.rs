@@ -1,5 +1,5 @@
-//! What the bridge has to know of a message that a client wrote: who answers it, and what its headers say; and of the
-//! session that it belongs to, for the servers that want one.
+//! The parts of a client's message that the bridge reads: its kind, and the values for its headers. The session that it
+//! belongs to is here too, for the servers that want one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Requests that may be sent again if their answer was lost: they change nothing, or nothing more the second time.
+/// Requests that may be sent again if their answer was lost: they are idempotent.
 const REPEATABLE: [&str; 15] = [
     "initialize",
     "server/discover",
@@ -44,7 +44,7 @@ pub(super) enum Kind {
     Request,
     /// It is not answered: a notification, or an answer to the server.
     OneWay,
-    /// Several of them in one: so does revision `2025-03-26`.
+    /// Several messages in one, as in revision `2025-03-26`.
     Batch,
 }
 
@@ -67,7 +67,7 @@ impl Message {
         }
     }
 
-    /// Null for what has none.
+    /// Null for a message without an id.
     pub(super) fn id(&self) -> &Value {
         &self.value["id"]
     }
@@ -80,19 +80,19 @@ impl Message {
         &self.value["params"]
     }
 
-    /// The revision that a request names which says everything itself.
+    /// The revision that a self-contained request names.
     pub(super) fn revision(&self) -> Option<&str> {
         self.params()["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str()
     }
 
-    /// Whether the answer may be lost and the request be sent again. Of a tool nothing is known here.
+    /// Whether the answer may be lost and the request be sent again. The annotations of a tool are not known here.
     pub(super) fn is_repeatable(&self) -> bool {
         let method = self.method();
         let has_key = self.params()["_meta"][KEY].is_string();
         REPEATABLE.contains(&method) || method.ends_with("/list") || (method == "tools/call" && has_key)
     }
 
-    /// The headers of a request that says everything itself: what it says is in them too.
+    /// The headers of a self-contained request, which repeat its content.
     pub(super) fn headers(&self, revision: &str) -> HeaderMap {
         let params = self.params();
         let name = match self.method() {
@@ -157,9 +157,9 @@ pub(super) struct Session(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// The client's `initialize`, to begin again with when the server has forgotten the session.
+    /// The client's `initialize`, for a new session when the server has forgotten the old one.
     began_with: Option<Message>,
-    /// How often one has begun.
+    /// The number of sessions so far.
     number: u64,
     headers: HeaderMap,
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::exit::Stop;
 use crate::out;
 
-/// The JSON-RPC error of what could not be passed on.
+/// The JSON-RPC error of a message that could not be passed on.
 pub(super) const INTERNAL_ERROR: i64 = -32603;
 
 /// So many messages wait to be written. Then the server has to wait too.
@@ -20,16 +20,16 @@ const LINES_MAX: usize = 64;
 pub(super) struct Output(mpsc::Sender<String>);
 
 impl Output {
-    /// The way, and what writes. It ends when no sender is left, or nothing can be written.
+    /// The sender, and the writer. The writer ends when no sender is left, or nothing can be written.
     pub(super) fn new() -> (Self, impl Future<Output = io::Result<()>>) {
         let (lines, to_write) = mpsc::channel(LINES_MAX);
         (Self(lines), write(to_write))
     }
 
-    /// A message as it came. Line breaks are between the tokens of JSON only, where a blank says the same.
+    /// A message as it came. Its line breaks can only be between tokens of JSON, where a blank means the same.
     pub(super) async fn message(&self, text: &str) {
         let line = format!("{}\n", text.trim().replace(['\n', '\r'], " "));
-        // The bridge ends if nobody reads.
+        // The bridge ends if the client does not read.
         drop(self.0.send(line).await);
     }
 

@@ -1,4 +1,4 @@
-//! What the lists of tools say that pass through the bridge: which arguments go into headers, and which calls may be
+//! The lists of tools that pass through the bridge. They say which arguments go into headers, and which calls may be
 //! made again.
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ const PAGES_MAX: usize = 100;
 /// A list that was read so lately is not read again.
 const LISTED_LATELY: Duration = Duration::from_secs(1);
 
-/// The error of a request whose headers do not say what it says.
+/// The error of a request whose headers differ from its body.
 const HEADER_MISMATCH: i64 = -32020;
 
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl Tools {
         is_due
     }
 
-    /// Whether the server says that this call may be made again.
+    /// Whether the server declares that this call may be made again.
     pub(super) fn may_be_repeated(&self, call: &Message) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         name_of(call).and_then(|name| known.get(name)).is_some_and(|known| known.may_be_repeated)
@@ -77,7 +77,7 @@ impl Tools {
         headers
     }
 
-    /// Reads the list. Whether it says that this call has other headers; otherwise the refusal is the answer.
+    /// Reads the list. Returns whether it declares other headers for this call; otherwise the refusal is the answer.
     pub(super) async fn learns(&self, raw: &Raw, call: &Message) -> bool {
         let Some(revision) = call.revision().filter(|_| self.is_due()) else { return false };
         let before = self.headers(call);
@@ -100,8 +100,8 @@ impl Tools {
     }
 }
 
-/// Whether a server refuses a call because it wants other headers for arguments: the client, to which headers are
-/// nothing, has not asked for the list, or the tool has changed since.
+/// Whether a server refuses a call because it wants other headers for arguments. The client ignores headers and may not
+/// have asked for the list, or the tool has changed since.
 pub(super) fn wants_headers(call: &Message, reply: &Reply) -> bool {
     let (Some(_name), Content::Message(text)) = (name_of(call), &reply.content) else { return false };
     let answer: Value = strict_json::from_str(text).unwrap_or_default();

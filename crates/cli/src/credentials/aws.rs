@@ -14,7 +14,7 @@ const SERVICES: [(&str, &str); 2] = [("lambda-url", "lambda"), ("execute-api", "
 /// The word that leaves the service and the region to the host name.
 const AUTO: &str = "auto";
 
-/// For whom a request is signed.
+/// The service and the region that a request is signed for.
 #[derive(Debug, PartialEq, Eq)]
 struct Scope {
     service: String,
@@ -23,7 +23,7 @@ struct Scope {
 }
 
 impl Scope {
-    /// What the user said, and what the host name says where the user did not.
+    /// The user's choice. The host name gives the parts that the user did not choose.
     fn of(url: &Url, wanted: &str) -> Result<Self, String> {
         let (service, region) = match wanted.split_once('/') {
             Some((service, region)) => (Some(service), Some(region)),
@@ -62,15 +62,15 @@ fn of_host(host: &str) -> Option<(&'static str, &str)> {
     Some((service, labels.next()?))
 }
 
-/// Signs each request with what the AWS configuration of this user and process has: variables, profiles, single
-/// sign-on, processes, web identities, containers, instances.
+/// Signs each request with the AWS configuration of this user and process: variables, profiles, single sign-on,
+/// processes, web identities, containers, instances.
 pub(crate) struct AwsSignature {
     scope: Scope,
     aws: Arc<Aws>,
 }
 
 impl AwsSignature {
-    /// For a server. `wanted` is what the user said about the service and the region.
+    /// For a server. `wanted` is the user's choice of the service and the region.
     pub(crate) fn of(url: &Url, wanted: &str) -> Result<Self, String> {
         Ok(Self { scope: Scope::of(url, wanted)?, aws: Aws::from_environment() })
     }

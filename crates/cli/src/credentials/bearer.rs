@@ -16,7 +16,7 @@ use crate::clock;
 use crate::limits::OVER_SOON;
 use crate::out;
 
-/// The sign-in at a server, as far as there is one.
+/// The sign-in at a server, if there is one.
 pub(crate) struct Bearer {
     server: Url,
     place: Place,
@@ -24,7 +24,8 @@ pub(crate) struct Bearer {
 }
 
 impl Bearer {
-    /// For a server; `None` if no variable says where sign-ins are. `how` is the command by which its user logs in.
+    /// For a server; `None` if no variable names the folder of sign-ins. `how` is the command with which its user logs
+    /// in.
     pub(crate) fn of(server: &Url, how: String) -> Option<Self> {
         Some(Self { server: server.clone(), place: Place::of(server)?, how })
     }
@@ -38,7 +39,7 @@ impl Bearer {
     }
 
     async fn authorize(&self, request: &mut Request) -> Result<(), Error> {
-        // Nobody else gets it.
+        // No other server gets it.
         if *request.url() != self.server {
             return Ok(());
         }
@@ -72,7 +73,7 @@ impl Bearer {
                 Err(self.logged_out(&format!("the token cannot be renewed: {}", out::line(&why))))
             }
             Err(Failed::LoggedOut) => {
-                // Nothing can be done with it any more.
+                // The token is of no more use.
                 self.place.remove().map_err(Error::NoCredentials)?;
                 Err(self.logged_out("the log-in is over"))
             }
@@ -82,7 +83,7 @@ impl Bearer {
     async fn renew_held(&self, login: Login) -> Result<String, Failed> {
         let (mut manager, _metadata) = discover(&self.server, None).await?;
         manager.set_credential_store(self.place.renewing(&login));
-        // Looks whether it is still the issuer of these tokens.
+        // Checks that the issuer of these tokens is still the same.
         if !manager.initialize_from_store().await? {
             return Err(Failed::LoggedOut);
         }
@@ -107,7 +108,7 @@ impl Bearer {
             (StatusCode::UNAUTHORIZED, None) => match challenge.text {
                 Some(text) if text.to_ascii_lowercase().starts_with("bearer") => Err(self.logged_out("not logged in")),
                 Some(_) => Ok(false),
-                // API Gateway hides what is asked for.
+                // API Gateway hides the server's demand.
                 None => Err(self.logged_out(&format!("the server refuses this caller: status {}", challenge.status))),
             },
             (_, Some(_)) if said.is_insufficient_scope() => Err(self.step_up(&said.scope.unwrap_or_default()).await),
@@ -132,7 +133,7 @@ impl Bearer {
     }
 }
 
-/// An error with what the server says about the token: another one may be refused for the same reason.
+/// An error with the server's words about the token: another token may be refused for the same reason.
 fn quoting(error: Error, said: Option<String>) -> Error {
     match (error, said) {
         (Error::NoCredentials(why), Some(said)) => {

@@ -1,4 +1,4 @@
-//! Where a server wants its callers to log in, and what of that is believed.
+//! How a server wants its callers to sign in, and which of its answers are trusted.
 
 use longhaul_client::with_causes;
 use rmcp::transport::auth::{
@@ -24,8 +24,8 @@ impl From<AuthError> for Failed {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_) => Self::LoggedOut,
-            // It answered, and not for now: it may have forgotten the client. Only its words tell that from a server
-            // that cannot be reached.
+            // It answered with a refusal for now: it may have forgotten the client. Only its error message
+            // distinguishes that from a server that cannot be reached.
             AuthError::TokenRefreshFailed(why) if why.starts_with("Server returned error response") => Self::Wrong(why),
             AuthError::HttpError(_) | AuthError::DiscoveryRequestFailed { .. } | AuthError::TokenRefreshFailed(_) => {
                 Self::Unreachable(with_causes(&error))
@@ -35,7 +35,7 @@ impl From<AuthError> for Failed {
     }
 }
 
-/// A client of the authorization server that a server names, and what that says about itself.
+/// A client of the authorization server that a server names, and the metadata of that authorization server.
 pub(super) async fn discover(
     server: &Url,
     challenge: Option<&str>,
@@ -67,7 +67,8 @@ pub(super) async fn discover(
     Ok((manager, metadata))
 }
 
-/// What a secret is sent to, or believed from, is reached by TLS, or is on this machine with the server itself.
+/// Checks that a URL is reached by TLS, or is on this machine together with the server. Such a URL receives a secret,
+/// or is believed.
 fn check(server: &Url, what: &str, url: &str) -> Result<(), Failed> {
     let wrong = |why: &str| Failed::Wrong(format!("{what} is {url:?}, {why}"));
     let url = Url::parse(url).map_err(|_error| wrong("which is no URL"))?;

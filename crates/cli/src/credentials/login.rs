@@ -21,7 +21,7 @@ use crate::exit::{Exit, Stop};
 use crate::limits::USER_MAX;
 use crate::out;
 
-/// How we introduce ourselves to authorization servers.
+/// The name of this client for authorization servers.
 const NAME: &str = "longhaul";
 
 /// Opens pages.
@@ -80,7 +80,7 @@ pub(crate) async fn login(target: Target, how: &LogIn, secret: Option<String>, a
     try_out(target, again).await
 }
 
-/// Sends the new token once: what the server says about it is of more use now than before every other command.
+/// Sends the new token once: the server's error is more useful now than before every other command.
 async fn try_out(mut target: Target, again: &str) -> Result<Exit, Stop> {
     let server = target.url.clone();
     let bearer = Bearer::of(&server, again.to_owned());
@@ -138,7 +138,7 @@ fn stopped(server: &Url, failed: Failed) -> Stop {
     }
 }
 
-/// Has no credentials, and keeps what the server says about that.
+/// Has no credentials, and keeps the server's demand for them.
 #[derive(Default)]
 struct Probe(Mutex<Option<String>>);
 
@@ -167,14 +167,14 @@ async fn challenge_of(mut target: Target) -> Result<Option<String>, Stop> {
     Ok(probe.0.lock().unwrap_or_else(PoisonError::into_inner).take())
 }
 
-/// The scopes to request: those of the user; or those that the server wants, with what it has granted and missed
-/// before.
+/// The scopes to request: those of the user, or those that the server wants. The latter include the scopes that it has
+/// granted and missed before.
 async fn scopes(manager: &AuthorizationManager, how: &LogIn, place: &Place) -> Vec<String> {
     if let Some(scopes) = &how.scope {
         return scopes.split_whitespace().map(str::to_owned).collect();
     }
     let mut scopes = manager.select_initial_scopes(&[]).await;
-    // A log-in that cannot be read is replaced.
+    // A sign-in that cannot be read is replaced.
     if let Ok(Some(before)) = place.read()
         && !before.wanted.is_empty()
     {
@@ -230,7 +230,7 @@ fn state_of(url: &str) -> String {
     state.unwrap_or_default()
 }
 
-/// Opens the page in the browser, and shows where it is for those who have none here.
+/// Opens the page in the browser, and shows its URL for users who have no browser here.
 fn show(url: &str, how: &LogIn) {
     out::say(&format!("To log in, open this page:\n\n{}\n", out::line(url)));
     if how.no_browser {

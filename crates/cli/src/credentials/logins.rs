@@ -21,7 +21,7 @@ use crate::record::{hold, state_folder};
 pub(super) struct Login {
     /// The URL of the server, which alone gets the token.
     server: String,
-    /// Of a client that has one.
+    /// The secret of a client that has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
     /// Scopes that the server has asked for since.
@@ -48,7 +48,7 @@ impl Place {
     }
 
     /// # Errors
-    /// Why the file cannot be used. One that others may read is not: they may know the tokens.
+    /// Why the file cannot be used. A file that other users may read cannot be used: they may know the tokens.
     pub(super) fn read(&self) -> Result<Option<Login>, String> {
         let shown = self.file.display();
         let cannot = |error: &dyn std::fmt::Display| format!("the sign-in in {shown} cannot be used: {error}");
@@ -61,7 +61,7 @@ impl Place {
             return Err(cannot(&format_args!("its mode is {mode:04o}, so that others know it; log in again")));
         }
         let text = text_in(file, LOGINS_BYTES_MAX).map_err(|error| cannot(&error))?;
-        // Its text is not in the error: it has the tokens.
+        // The error does not quote the text, which has the tokens.
         let login: Login =
             strict_json::from_str(&text).map_err(|error| cannot(&format_args!("{:?}", error.classify())))?;
         if login.server == self.server { Ok(Some(login)) } else { Err(cannot(&"it is that of another server")) }
@@ -188,7 +188,7 @@ mod tests {
         std::fs::set_permissions(&place.file, std::fs::Permissions::from_mode(0o644)).unwrap();
         let why = place.read().err().unwrap();
         assert!(why.contains("its mode is 0644"), "{why}");
-        // A new log-in is written beside it and takes its place.
+        // A new sign-in is written next to it and replaces it.
         place.store(None).save(tokens()).await.unwrap();
         assert!(place.read().unwrap().is_some());
         std::fs::write(&place.file, "{\"server\": \"hunter2").unwrap();

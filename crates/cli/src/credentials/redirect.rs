@@ -21,7 +21,7 @@ pub(super) struct Redirect {
 pub(super) struct Asked<'a> {
     pub(super) state: &'a str,
     pub(super) issuer: Option<&'a str>,
-    /// Whether the authorization server says that its answers name it.
+    /// Whether the authorization server declares that its answers name it.
     pub(super) names_itself: bool,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Answer {
         code: String,
         issuer: Option<String>,
     },
-    /// It does not let this user in, in its own words.
+    /// It refuses this user, in its own words.
     Refused(String),
     /// It came from another server than the one that was asked.
     OfAnother,
@@ -51,7 +51,7 @@ impl Redirect {
         self.url.as_str()
     }
 
-    /// The first answer to what was asked. What else comes is refused, and waited on.
+    /// The first answer to the sign-in request. Any other request is refused, and the wait continues.
     pub(super) async fn answer(&self, asked: &Asked<'_>) -> Answer {
         let mut open = FuturesUnordered::new();
         loop {
@@ -87,17 +87,18 @@ impl Redirect {
              Content-Security-Policy: default-src 'none'\r\n\r\n{text}",
             text.len()
         );
-        // A browser that has gone has said what it had to.
+        // A browser that has gone has sent its request.
         drop(tokio::time::timeout(REDIRECT_HEAD_MAX, connection.write_all(page.as_bytes())).await);
         answer
     }
 
-    /// An answer to what was asked; `None` if it is to something else, or by a sender who does not know the request.
+    /// An answer to the sign-in request; `None` if it is to something else, or by a sender who does not know the
+    /// request.
     fn read(&self, url: &Url, asked: &Asked<'_>) -> Option<Answer> {
         let all = |name: &str| -> Vec<String> {
             url.query_pairs().filter(|(key, _)| key == name).map(|(_, value)| value.into_owned()).collect()
         };
-        // A name that is there twice says nothing.
+        // A name that occurs twice is ignored.
         let one = |name: &str| <[String; 1]>::try_from(all(name)).ok().map(|[value]| value);
         if url.path() != PATH || url.origin() != self.url.origin() || one("state").as_deref() != Some(asked.state) {
             return None;

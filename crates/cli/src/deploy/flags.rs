@@ -15,7 +15,7 @@ pub(crate) enum Verb {
     Update(Update),
     /// Gives a deployed server its previous packages and its previous template back
     Rollback(Change),
-    /// Shows what a deployed server is and whether it answers
+    /// Shows a deployed server and whether it answers
     Status(Named),
     /// Shows the logs of the functions of a deployed server
     Logs(Logs),
@@ -96,7 +96,7 @@ pub(crate) struct Logs {
     /// Only lines with this, as CloudWatch Logs writes filter patterns, such as ERROR
     #[arg(long, value_name = "PATTERN")]
     pub(crate) filter: Option<String>,
-    /// Goes on with what is logged from now on, until Ctrl-C
+    /// Continues with new log lines, until Ctrl-C
     #[arg(long, short)]
     pub(crate) follow: bool,
 }

@@ -1,4 +1,4 @@
-//! Names that are made of what they name.
+//! Names that are made of the content that they name.
 
 use sha2::{Digest, Sha256};
 

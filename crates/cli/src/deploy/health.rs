@@ -39,7 +39,7 @@ pub(super) async fn check(account: &Account, stack: &Stack) -> Result<(), Stop> 
             Err(stop) if stop.exit == Exit::Unreachable => stop.why,
             Err(stop) => return Err(stop),
         };
-        // A new name, a new permission or a new certificate is not known everywhere at once.
+        // A new name, permission or certificate is not known everywhere at once.
         if clock::instant() > until {
             let record = stack
                 .outputs
@@ -100,7 +100,7 @@ async fn emulator(account: &Account) -> Result<Option<Url>, Stop> {
     Ok(url.filter(|url| !is_aws(url)))
 }
 
-/// Where an emulator has what is at this path of AWS: it finds APIs by their path only.
+/// The emulator's URL for this path of AWS: it finds APIs by their path only.
 fn emulated(host: &str, path: &str) -> String {
     let Some((api, _)) = host.split_once(".execute-api.") else { return path.to_owned() };
     match path.strip_suffix("/healthz").and_then(|stage| stage.strip_prefix('/')) {

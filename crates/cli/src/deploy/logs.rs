@@ -22,7 +22,7 @@ struct Group {
     name: String,
 }
 
-/// One thing that was logged.
+/// One log line.
 struct Line {
     at_ms: i64,
     id: String,
@@ -36,7 +36,7 @@ pub(super) async fn show(account: &Account, flags: &Logs, json: bool) -> Result<
     let groups = groups(account, &stack, &flags.function).await?;
     let since = i64::try_from(flags.since.as_millis()).unwrap_or(i64::MAX);
     let mut from_ms = clock::timestamp().as_millisecond().saturating_sub(since);
-    // What was shown of the time that is read again.
+    // The lines that were shown of the time that is read again.
     let mut shown: BTreeMap<String, i64> = BTreeMap::new();
     loop {
         let mut lines = Vec::new();
@@ -51,7 +51,7 @@ pub(super) async fn show(account: &Account, flags: &Logs, json: bool) -> Result<
         if !flags.follow {
             return Ok(Exit::Well);
         }
-        // CloudWatch may learn late of a line.
+        // CloudWatch may show a line late.
         from_ms = lines.last().map_or(from_ms, |line| line.at_ms.saturating_sub(LATE_MS).max(from_ms));
         shown.extend(lines.into_iter().map(|line| (line.id, line.at_ms)));
         shown.retain(|_, at_ms| *at_ms >= from_ms);

@@ -45,7 +45,7 @@ fn built() -> Result<(PathBuf, PathBuf), Stop> {
         ));
     }
     out::say("building the functions: make build");
-    // Its output is no result of this command.
+    // Its output is not a result of this command.
     let ended = Command::new("make").arg("build").stdin(Stdio::null()).stdout(std::io::stderr()).status();
     let ended = ended.map_err(|error| Stop::new(Exit::Failed, format!("`make` cannot be started: {error}")))?;
     if !ended.success() {

@@ -9,7 +9,8 @@ use super::template;
 use crate::arguments::meant;
 use crate::exit::Stop;
 
-/// Lambda takes 4 KiB for all variables of a function; the names, and what the stack sets itself, take the rest.
+/// Lambda takes 4 KiB for all variables of a function. The names, and the variables that the stack sets itself, take
+/// the rest.
 const VARIABLES_BYTES_MAX: usize = 2_000;
 
 /// The parameters that become variables as a whole.
@@ -19,7 +20,7 @@ const IN_VARIABLES: [&str; 7] =
 /// The longest value that CloudFormation takes.
 const VALUE_BYTES_MAX: usize = 4_096;
 
-/// Names and values, of which each is there once.
+/// Names and values, with each name once.
 pub(super) fn pairs(given: &[String], what: &str) -> Result<BTreeMap<String, String>, Stop> {
     let mut all = BTreeMap::new();
     for pair in given {
@@ -69,8 +70,8 @@ fn settings_faults(parameters: &BTreeMap<String, String>) -> Vec<String> {
     let bundles: [&dyn Declared; 2] = [&table::SETTINGS, &table::AUTHENTICATION];
     let declared: [&[&'static dyn Declared]; 3] =
         [&table::ALL, &longhaul_app::settings::ALL, &longhaul_gateway::settings::ALL];
-    // Those that are variables of their own, and the two that carry others. Of two names of which one begins with the
-    // other, the longer is first.
+    // The settings with a variable of their own, and the two that carry others. If one name begins with another, the
+    // longer name comes first.
     let carried = |name: &str| bundles.iter().any(|bundle| bundle.parameter() == Some(name));
     let is_bundle = |variable: &str| bundles.iter().any(|bundle| bundle.variable() == variable);
     let all = declared.iter().copied().flatten().filter_map(|setting| Some((setting.variable(), setting.parameter()?)));

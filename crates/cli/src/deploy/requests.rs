@@ -140,11 +140,11 @@ pub(super) struct Account {
 pub(super) struct Ask<'a> {
     pub(super) service: &'a Service,
     pub(super) method: Method,
-    /// The path and the query: it has no characters that a signature would write otherwise.
+    /// The path and the query. It has no characters that a signature would encode differently.
     pub(super) path: String,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: Vec<u8>,
-    /// The operation, as an error names it.
+    /// The name of the operation in errors.
     pub(super) what: String,
 }
 
@@ -208,7 +208,7 @@ impl Account {
         Ok(self.send(&ask).await?.json())
     }
 
-    /// Sends a request until it is answered for good: each of them may be sent again.
+    /// Sends a request until it has a final answer: each of them may be sent again.
     pub(super) async fn send(&self, ask: &Ask<'_>) -> Result<Answer, Failure> {
         let mut tries = 0;
         loop {

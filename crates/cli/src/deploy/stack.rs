@@ -1,4 +1,4 @@
-//! A stack of CloudFormation: what it is, what a change would do, and how it goes.
+//! A stack of CloudFormation: its state, the preview of a change, and its progress.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) struct Stack {
     pub(super) parameters: BTreeMap<String, String>,
 }
 
-/// Something that CloudFormation made.
+/// A resource that CloudFormation made.
 #[derive(Debug)]
 pub(super) struct Resource {
     /// The name in the template.
@@ -61,7 +61,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Stop> {
 }
 
 impl Stack {
-    /// The stack with this name or id. One of which nothing was made yet does not count.
+    /// The stack with this name or id. A stack without any resource yet does not count.
     pub(super) async fn find(account: &Account, name: &str) -> Result<Option<Self>, Stop> {
         let found = match account.query(&CLOUDFORMATION, "DescribeStacks", &[pair("StackName", name)]).await {
             Ok(found) => found,
@@ -160,7 +160,7 @@ async fn pages(
     Ok(all)
 }
 
-/// Lets CloudFormation find out what would change; `None` if nothing would.
+/// Lets CloudFormation compute the changes; `None` if there are none.
 pub(super) async fn plan(
     account: &Account,
     name: &str,
@@ -197,7 +197,7 @@ pub(super) async fn plan(
     described(account, name, &change).await
 }
 
-/// The change set, once CloudFormation knows what is in it.
+/// The change set, once CloudFormation has computed it.
 async fn described(account: &Account, stack: &str, change: &str) -> Result<Option<ChangeSet>, Stop> {
     let input = [pair("StackName", stack), pair("ChangeSetName", change)];
     let until = clock::instant() + CHANGE_MAX;
@@ -248,7 +248,7 @@ impl ChangeSet {
     pub(super) async fn discard(&self, account: &Account, existing: Option<&Stack>) -> Result<(), Stop> {
         delete(account, &self.stack, &self.id).await?;
         if existing.is_none() {
-            // Nothing was made of it.
+            // The stack has no resources.
             account.query(&CLOUDFORMATION, "DeleteStack", &[pair("StackName", &self.stack)]).await?;
         }
         Ok(())
@@ -264,7 +264,7 @@ impl ChangeSet {
     }
 }
 
-/// Deletes a stack, and waits until it is gone. Returns the names of what stays.
+/// Deletes a stack, and waits until it is gone. Returns the names of the resources that stay.
 pub(super) async fn destroy(account: &Account, stack: &Stack) -> Result<Vec<String>, Stop> {
     let since = latest(account, &stack.id).await?;
     account.query(&CLOUDFORMATION, "DeleteStack", &[pair("StackName", &stack.name)]).await?;
@@ -287,7 +287,7 @@ async fn events(account: &Account, stack: &str, since: &str) -> Result<Vec<Eleme
     Ok(new)
 }
 
-/// Shows what happens until the stack has ended, and returns all of it.
+/// Shows the events until the stack has ended, and returns all of them.
 async fn ended(account: &Account, stack: &str, since: &str) -> Result<Vec<Element>, Stop> {
     let (mut all, mut latest) = (Vec::new(), since.to_owned());
     let until = clock::instant() + CHANGE_MAX;
@@ -311,7 +311,7 @@ async fn ended(account: &Account, stack: &str, since: &str) -> Result<Vec<Elemen
     }
 }
 
-/// Whether the stack itself has come to an end.
+/// Whether the stack itself has reached its end.
 fn is_end(event: &Element) -> bool {
     event.text("PhysicalResourceId") == event.text("StackId") && !event.text("ResourceStatus").ends_with("_IN_PROGRESS")
 }

@@ -1,4 +1,4 @@
-//! `longhaul gateway lock`: pins what the servers have to a file.
+//! `longhaul gateway lock`: pins the lists of the servers to a file.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -32,7 +32,7 @@ struct Arguments {
     command: Vec<String>,
 }
 
-/// Does it. The first of `args` is the verb.
+/// Runs the verb. The first of `args` is its name.
 pub(super) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let arguments: Arguments = match parse(args) {
         Ok(arguments) => arguments,
@@ -75,7 +75,7 @@ fn check(file: &Path, diff: &str) -> Result<(), Stop> {
         return out::result(&format!("{shown} matches the servers"));
     }
     let why = format!("{shown} does not match the servers; if it should, run `longhaul gateway lock`");
-    // The exit code says it too, if nobody reads what differs.
+    // The exit code says it too, if the differences cannot be written.
     drop(out::result(diff.trim_end()));
     Err(Stop::new(Exit::Unexpected, why))
 }
@@ -91,7 +91,7 @@ fn write(file: &Path, lock: &Lock, diff: &str) -> Result<(), Stop> {
     out::result(&format!("{shown} has {} tools", lock.tools()))
 }
 
-/// Writes the file so that there is always one that is whole.
+/// Writes the file so that there is always a complete one.
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));

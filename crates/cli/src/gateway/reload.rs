@@ -1,4 +1,4 @@
-//! Another configuration while the gateway runs: SIGHUP has the files read again.
+//! Another configuration while the gateway runs: on SIGHUP it reads the files again.
 
 use std::path::{Path, PathBuf};
 

@@ -45,7 +45,8 @@ pub(super) async fn again(global: &Global, id: &str, how: &How) -> Result<Exit, 
     .await
 }
 
-/// What a task was called with that this machine did not begin, or whose arguments were too large to be remembered.
+/// The tool and the arguments of a task that this machine did not begin, or whose arguments were too large to be
+/// remembered.
 async fn shown_by_server(client: &Client, id: &str) -> Result<(String, Map<String, Value>), Stop> {
     client.called(id).await.map_err(|error| match error {
         Error::Unsupported(_) => Stop::usage(format!(

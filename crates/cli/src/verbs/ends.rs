@@ -195,7 +195,7 @@ pub(super) async fn cancel(global: &Global, ids: &[String]) -> Result<Exit, Stop
     Ok(worst)
 }
 
-/// Answers a question of a task: with what is given, or in a form.
+/// Answers a question of a task: with the given values, or in a form.
 pub(super) async fn give(global: &Global, id: &str, given: &[String], key: Option<&str>) -> Result<Exit, Stop> {
     one(global, id, async |client, task, _known| {
         let question = find(&task, key)?;

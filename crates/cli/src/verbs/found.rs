@@ -38,7 +38,7 @@ impl Tasks {
     }
 }
 
-/// Does something with one task, and with what this machine knows of it.
+/// Runs `act` with one task, and with the entry of this machine's history for it.
 pub(super) async fn one<T>(
     global: &Global,
     id: &str,

@@ -17,7 +17,7 @@ use crate::record::{Entry, Record};
 use crate::server::{Sessions, target, unconnected};
 use crate::{clock, render};
 
-/// Tasks with their tools, as far as the server or this machine knows them.
+/// Tasks with their tools, if the server or this machine knows them.
 struct Seen {
     tasks: Vec<(Task, Option<String>)>,
     /// How often the server was asked.
@@ -43,7 +43,7 @@ pub(super) async fn list(global: &Global, filter: &TaskFilter) -> Result<Exit, S
 /// Lists the tasks again and again, until Ctrl-C.
 pub(super) async fn watch(global: &Global, filter: &TaskFilter) -> Result<Exit, Stop> {
     let mut sessions = Sessions::of(target(global)?);
-    // What cannot be reached at first is the user's to correct.
+    // The user has to correct a server that cannot be reached at first.
     sessions.client(None).await.map_err(|error| unconnected(&sessions.target, error))?;
     let refreshed = tokio::select! {
         biased;

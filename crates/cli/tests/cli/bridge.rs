@@ -29,7 +29,7 @@ impl Bridge {
         let (send, lines) = mpsc::channel();
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
-                // What is no JSON is a mistake of the bridge's.
+                // A line that is not JSON is a mistake of the bridge's.
                 drop(send.send(serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"))));
             }
         });
@@ -61,7 +61,7 @@ impl Bridge {
         self.lines.recv_timeout(PATIENCE).expect("the bridge writes something")
     }
 
-    /// What is answered to a request. Notifications before it are passed over.
+    /// The answer to a request. Notifications before it are passed over.
     pub(crate) fn answer(&self, id: u64) -> Value {
         loop {
             let message = self.next();
@@ -164,7 +164,7 @@ fn arguments_are_in_headers_where_the_server_wants_that() {
     let mut bridge = Bridge::to(&setup, &url);
     bridge.ask(1, "tools/call", json!({"name": "t", "arguments": {"region": "eu"}}));
     assert!(bridge.answer(1).get("result").is_some());
-    // What was learned is known from then on.
+    // The learned headers are known from then on.
     bridge.ask(1, "tools/call", json!({"name": "t", "arguments": {"region": "eu"}}));
     assert!(bridge.answer(1).get("result").is_some());
     bridge.ask(1, "tools/call", json!({"name": "t", "arguments": {"region": "us"}}));
@@ -205,7 +205,7 @@ fn a_tool_whose_headers_have_changed_is_read_again() {
     assert_eq!(heads.lock().unwrap().len(), 5);
 }
 
-/// A server whose streams break off, and say from where to go on.
+/// A server whose streams break off, and say from where to continue.
 fn breaking_off(server: &str, head: &str) -> String {
     let of = |status: &str, more: &str, body: &str| {
         let length = body.len();
@@ -239,7 +239,7 @@ fn streams_that_break_off_are_read_to_their_end() {
     bridge.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}));
     bridge.answer(1);
     bridge.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-    // What the server says of itself, in one line each, and the rest of it.
+    // The messages that the server sends outside of answers: two, in one line each, and the rest.
     assert_eq!(bridge.next()["params"]["data"], 1);
     assert_eq!(bridge.next()["params"]["data"], 2);
     bridge.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}));

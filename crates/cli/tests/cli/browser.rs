@@ -1,4 +1,4 @@
-//! A log-in that is under way, and a browser that follows redirects.
+//! A sign-in that is under way, and a browser that follows redirects.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -33,7 +33,7 @@ impl Login {
         Self { child, errors, page: line.trim().parse().unwrap() }
     }
 
-    /// What the page has to be told to answer.
+    /// A parameter of the page's URL that an answer needs.
     pub(crate) fn param(&self, name: &str) -> String {
         let found = self.page.query_pairs().find(|(key, _)| key == name);
         found.unwrap_or_else(|| panic!("{}", self.page)).1.into_owned()

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::servers::{PATIENCE, Server};
 
-/// What the command said.
+/// The output of the command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: i32,
@@ -18,7 +18,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// What is on the standard output, if it ended well.
+    /// The standard output, if it ended well.
     pub(crate) fn out(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.out.trim_end().to_owned()
@@ -30,7 +30,7 @@ impl Said {
     }
 }
 
-/// The command, its server, and a folder for what it remembers.
+/// The command, its server, and a folder for its history and sign-ins.
 pub(crate) struct Setup {
     folder: tempfile::TempDir,
     pub(crate) port: u16,

@@ -31,7 +31,7 @@ impl Console {
         Self { child, err, link }
     }
 
-    /// What it wrote besides, after its end.
+    /// The rest of its output, after its end.
     fn said(mut self) -> String {
         self.child.kill().unwrap();
         let mut said = String::new();

@@ -1,4 +1,4 @@
-//! Log-ins at an authorization server that gives tokens which the server does not accept.
+//! Sign-ins at an authorization server whose tokens the server does not accept.
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn a_token_that_the_server_does_not_accept_is_told_at_the_log_in_in_its_words() 
     let said = log_in(&setup, &[]);
     assert!(said.code == 3 && said.err.contains("the token is not a signed JWT"), "{said:?}");
     assert!(!said.err.contains("Logged in"), "{said:?}");
-    // And with every command, until somebody mends that.
+    // And with every command, until an operator repairs that.
     let said = setup.run(&["tools"]);
     assert!(said.code == 3 && said.err.contains("the token is not a signed JWT"), "{said:?}");
 }

@@ -1,4 +1,4 @@
-//! What the command writes, to readers and disks that go away.
+//! The output of the command, to readers and disks that go away.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -60,7 +60,7 @@ fn a_reader_that_has_gone_ends_every_verb_quietly() {
         let said = Setup::end(setup.command(&args).stdout(writer).spawn().unwrap());
         assert!(said.code == 0 && said.err.is_empty(), "{args:?}: {said:?}");
     }
-    // How the call ended is told all the same.
+    // The end of the call is reported all the same.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let failing = ["call", "fail", "how=tool_error", "--json"];

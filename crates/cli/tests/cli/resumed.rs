@@ -10,7 +10,7 @@ use crate::command::Setup;
 use crate::servers::{Server, answering_to, cutting, without_discovery};
 use crate::sessions::{Asked, one_session_each};
 
-/// How a server goes on with the answer to a call.
+/// How a server continues the answer to a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rest {
     /// In two further connections, of which the first has progress only.

@@ -66,8 +66,8 @@ impl Drop for Server {
     }
 }
 
-/// A way to a server on which the answer to the first `tools/call` is lost: the server has got all of the request, and
-/// its answer goes nowhere.
+/// A way to a server on which the answer to the first `tools/call` is lost. The server has received the whole request,
+/// and its answer goes nowhere.
 pub(crate) struct Lossy {
     pub(crate) url: String,
     has_lost: Arc<AtomicBool>,
@@ -139,7 +139,7 @@ fn hide_discovery(mut client: TcpStream, mut server: TcpStream) {
     drop(server.shutdown(Shutdown::Write));
 }
 
-/// A way to a server on which nobody learns that it speaks `2026-07-28`: what asks for that asks for something unknown.
+/// A way to a server that hides its support of `2026-07-28`: a request that asks for it is turned into an unknown one.
 pub(crate) fn without_discovery(port: u16) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -201,18 +201,18 @@ pub(crate) fn answering(answer: &'static str) -> String {
     serve(move |_server, _head, _body| answer.to_owned()).0
 }
 
-/// Answers every request by HTTP with what `answer` makes of its body.
+/// Answers every request by HTTP with the result of `answer` for its body.
 pub(crate) fn answering_with(answer: impl Fn(&str) -> String + Send + 'static) -> String {
     serve(move |_server, _head, body| answer(body)).0
 }
 
-/// Answers every request by HTTP with what `answer` makes of the server's own URL, without a path, and the head of the
-/// request. The heads can be looked at.
+/// Answers every request by HTTP with the result of `answer`. Its arguments are the server's own URL, without a path,
+/// and the head of the request. The heads are returned.
 pub(crate) fn serving(answer: impl Fn(&str, &str) -> String + Send + 'static) -> (String, Arc<Mutex<Vec<String>>>) {
     serve(move |server, head, _body| answer(server, head))
 }
 
-/// The same with what `answer` makes of the head and the body.
+/// The same with the result of `answer` for the head and the body.
 pub(crate) fn answering_to(
     answer: impl Fn(&str, &str) -> String + Send + 'static,
 ) -> (String, Arc<Mutex<Vec<String>>>) {
@@ -242,7 +242,7 @@ fn serve(answer: impl Fn(&str, &str, &str) -> String + Send + 'static) -> (Strin
                 let text = answer(&server, &head, &String::from_utf8(body).unwrap());
                 // The connection ends with the answer: a client that does not know that may lose its next request.
                 let text = text.replacen("\r\n", "\r\nconnection: close\r\n", 1);
-                // Whoever has the answer may look at the heads.
+                // A client that has the answer may read the heads.
                 seen.lock().unwrap().push(head);
                 drop(reader.get_mut().write_all(text.as_bytes()));
             }

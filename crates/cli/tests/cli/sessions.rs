@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::command::Setup;
 use crate::servers::{answering_to, json_of};
 
-/// What a request is about: its method by HTTP, its session, and its message.
+/// The parts of a request: its method by HTTP, its session, and its message.
 pub(crate) struct Asked {
     pub(crate) verb: String,
     pub(crate) session: String,

@@ -47,7 +47,7 @@ fn a_bar_moves_and_goes_when_the_result_comes() {
     assert_eq!(code(&session), 0);
 }
 
-/// What was done before the command looked says nothing about how fast it goes on.
+/// Work that was done before the first poll does not count for the pace.
 #[test]
 fn the_first_pace_after_coming_back_is_the_right_one() {
     let (setup, _server) = Setup::local();

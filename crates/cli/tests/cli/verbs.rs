@@ -83,7 +83,7 @@ fn a_call_starts_later_and_is_shown_and_cancelled_before() {
     assert_eq!(waited.code, 7, "{waited:?}");
     setup.run(&["cancel", id]).out();
     setup.until(id, "cancelled");
-    // A past moment is now.
+    // A time in the past is now.
     let now = setup.run(&["call", "countdown", "seconds=0", "--at", "2001-01-01T00:00Z", "--json"]).json();
     assert_eq!(now["structuredContent"]["attempts"], 1);
     for (code, args, expected) in [
@@ -199,7 +199,7 @@ fn tasks_are_listed_by_status_and_tool() {
     assert!(ids(&["--tool", "echo"]).is_empty());
     assert_eq!(ids(&["--status", "working,input_required"]).len(), 2);
     assert!(ids(&["--status", "working", "--tool", "ask"]).is_empty());
-    // The server says which tools they are of, also of what another machine began.
+    // The server says which tools they are of, including tasks that another machine began.
     std::fs::remove_file(setup.remembered()).unwrap();
     assert_eq!(ids(&["--tool", "countdown"]), [running.as_str()]);
     assert_eq!(ids(&["--status", "input_required", "--tool", "ask"]), [asking.as_str()]);
@@ -208,7 +208,7 @@ fn tasks_are_listed_by_status_and_tool() {
     assert_eq!(setup.run(&["tasks", "--status", "odd"]).code, 2);
 }
 
-/// What a server of an older version of ours answers: it has a plain list only.
+/// The answer of an older version of Longhaul: it has a plain list only.
 fn older(body: &str) -> String {
     let request: Value = serde_json::from_str(body).unwrap();
     let keys = json!({"dev.longhaul/idempotencyKeys": {}});
@@ -340,7 +340,7 @@ fn completions_are_written_for_shells() {
     }
 }
 
-/// What bash completes in this line, with the written completions.
+/// The words that bash completes in this line, with the written completions.
 fn completed(setup: &Setup, words: &[&str]) -> Vec<String> {
     let script = setup.run(&["completions", "bash"]).out();
     std::fs::write(setup.folder().join("longhaul.bash"), script).unwrap();

@@ -9,7 +9,7 @@ use super::{Entry, FieldError, Form, Prefill, WHOLE, post_name};
 use crate::limits::{CHOICE_MAX, HINT_MAX, NAMED_MAX, TITLE_MAX};
 use crate::parts;
 
-/// A field as it is shown: where, with what in it, and what is wrong with that.
+/// A field as it is shown: its place, its content, and the fault of the content.
 struct Shown<'a> {
     field: &'a Field,
     id: String,
@@ -93,7 +93,7 @@ impl Form<'_> {
     }
 }
 
-/// An object of all defaults, for who writes it as a whole.
+/// An object of all defaults, for a user who writes it as a whole.
 fn defaults(schema: &Value) -> String {
     let properties = schema["properties"].as_object().into_iter().flatten();
     let all: Map<String, Value> =
@@ -214,7 +214,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// A list of which one is chosen, each with what is posted and what is shown.
+    /// A list of which one is chosen. Each choice has the value that is posted and the text that is shown.
     fn list(&self, all: Vec<(String, String)>) -> Markup {
         let is_chosen = |value: &str| self.texts.iter().any(|text| text == value);
         let required = self.field.is_required.then_some("true");
@@ -293,7 +293,7 @@ fn input_type(field: &Field) -> &'static str {
     }
 }
 
-/// Numbers are typed as text, since browsers keep nothing of what they do not take for a number.
+/// Numbers are typed as text, since browsers keep nothing of a value that they do not read as a number.
 fn input_mode(field: &Field) -> Option<&'static str> {
     match (&field.kind, type_of(&field.schema)) {
         (Kind::Text, Some("integer" | "number")) => Some("decimal"),

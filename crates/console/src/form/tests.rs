@@ -14,7 +14,7 @@ fn html(schema: &Value) -> String {
     Form::of(schema).show("f", Prefill::Defaults).into_string()
 }
 
-/// What is read from one field `a` with these texts.
+/// The value that is read from one field `a` with these strings.
 fn read_one(property: Value, texts: &[&str]) -> Result<Map<String, Value>, Vec<FieldError>> {
     let schema = json!({"type": "object", "properties": {"a": property}, "required": ["a"]});
     let pairs: Vec<_> = texts.iter().map(|text| ("field.a", *text)).collect();
@@ -225,7 +225,7 @@ fn property() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// What a form shows before anybody has typed, sent as it is, is what the schema has as defaults.
+    /// An untouched form that is sent as it is has the schema's defaults.
     #[test]
     fn a_form_that_is_sent_as_it_is_has_the_defaults(properties in
         proptest::collection::btree_map("[^\r]{1,12}", property(), 0..6)) {

@@ -43,7 +43,7 @@ pub(super) fn key_field() -> Result<Markup, Problem> {
     Ok(html! { input type="hidden" name="key" value=(key); })
 }
 
-/// Does it to all tasks that are named, or to as many as it can.
+/// Runs the action for all named tasks, or for as many as possible.
 pub(super) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Problem> {
     let mut ids: Vec<&str> = posted.values("id").collect();
     ids.dedup();

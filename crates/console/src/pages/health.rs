@@ -1,4 +1,4 @@
-//! Health: what runs, what waits, and what failed, as far as the list of tasks and their records tell.
+//! Health: the tasks that run, wait or have failed, from the list of tasks and their records.
 
 use longhaul_client::text::{count, line};
 use longhaul_client::{Status, Task};
@@ -190,7 +190,7 @@ fn named(ask: &PageRequest, name: &str, rows: &[&Row], since: impl Fn(&Task) -> 
     }
 }
 
-/// The source of the figures, so that readers do not take them for more.
+/// The source of the figures, so that readers do not overrate them.
 fn computed(listed: &Listed, attempts: &Attempts) -> Markup {
     html! {
         p class="dim computed" {

@@ -1,4 +1,4 @@
-//! The page for those who have not logged in.
+//! The page for users who have not logged in.
 
 use http::StatusCode;
 use maud::html;
@@ -11,8 +11,8 @@ use crate::page::Page;
 const USED: &str = "This link was used before, or is of an earlier start: a link works once. Log in with the token, or \
                     start the console again for another link.";
 
-/// Where people log in, and why they have to again. The link that works once leads here too: what only reads a link
-/// does not use it up.
+/// The form for signing in, with the reason if it is shown again. The link that works once leads here too, so that a
+/// program that only opens links does not use it up.
 pub(crate) fn log_in_page(ask: &PageRequest, refused: Option<&str>) -> Page {
     let guard = &ask.shared().guard;
     let is_unused = |once: &&str| guard.log_in.as_ref().is_some_and(|log_in| log_in.is_unused(once));

@@ -39,7 +39,7 @@ pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     Ok(shown(ask, number, &asking, None))
 }
 
-/// How many tasks ask, without what: some servers keep a request open for each question that they are asked for.
+/// How many tasks ask, without their questions: some servers keep a request open for each question that is requested.
 pub(crate) async fn live(ask: &PageRequest) -> Result<Page, Problem> {
     let is_meant = |row: &&Row| ask.value("id").is_none_or(|id| row.task.id == id);
     let number = rows(ask).await?.iter().filter(is_meant).count();
@@ -166,7 +166,7 @@ fn act_form(ask: &PageRequest, asking: &Asking, question: &Question, fields: &Ma
     }
 }
 
-/// Something to do elsewhere: its whole address to read, and its host alone. Only one for browsers is a link.
+/// A URL to visit: the whole URL as text, and its host. Only a URL for browsers is a link.
 fn address(url: &str) -> Markup {
     let parsed = url::Url::parse(url).ok();
     let host = parsed.as_ref().and_then(url::Url::host_str);
@@ -184,8 +184,8 @@ fn address(url: &str) -> Markup {
     }
 }
 
-/// What a form has of its question, to find it again: some servers give it another key each time that it is read, and a
-/// key alone would let an answer of one question be given to the next.
+/// The fingerprint by which a form finds its question again. Some servers give a question another key each time that it
+/// is read. A key alone would let the answer to one question be given to the next.
 fn fingerprint(question: &Question) -> String {
     form::fingerprint(&format!("{}\n{}", question.method, question.params))
 }
@@ -228,7 +228,7 @@ pub(crate) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Prob
     }
 }
 
-/// The form again, with what was typed.
+/// The form again, with the typed values.
 fn again(
     ask: &PageRequest,
     task: &Task,

@@ -1,4 +1,4 @@
-//! One task: how far it is, what happened to it, what it was asked for, and what came of it.
+//! One task: its progress, its history, its arguments and its result.
 
 use longhaul_client::text::{block, is_plain, line};
 use longhaul_client::{Error, Progress, Refusal, Status, Task};
@@ -100,7 +100,7 @@ fn end(task: &Task) -> Markup {
     }
 }
 
-/// A part of a result: its text, or what it is.
+/// A part of a result: its text, or its type.
 fn contents(content: &Value) -> Markup {
     let text = |pointer: &str| content.pointer(pointer).and_then(Value::as_str);
     let kind = line(text("/type").unwrap_or("content"), 40);
@@ -131,7 +131,7 @@ async fn request(ask: &PageRequest, id: &str, record: &Value) -> Result<Markup, 
     })
 }
 
-/// How to look at the same task elsewhere.
+/// Commands that show the same task in a terminal.
 fn lines(ask: &PageRequest, task: &Task) -> Markup {
     let (id, url) = (shell(&task.id), shell(ask.source().url()));
     let body = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"taskId": task.id,
@@ -151,7 +151,7 @@ fn lines(ask: &PageRequest, task: &Task) -> Markup {
     html! {
         section class="card" aria-labelledby="h-lines" {
             h2 id="h-lines" { "Elsewhere" }
-            p class="dim" { "Without what lets you in, such as tokens: add that yourself." }
+            p class="dim" { "Credentials such as tokens are missing here: add them yourself." }
             pre data-copy { (line(&format!("longhaul show {id} --journal --server {url}"), 1_000)) }
             pre data-copy { (block(&curl.join(" \\\n  "), 4_000)) }
             p { a href=(link_to_task(&task.id)) { "Link to this page" } }
@@ -163,7 +163,7 @@ fn shell(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Which tool, and how far: what a browser shows of a tab.
+/// The title of the browser's tab: the tool and the progress.
 fn title(task: &Task, record: &Value) -> String {
     let tool = record["tool"].as_str().map_or_else(|| "Task".to_owned(), |tool| line(tool, 60));
     format!("{tool}: {}", parts::words(task.status))

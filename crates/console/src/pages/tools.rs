@@ -25,7 +25,7 @@ const HINTS: [(&str, &str); 3] = [
     ("idempotentHint", "Calling it twice does no more than calling it once, the server says."),
 ];
 
-/// The list, or one of them.
+/// The list of tools, or one tool.
 pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     let tools = ask.source().tools().await?;
     match ask.value("tool") {
@@ -100,7 +100,7 @@ fn shown(
     }
 }
 
-/// The result of a call that was no task.
+/// The result of a call that did not become a task.
 fn answered(result: &Value) -> Markup {
     let is_error = result["isError"] == Value::Bool(true);
     let content = result["content"].as_array().into_iter().flatten();

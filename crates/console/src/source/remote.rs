@@ -1,4 +1,4 @@
-//! The tasks of a server that this is a client of.
+//! The tasks of a server, read as its client.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,8 +13,7 @@ use url::Url;
 use super::{Filter, Listed, Row, Source};
 use crate::clock;
 
-/// So many tasks are read for a list: every open page looks again and again, and a deployed stack pays for what it
-/// reads.
+/// So many tasks are read for a list. Every open page polls again and again, and a deployed stack pays for its reads.
 const NEWEST: usize = 500;
 
 /// The tools of so many tasks are remembered.
@@ -26,26 +25,26 @@ const ASKED_MAX: usize = 50;
 /// So many of them at a time.
 const ASKED_AT_A_TIME: usize = 4;
 
-/// The tasks of a server that this is a client of.
+/// The tasks of a server, read as its client.
 pub struct Remote {
     target: Target,
-    /// Without what it may have of secrets.
+    /// Without secrets.
     url: String,
     /// Not held while a request is under way, nor while connecting: others would wait for it one after the other.
     client: Mutex<Option<Arc<Client>>>,
-    /// Of tasks by id; `None` if the server does not tell.
+    /// The tools of tasks by id; `None` if the server does not tell.
     tools: Mutex<HashMap<String, Option<String>>>,
 }
 
 impl Remote {
-    /// That of a server, which need not be there yet.
+    /// The source for a server, which does not have to be available yet.
     #[must_use]
     pub fn new(target: Target) -> Self {
         let url = without_secrets(&target.url);
         Self { target, url, client: Mutex::default(), tools: Mutex::default() }
     }
 
-    /// That of the server which listens at this address of this machine.
+    /// The source for the server that listens at this address of this machine.
     pub fn at(address: SocketAddr) -> std::io::Result<Self> {
         let url = Url::parse(&format!("http://{address}/mcp")).map_err(std::io::Error::other)?;
         Ok(Self::new(Target::new(url)))
@@ -68,7 +67,7 @@ impl Remote {
             return Ok(Arc::clone(client));
         }
         let connected = Arc::new(Client::connect(self.target.clone(), None).await?);
-        // Whoever connected first has all others use its session.
+        // All other calls use the session of the call that connected first.
         let used = Arc::clone(self.lock_client().get_or_insert_with(|| Arc::clone(&connected)));
         if !Arc::ptr_eq(&used, &connected) {
             connected.close().await;
@@ -173,7 +172,7 @@ impl Source for Remote {
 
     async fn call(&self, call: &Call) -> Result<Called, Error> {
         let client = self.client().await?;
-        // A server that knows no keys would do twice what is sent twice.
+        // A server without idempotency keys would run a repeated call twice.
         let call = Call { key: call.key.clone().filter(|_| client.takes_keys()), ..call.clone() };
         let called = self.seen(client.call(&call, &mut Nobody).await)?;
         if let Called::Task(task) = &called {
@@ -191,7 +190,7 @@ impl Source for Remote {
     }
 }
 
-/// Where a server is, without its user, password and query.
+/// The URL of a server, without its user, password and query.
 fn without_secrets(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The axis of time in a picture: proportional where attempts run, folded where the task waits for long.
+//! The axis of time in a picture: proportional where attempts run, shortened where the task waits for long.
 
 use super::{Timeline, Wait};
 use crate::limits::FOLDS_MAX;
@@ -6,13 +6,13 @@ use crate::limits::FOLDS_MAX;
 /// The width of the picture, in its own units.
 pub(crate) const WIDTH: f64 = 1_000.0;
 
-/// A wait is folded if it is longer than this part of all work.
+/// A wait is shortened if it is longer than this part of all work.
 const WORK_PARTS: i64 = 4;
 
-/// Shorter waits are never folded, in milliseconds.
+/// Shorter waits are never shortened, in milliseconds.
 const FOLD_MIN_MS: i64 = 500;
 
-/// A millisecond that is not folded has no more than this of the width if something is folded: a short attempt must not
+/// The largest width of a millisecond outside of shortened waits, if there are such waits. A short attempt must not
 /// look like a long one.
 const SCALE_MAX: f64 = 0.1;
 
@@ -49,7 +49,7 @@ impl Axis {
         Self { pieces: laid_out(&pieces), folded }
     }
 
-    /// Where a time is.
+    /// The position of a time.
     pub(crate) fn x(&self, ms: i64) -> f64 {
         let piece = self.pieces.iter().find(|piece| ms <= piece.to_ms).or(self.pieces.last());
         let Some(Piece { from_ms, to_ms, x, width }) = piece else { return 0.0 };
@@ -74,7 +74,7 @@ const fn number(count: usize) -> f64 {
     count as f64
 }
 
-/// The waits that are folded, in their order.
+/// The waits that are shortened, in their order.
 fn folded(timeline: &Timeline) -> Vec<Wait> {
     let work: i64 = timeline
         .attempts
@@ -90,7 +90,8 @@ fn folded(timeline: &Timeline) -> Vec<Wait> {
     waits
 }
 
-/// Gives each piece its width: all others than folds have a least one and what their time is worth, folds the rest.
+/// Gives each piece its width. A piece that is not shortened gets a minimum and the width of its time. Shortened pieces
+/// get the rest.
 fn laid_out(pieces: &[(i64, i64, bool)]) -> Vec<Piece> {
     let folds = pieces.iter().filter(|(.., is_folded)| *is_folded).count();
     let others = pieces.len() - folds;

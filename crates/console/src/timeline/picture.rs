@@ -11,7 +11,7 @@ use crate::limits::{MOMENTS_MAX, PICTURED_ENTRIES_MAX};
 /// So many columns.
 const COLUMNS: usize = 250;
 
-/// What would be narrower, or would be drawn over its like, is left out, in units of the picture.
+/// A narrower mark, or one that would be drawn over a mark of the same kind, is left out, in units of the picture.
 const SEEN_MIN: f64 = 1.5;
 
 /// Longer than that, and times need their day.
@@ -57,7 +57,7 @@ fn seen<'a>(timeline: &'a Timeline, axis: &Axis) -> Vec<&'a Attempt> {
     timeline.attempts.iter().filter(is_seen).collect()
 }
 
-/// The time of day where attempts begin, as far as there is room.
+/// The time of day where attempts begin, where there is room for it.
 fn moments(timeline: &Timeline, axis: &Axis) -> Markup {
     let (mut shown, mut free) = (Vec::new(), 0.0);
     let is_long = timeline.until_ms - timeline.created_ms > DAY_MS;
@@ -187,7 +187,7 @@ fn legend(timeline: &Timeline) -> Markup {
     }
 }
 
-/// Where something is that lasts, and how wide: so much at least.
+/// The position and the width of a span of time, with a minimum width.
 fn span(axis: &Axis, from_ms: i64, to_ms: i64, least: f64) -> (f64, f64) {
     let (x, to) = (axis.x(from_ms), axis.x(to_ms));
     let width = (to - x).max(least);

@@ -41,8 +41,7 @@ fn waits(line: &Timeline) -> Vec<(i64, Why)> {
     line.waits().iter().map(|wait| (wait.to_ms - wait.from_ms, wait.why)).collect()
 }
 
-/// A task of two attempts, which waited in between for what `outside` is: that was recorded by somebody else, in the
-/// middle of the wait.
+/// A task of two attempts that waited in between for `outside`, which another party recorded in the middle of the wait.
 fn waited_for(end: &str, own: Value, outside: Value) -> Timeline {
     let mut outside = outside;
     outside["at"] = at(20).into();

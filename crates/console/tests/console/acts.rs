@@ -1,4 +1,4 @@
-//! What people do to tasks.
+//! The actions of people on tasks.
 
 use longhaul_client::Status;
 

@@ -10,7 +10,7 @@ use longhaul_client::{Call, Called, Error, Question, Refusal, Status, Task, Tool
 use longhaul_console::{Act, Body, Console, Filter, Listed, Row, Setup, Source};
 use serde_json::{Map, Value, json};
 
-/// What a source was asked to do.
+/// The actions that a source was asked for.
 pub(crate) type Done = Arc<Mutex<Vec<String>>>;
 
 /// A source with some tasks.
@@ -22,7 +22,7 @@ pub(crate) struct Fake {
     /// Why it refuses all calls and answers.
     pub(crate) refusal: Option<&'static str>,
     pub(crate) done: Done,
-    /// What was read.
+    /// The reads of the source.
     pub(crate) reads: Done,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn task(id: &str, status: Status, message: &str) -> Task {
     }
 }
 
-/// What is on record of one with these attempts and entries, the first of which began at once.
+/// The record of a task with these attempts and entries, the first of which began at once.
 pub(crate) fn record(attempts: &[Value], journal: Vec<Value>) -> Value {
     let created_at = attempts.first().map_or(CREATED_AT, |attempt| attempt["from"].as_str().unwrap());
     json!({"task": {"createdAt": created_at}, "tool": "etl", "attempt": attempts.len(), "failures": 0,
@@ -143,7 +143,7 @@ pub(crate) struct Browser {
     pub(crate) cookie: Mutex<String>,
 }
 
-/// What was answered.
+/// The console's answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -181,7 +181,7 @@ impl Browser {
         read(self.send(Request::get(path).header("host", "localhost:8081"), "").await).await
     }
 
-    /// Sends a form as a page of ours does.
+    /// Sends a form as a page of the console does.
     pub(crate) async fn post(&self, path: &str, fields: &str) -> Answer {
         let page = self.get("/console").await.text;
         let token = page.split_once(r#"name="token" value=""#).map_or("", |(_, rest)| rest.split('"').next().unwrap());
@@ -193,7 +193,7 @@ impl Browser {
         read(self.send(request, body).await).await
     }
 
-    /// What was read since the last time, of one kind.
+    /// The number of reads of one kind since the last call.
     pub(crate) fn reads(&self, kind: &str) -> usize {
         let reads = std::mem::take(&mut *self.reads.lock().unwrap());
         reads.iter().filter(|read| *read == kind).count()

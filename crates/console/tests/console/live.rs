@@ -1,4 +1,4 @@
-//! What open pages are told.
+//! The updates of open pages.
 
 use http::Request;
 use http_body_util::BodyExt;

@@ -1,4 +1,4 @@
-//! What the pages show, in each state of a task and of the server.
+//! The contents of the pages, in each state of a task and of the server.
 
 use jiff::{SignedDuration, Timestamp};
 use longhaul_client::{Refusal, Status};
@@ -20,7 +20,7 @@ async fn the_list_has_each_task_and_its_way_to_more() {
         assert!(page.text.contains(&format!(r#"href="/console/task?id=id-{name}""#)), "{name}");
         assert!(page.text.contains(&format!(r#"class="status {name}""#)), "{name}");
     }
-    // Those that have ended have no bar.
+    // Tasks that have ended have no bar.
     assert_eq!(page.text.matches(r#"<progress value="3" max="10""#).count(), 2);
 }
 

@@ -1,4 +1,4 @@
-//! Hostile tasks, and requests from pages that are not ours.
+//! Hostile tasks, and requests from pages that are not the console's.
 
 use http::Request;
 use longhaul_client::{Refusal, Status};

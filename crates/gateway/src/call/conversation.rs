@@ -1,4 +1,4 @@
-//! What passes between a server and the caller from the call to its answer: reports and questions.
+//! The messages between a server and the caller from the call to its answer: reports and questions.
 
 #![expect(deprecated, reason = "servers of all revisions may log")]
 
@@ -25,13 +25,13 @@ use crate::upstream::watch::Event;
 use crate::upstream::{Connection, Lifecycle};
 
 impl Call<'_> {
-    /// Whether the caller can be asked. In the older lifecycle a server waits with the call half done, and is gone when
-    /// the answer comes: the tool is called once more then.
+    /// Whether the caller can be asked. In the older lifecycle a server waits with the call half done. It is gone when
+    /// the answer comes, so the tool is then called once more.
     fn may_ask(&self) -> bool {
         self.route.repeatable == Repeatable::Yes || self.upstream.lifecycle() == Some(Lifecycle::PerRequest)
     }
 
-    /// Sends the call, and passes on what the server sends until it answers.
+    /// Sends the call, and passes on the server's messages until it answers.
     pub(super) async fn converse(
         &self,
         connection: &Connection,
@@ -44,7 +44,7 @@ impl Call<'_> {
             let event = tokio::select! {
                 biased;
                 answer = &mut answer => {
-                    // What was reported before it is here by now.
+                    // Everything that was reported before the answer is here by now.
                     while let Ok(event) = events.try_recv() {
                         self.take_report(event, &mut furthest).await;
                     }
@@ -84,8 +84,8 @@ impl Call<'_> {
         }
     }
 
-    /// Asks the caller. While there is no answer nothing runs: the connection is closed, and the call is made again
-    /// with the answers that are on record.
+    /// Asks the caller. Nothing runs until the caller answers: the connection is closed, and the call is made again
+    /// with the recorded answers.
     async fn ask(&self, number: u32, request: InputRequest) -> Result<ClientResult, ErrorData> {
         if !self.may_ask() {
             return Err(nobody_to_ask());
@@ -95,7 +95,7 @@ impl Call<'_> {
         read(answer).map_err(|error| ErrorData::invalid_params(format!("the answer cannot be read: {error}"), None))
     }
 
-    /// Asks the caller what a task of a process wants to know. The process is not there any more when the answer comes.
+    /// Asks the caller a question of a task of a process. The process has ended when the answer comes.
     pub(super) async fn asked(&self, key: &str, request: InputRequest) -> Result<Value, ErrorData> {
         match self.route.repeatable {
             Repeatable::Yes => self.task.request_input(&format!("task-{key}"), request).await,
@@ -184,7 +184,7 @@ impl Call<'_> {
         }
     }
 
-    /// Asks what was not asked before, and sends the answers, if there are any.
+    /// Asks the questions that were not asked before, and sends the answers, if there are any.
     async fn answer_questions(
         &self,
         connection: &Connection,

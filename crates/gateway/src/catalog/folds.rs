@@ -1,4 +1,4 @@
-//! The tools of a server as clients see them: those of a fold are one.
+//! The tools of a server as clients see them: the members of a combined tool are one tool.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use crate::start_error::Problem;
 
 /// A tool that clients see.
 pub(super) struct Shown {
-    /// What they call it, without the server's prefix.
+    /// The name that clients see, without the server's prefix.
     pub(super) name: String,
-    /// As the server lists it; for a fold, the tool that starts the job.
+    /// As the server lists it; for a combined tool, the tool that starts the job.
     pub(super) tool: Tool,
     pub(super) fold: Option<Arc<Fold>>,
 }
 
-/// The tools that clients see, and what is wrong with the folds.
+/// The tools that clients see, and the mistakes in the combined tools.
 pub(super) fn shown(tools: &[Tool], server: &Server) -> (Vec<Shown>, Vec<Problem>) {
     let mut problems: Vec<Problem> = server.folds.iter().flat_map(|fold| faults(fold, tools)).collect();
     let folded: BTreeSet<&str> = server.folds.iter().flat_map(|fold| fold.tools().map(|(_, tool)| tool)).collect();
@@ -43,7 +43,7 @@ pub(super) fn shown(tools: &[Tool], server: &Server) -> (Vec<Shown>, Vec<Problem
 fn one(fold: &Fold, tools: &[Tool]) -> Option<Shown> {
     let find = |name: &str| tools.iter().find(|tool| tool.name == name);
     let mut tool = find(&fold.start)?.clone();
-    // The answer is another tool's.
+    // The output is that of another tool.
     tool.output_schema = find(fold.result.as_deref().unwrap_or(&fold.status))?.output_schema.clone();
     Some(Shown { name: fold.name.clone(), tool, fold: Some(Arc::new(fold.clone())) })
 }

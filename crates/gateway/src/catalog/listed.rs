@@ -1,4 +1,4 @@
-//! The lists of one server, as far as it has them.
+//! The lists of one server. A server may lack some of them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,10 +22,10 @@ pub(crate) struct Listed {
     /// Whether nothing is known yet, since the server could not be used.
     #[serde(skip)]
     pub(crate) is_absent: bool,
-    /// How long it holds, if the server says so: the shortest time of its lists.
+    /// How long the lists are valid, if the server says so: the shortest time of its lists.
     #[serde(skip)]
     pub(crate) ttl: Option<Duration>,
-    /// Its words about tasks of its own: `rmcp` leaves that out of the list.
+    /// Its declarations about its own tasks, which `rmcp` leaves out of the list.
     #[serde(default, skip_serializing_if = "Known::is_empty")]
     pub(crate) task_tools: Known,
     /// Which of its tools clients see: in a lock file only.
@@ -70,9 +70,9 @@ pub(crate) enum ListError {
 }
 
 impl Listed {
-    /// Reads all lists that the server says it has. One that does not say what it has is asked for all of them.
+    /// Reads all lists that the server declares. A server that declares none is asked for all of them.
     pub(crate) async fn read(server: &str, peer: &Peer<RoleClient>) -> Result<Self, ListError> {
-        // Whoever reads them again wants them as they are now.
+        // Reading again has to return the lists as they are now.
         peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
         let info = peer.peer_info().ok_or(ServiceError::TransportClosed)?;
         let mut info = (*info).clone();
@@ -112,7 +112,7 @@ impl Listed {
         Self { info, is_absent: false, ttl: None, task_tools, choice, tools, prompts, resources, templates }
     }
 
-    /// A server that cannot be used yet. It is asked again soon.
+    /// A server that cannot be used yet. It is tried again soon.
     pub(crate) fn absent() -> Self {
         let info = ServerPeerInfo::new(ProtocolVersion::V_2025_11_25, ServerCapabilities::default());
         Self { is_absent: true, ttl: Some(limits::LISTS_PAUSE), ..Self::nothing(info) }
@@ -123,7 +123,7 @@ impl Listed {
         self.tools.is_empty() && self.prompts.is_empty() && self.resources.is_empty() && self.templates.is_empty()
     }
 
-    /// The same without what is answered by the server at once.
+    /// The same without prompts and resources, whose requests only the server can answer.
     pub(crate) fn only_tools(mut self) -> Self {
         let mut capabilities = ServerCapabilities::default();
         capabilities.tools = self.info.capabilities.tools.take();
@@ -132,7 +132,7 @@ impl Listed {
     }
 }
 
-/// Whether a server says what it has.
+/// Whether a server declares its capabilities.
 #[derive(Clone, Copy)]
 enum Says<'s> {
     What(&'s str),

@@ -12,7 +12,7 @@ use super::reader::{Members, Node, Reader, is_of_names};
 pub(crate) struct Fold {
     /// Where it is in the configuration, as a JSON pointer.
     pub(crate) place: String,
-    /// What the tool is called that clients see, without the server's prefix.
+    /// The name of the tool that clients see, without the server's prefix.
     pub(crate) name: String,
     pub(crate) start: String,
     pub(crate) status: String,

@@ -9,7 +9,7 @@ use crate::upstream::Target;
 /// Programs that download what they start.
 const DOWNLOADERS: [&str; 7] = ["bunx", "docker", "npx", "pipx", "pnpx", "podman", "uvx"];
 
-/// What a function does.
+/// The role of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It answers requests, and starts no child.

@@ -1,4 +1,4 @@
-//! Tools that are jobs of other systems: entries beside the servers, each of which is one tool.
+//! Tools that are jobs of other systems: entries next to the servers, each of which is one tool.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) struct OutsideJob {
     pub(crate) place: String,
     /// The word for its kind.
     pub(crate) system: &'static str,
-    /// What the tool is called.
+    /// The name of the tool.
     pub(crate) name: String,
     pub(crate) title: Option<String>,
     pub(crate) description: String,
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What the gateway has to be allowed by AWS.
+    /// The AWS permissions that the gateway needs.
     pub(crate) fn rights(&self) -> Vec<Rights> {
         match self {
             Self::StepFunctions(machine) => machine.rights(),
@@ -66,14 +66,14 @@ const KINDS: [(&str, Read); 6] = [
     ("http-job", http::http_job),
 ];
 
-/// Whether an entry says that it is an outside job.
+/// Whether an entry is an external job by its type.
 pub(super) fn is_one(entry: &Node<'_>) -> bool {
     let kind = entry.value.get("type").and_then(Value::as_str);
-    // What begins so is no server, but may have a mistake in it.
+    // An entry with this prefix is not a server, but may have a mistake in its type.
     kind.is_some_and(|kind| kind.starts_with("aws-") || KINDS.iter().any(|(name, _)| *name == kind))
 }
 
-/// The outside job of an entry; `None` if it is switched off or has mistakes.
+/// The external job of an entry; `None` if it is switched off or has mistakes.
 pub(super) fn read(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Option<OutsideJob> {
     let mut members = reader.members(node)?;
     if members.find("disabled").is_some_and(|disabled| disabled.value == &Value::Bool(true)) {
@@ -92,7 +92,7 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
     };
     let description = members.required(reader, "description", Reader::text);
     let title = members.optional(reader, "title", Reader::text);
-    // The schema of arguments that nobody describes.
+    // The schema of arguments without a description.
     let any = Map::from_iter([("type".to_owned(), "object".into())]);
     let mut input_schema = members.find("inputSchema").map_or(Some(any), |node| schema(reader, &node));
     let output_schema = members.optional(reader, "outputSchema", schema);
@@ -133,8 +133,8 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
     })
 }
 
-/// Where arguments become variables or parameters of the system, only those pass that the schema names, and none whose
-/// name is reserved.
+/// If arguments become variables or parameters of the system, only those that the schema names are passed on, and none
+/// with a reserved name.
 fn name_arguments(reader: &mut Reader<'_>, place: &str, kind: &mut Kind, schema: &mut JsonObject) {
     let (arguments, reserves): (_, fn(&str) -> bool) = match kind {
         Kind::CodeBuild(spec) => (&mut spec.arguments, CodeBuildSpec::reserves),
@@ -207,7 +207,7 @@ fn glue_job(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind> 
         .map(|job_name| Kind::Glue(GlueJobSpec { job_name, arguments: Vec::new() }))
 }
 
-/// A name of something at AWS, which also becomes part of an ARN: there, `*` would be any.
+/// The name of an AWS resource, which also becomes part of an ARN. There `*` would stand for any name.
 fn name(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<String> {
     let text = reader.text(node)?;
     let is_name = !text.is_empty() && !text.contains(['*', '?', '$', '{', '}']) && !text.contains(char::is_whitespace);
@@ -219,7 +219,7 @@ fn name(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<String> {
     reader.read(node, read)
 }
 
-/// Whether it is a schema that can be used is checked when the gateway starts.
+/// The gateway checks at its start whether the schema can be used.
 fn schema(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<JsonObject> {
     let schema = node.value.as_object().filter(|schema| schema.get("type").and_then(Value::as_str) == Some("object"));
     if schema.is_none() {

@@ -11,17 +11,17 @@ use super::{ConfigError, Fault};
 pub(super) struct Reader<'e> {
     env: &'e dyn EnvSource,
     not_set: NotSet,
-    /// A variable that is not set, and was met since this was last asked.
+    /// The latest variable that is not set, until `take_unset`.
     unset: Option<String>,
     faults: Vec<Fault>,
 }
 
-/// What a variable means that is not set.
+/// The treatment of a variable that is not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotSet {
     /// A mistake.
     Mistake,
-    /// Somebody else has its value.
+    /// Another process has its value.
     Elsewhere,
 }
 
@@ -87,7 +87,7 @@ impl<'v> Members<'v> {
         self.object.iter().map(move |(key, value)| (key, node.child(key, value)))
     }
 
-    /// Those that nobody asked for.
+    /// The members that no reader has asked for.
     pub(super) fn unknown(&self) -> impl Iterator<Item = &'v String> {
         self.object.keys().filter(|key| !self.known.contains(&key.as_str()))
     }
@@ -98,7 +98,7 @@ impl<'e> Reader<'e> {
         Self { env, not_set, unset: None, faults: Vec::new() }
     }
 
-    /// A variable that is set elsewhere, so that there were texts without a value since the last time.
+    /// A variable that is set elsewhere and that left strings without a value since the last call.
     pub(super) const fn take_unset(&mut self) -> Option<String> {
         self.unset.take()
     }
@@ -173,7 +173,7 @@ impl<'e> Reader<'e> {
         self.read(node, read)
     }
 
-    /// A time above 0, or else what is wrong with none.
+    /// A time above 0. For 0, the mistake is `wrong`.
     pub(super) fn positive(&mut self, node: &Node<'_>, wrong: &str) -> Option<Duration> {
         let time = self.duration(node)?;
         self.read(node, if time.is_zero() { Err(wrong.to_owned()) } else { Ok(time) })
@@ -204,7 +204,7 @@ impl<'e> Reader<'e> {
         read.map_err(|what| self.fault(&node.pointer, what)).ok()
     }
 
-    /// Every member that nobody asked for is a mistake.
+    /// Notes every member that no reader has asked for as a mistake.
     pub(super) fn refuse_unknown(&mut self, members: &Members<'_>) {
         for key in members.unknown() {
             self.fault(&members.pointer(key), unknown(key, members.known.iter().copied()));
@@ -238,7 +238,7 @@ pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clo
 enum Unexpanded {
     /// This variable is not set.
     NotSet(String),
-    /// What is wrong, and what to write.
+    /// The mistake, and what to write.
     Wrong(String),
 }
 

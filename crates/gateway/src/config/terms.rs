@@ -12,9 +12,9 @@ use crate::limits;
 pub enum Repeat {
     /// If the server says that the tool is read-only or idempotent.
     Hints,
-    /// Yes, whatever the server says.
+    /// Yes, even if the server says otherwise.
     Always,
-    /// No, whatever the server says.
+    /// No, even if the server says otherwise.
     Never,
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum Durable {
     Never,
 }
 
-/// What a configuration says about a tool; `None` where it says nothing.
+/// The settings of a tool in a configuration; `None` where it has no setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
     /// Without it, as the server says.

@@ -20,8 +20,8 @@ const VARIABLES: &str = "\
     XDG_CONFIG_HOME XDG_DATA_DIRS ZDOTDIR _JAVA_OPTIONS __PYVENV_LAUNCHER__ all_proxy http_proxy https_proxy \
     no_proxy";
 
-/// The same for all variables whose names begin so. `AWS_`, `CODEBUILD_` and `ECS_` are those of the services, and
-/// `LONGHAUL_` is ours.
+/// The same for all variables whose names begin with one of these prefixes. `AWS_`, `CODEBUILD_` and `ECS_` belong to
+/// the services, and `LONGHAUL_` belongs to Longhaul.
 const VARIABLES_OF: &str = "\
     AWS_ BASH_FUNC_ BUNDLE_ CARGO_ CGO_ CODEBUILD_ COMPLUS_ CORECLR_ COR_ DENO_ DOTNET_ DYLD_ ECS_ ERL_ GIT_CONFIG \
     LD_ LONGHAUL_ LUA_ MALLOC_ NPM_CONFIG_ NUGET_ PERL PHP_ PIP_ PYTHON RUBY RUSTC_ RUSTUP_ UV_ YARN_ npm_config_";
@@ -38,7 +38,7 @@ const OF_GLUE_TOO: &str = "\
     -- aws- continuous-log customer-driver enable- encryption- extra- job-bookmark- python-modules- spark- \
     write-shuffle-";
 
-/// Whether a variable of this name would decide more than what the job works on, or cannot be set.
+/// Whether a variable of this name would decide more than the input of the job, or cannot be set.
 pub(crate) fn is_reserved_variable(name: &str) -> bool {
     let is_name = !name.is_empty() && name.chars().all(|next| next.is_ascii_alphanumeric() || "_-.".contains(next));
     !is_name || is_one_of(VARIABLES, name) || begins_as_one_of(VARIABLES_OF, name)
@@ -64,7 +64,7 @@ pub(crate) fn texts(input: &Value) -> impl Iterator<Item = (&String, String)> {
     arguments.map(|(name, value)| (name, value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
 }
 
-/// The same for arguments that the configuration names, and that decide nothing but what the job works on.
+/// The same for arguments that the configuration names, and that decide nothing but the input of the job.
 ///
 /// # Errors
 /// The first argument that may not be passed.

@@ -44,14 +44,14 @@ pub struct Aws {
 /// A service, as its requests name it.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// What the variable for its endpoint ends with, as in `AWS_ENDPOINT_URL_SFN`, in the SDKs' words.
+    /// The end of the variable for its endpoint, as in `AWS_ENDPOINT_URL_SFN`, in the SDKs' words.
     pub(crate) id: &'static str,
     /// The first label of its host name, which is also what its requests are signed for.
     pub(crate) host: &'static str,
     pub(crate) protocol: Protocol,
 }
 
-/// How a service is told what to do.
+/// How a request names the operation of a service.
 #[derive(Debug)]
 pub(crate) enum Protocol {
     /// By a header with this before the name of the operation.
@@ -68,14 +68,14 @@ pub(crate) enum Repeat {
 }
 
 impl Aws {
-    /// What the environment of this process says: variables, profiles, single sign-on, web identities, containers,
-    /// instances. `AWS_ENDPOINT_URL` and its forms for one service are honoured. It is read when it is first needed.
+    /// The configuration of this process: variables, profiles, single sign-on, web identities, containers, instances.
+    /// `AWS_ENDPOINT_URL` and its forms for one service are honoured. It is read when it is first needed.
     #[must_use]
     pub fn from_environment() -> Arc<Self> {
         Arc::new(Self { config: OnceCell::new(), keys: Mutex::default(), web: Web::default() })
     }
 
-    /// What `config` says.
+    /// The account and the region of `config`.
     #[must_use]
     pub fn new(config: SdkConfig) -> Arc<Self> {
         Arc::new(Self { config: OnceCell::new_with(Some(config)), keys: Mutex::default(), web: Web::default() })
@@ -86,7 +86,8 @@ impl Aws {
         self.config.get_or_init(|| aws_config::defaults(BehaviorVersion::latest()).http_client(https()).load()).await
     }
 
-    /// Calls an operation. What AWS refuses for now is tried again, and so is what has no answer, if it may be.
+    /// Calls an operation. A call that AWS refuses for now is tried again. A call without an answer is tried again if
+    /// `repeat` allows it.
     pub(crate) async fn call(
         &self,
         service: &Service,
@@ -174,8 +175,8 @@ impl Aws {
         wanted.or(configured.map(AsRef::as_ref)).map(str::to_owned).ok_or(SigningError::NoRegion)
     }
 
-    /// Adds the headers that sign the request's method, URL, other headers and body for a service in a region; without
-    /// one, in that of the configuration.
+    /// Adds the headers that sign the request's method, URL, other headers and body for a service in a region. Without
+    /// a region it uses the region of the configuration.
     pub async fn sign(
         &self,
         request: &mut reqwest::Request,
@@ -234,7 +235,7 @@ fn request(url: Url, service: &Service, operation: &str, input: &Value) -> Resul
     Ok(request)
 }
 
-/// The headers that a signed request has more.
+/// The additional headers of a signed request.
 fn signed(
     request: &reqwest::Request,
     keys: &Keys,
@@ -268,7 +269,7 @@ fn signed(
     Ok(all)
 }
 
-/// What AWS answered.
+/// Reads an answer of AWS.
 fn read(operation: &str, answer: &Answer) -> Result<Value, AwsError> {
     let body = answer.body.as_ref().map(|body| serde_json::from_slice::<Value>(body));
     match (answer.status, body) {
@@ -298,7 +299,7 @@ pub struct AwsJob<S> {
 pub(crate) trait Spec {
     const SERVICE: Service;
 
-    /// Where they are, if they say so themselves.
+    /// Their region, if they name one.
     fn region(&self) -> Option<&str> {
         None
     }
@@ -318,7 +319,7 @@ impl<S: Spec + Sync> AwsJob<S> {
         self.aws.call(&S::SERVICE, self.spec.region(), operation, input, repeat).await
     }
 
-    /// Calls what starts a job. It is marked as sent before.
+    /// Calls the operation that starts a job, and marks it as sent before.
     pub(crate) async fn call_to_start(
         &self,
         start: &Start<'_>,
@@ -344,7 +345,7 @@ impl<S: Spec + Sync> AwsJob<S> {
         Ok(all)
     }
 
-    /// Calls what is the same however often it is called, about a job that was started.
+    /// Calls an idempotent operation about a job that was started.
     pub(crate) async fn ask(&self, operation: &str, input: &Value) -> Result<Value, JobError> {
         self.call(operation, input, Repeat::Yes).await.map_err(AwsError::later)
     }
@@ -359,7 +360,8 @@ pub(crate) struct Pages {
     pub(crate) token: &'static str,
 }
 
-/// What a stop is that was answered with an error, by a poll that followed: a job that has ended is stopped.
+/// The result of a stop that was answered with an error, decided by a poll after it. A job that has ended counts as
+/// stopped.
 pub(crate) fn not_stopped(polled: Result<Poll, JobError>, error: AwsError) -> Result<(), JobError> {
     match polled {
         Ok(Poll::Done(_)) => Ok(()),

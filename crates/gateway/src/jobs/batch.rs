@@ -9,7 +9,7 @@ use crate::jobs::job::{Again, ExternalJob, JobError, JobKey, JobProgress, JobRef
 use crate::jobs::output;
 use crate::jobs::rights::Rights;
 
-/// What the names of jobs begin with: the task follows.
+/// The prefix of the names of jobs; the task id follows.
 const NAME: &str = "longhaul-";
 
 const LIST: Pages = Pages { operation: "ListJobs", items: "/jobSummaryList", token: "nextToken" };
@@ -24,7 +24,7 @@ pub struct BatchJobSpec {
 }
 
 impl BatchJobSpec {
-    /// What whoever runs it has to be allowed. Batch knows no narrower resources for jobs and their lists.
+    /// The IAM permissions that running it needs. Batch knows no narrower resources for jobs and their lists.
     #[must_use]
     pub fn rights(&self) -> Vec<Rights> {
         let arn = |kind: &str, name: &str| match name.starts_with("arn:") {

@@ -28,7 +28,7 @@ impl CodeBuildSpec {
         is_reserved_variable(name)
     }
 
-    /// What whoever runs it has to be allowed.
+    /// The IAM permissions that running it needs.
     #[must_use]
     pub fn rights(&self) -> Vec<Rights> {
         let actions = [
@@ -41,8 +41,8 @@ impl CodeBuildSpec {
     }
 }
 
-/// Builds of a project: the arguments of a call that the specification names are environment variables, and the
-/// variables that the build exports are its output.
+/// Builds of a project. The arguments of a call that the specification names are environment variables. The variables
+/// that the build exports are its output.
 ///
 /// CodeBuild recognises a repeated start for five minutes only, which is less than a crash may take. The newest 100
 /// builds of the project are searched for one whose answer was lost.

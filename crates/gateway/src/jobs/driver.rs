@@ -1,5 +1,5 @@
-//! The driver, which is the same for all external work: start once, poll until the end, pass questions on, stop what
-//! nobody waits for any more.
+//! The driver, which is the same for all external work. It starts a job once, polls it until the end and passes
+//! questions on. It stops a job that no task waits for any more.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, UNIX_EPOCH};
@@ -33,7 +33,7 @@ enum End {
     Ended(Result<CallToolResult, ErrorData>),
     /// The system does not know it, for the first time.
     NotFound,
-    /// Nobody polls it from now on, so it is not to continue.
+    /// The driver no longer polls the job, so the job is stopped.
     Left(ErrorData),
 }
 
@@ -180,7 +180,7 @@ impl<'j> Driver<'j> {
         Ok(sent != GONE)
     }
 
-    /// Stops a job that nobody polls from now on, and ends the task with the error.
+    /// Stops a job that the driver no longer polls, and ends the task with the error.
     async fn leave<T>(&self, task: &TaskContext, job: &JobRef, error: ErrorData) -> Result<T, ErrorData> {
         let step = self.job.steps().job;
         let since: u64 = task.step(&format!("{step} left"), async || now_ms(task)).await;
@@ -237,8 +237,8 @@ async fn report(task: &TaskContext, progress: Option<JobProgress>) {
     }
 }
 
-/// Waits without recording anything: every attempt that comes here waits once, the longer the longer ago the first wait
-/// of this name was.
+/// Waits without recording anything. Every attempt that gets here waits once. The wait grows with the time since the
+/// first wait of this name.
 async fn pause(task: &TaskContext, name: &str, every: Every) {
     let mut polled = false;
     let twice = || {
@@ -248,7 +248,7 @@ async fn pause(task: &TaskContext, name: &str, every: Every) {
     let _over: Result<Never, ()> = task.poll_until(name, every, twice).await;
 }
 
-/// What an earlier attempt has recorded as this step.
+/// The value that an earlier attempt has recorded for this step.
 pub(crate) async fn recorded<T: DeserializeOwned>(task: &TaskContext, step: &str) -> Option<T> {
     if task.attempt() > 1 { task.recorded_step(step).await } else { None }
 }

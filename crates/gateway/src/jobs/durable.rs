@@ -92,7 +92,8 @@ impl DurableJob {
         }
     }
 
-    /// Stops what the task has started. For `Server::clean_up`. A job whose start is not recorded is looked for.
+    /// Stops the job that the task has started. For `Server::clean_up`. It searches for a job whose start is not
+    /// recorded.
     pub async fn clean_up(&self, ended: &EndedTask) -> Result<(), CleanUpError> {
         self.driver().clean_up(ended).await
     }

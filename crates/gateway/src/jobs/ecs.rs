@@ -14,7 +14,7 @@ const LIST: Pages = Pages { operation: "ListTasks", items: "/taskArns", token: "
 /// As many tasks as AWS describes at a time.
 const DESCRIBED: usize = 100;
 
-/// What is run, and where.
+/// The task definition that is run, and the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EcsTaskSpec {
     /// The name or the ARN of the cluster.
@@ -55,7 +55,7 @@ impl EcsTaskSpec {
         let mut rights = vec![
             Rights::new(&["ecs:RunTask"], vec![definition]),
             Rights::new(&["ecs:DescribeTasks", "ecs:StopTask"], vec![tasks]),
-            // Of lists, ECS knows the cluster only as a condition.
+            // For lists, ECS knows the cluster only as a condition.
             Rights::new(&["ecs:ListTasks"], vec!["*".to_owned()]).only_if(json!({"ArnLike": {"ecs:cluster": cluster}})),
         ];
         let roles = &self.roles;
@@ -138,7 +138,7 @@ impl ExternalJob for EcsTask {
         }
         let reason = text(&answer, "/failures/0/reason").unwrap_or("ECS does not say why");
         let words = format!("RunTask: no task was started: {reason}");
-        // There is no room for it at the moment, or never.
+        // There is no room for it now, or never.
         let may_be_later = reason.starts_with("RESOURCE:") || reason.contains("apacity");
         Err(if may_be_later { JobError::NotNow(words) } else { JobError::Refused(words) })
     }
@@ -147,8 +147,9 @@ impl ExternalJob for EcsTask {
         Again::SameJob
     }
 
-    /// Lists what was started with its key and is to run. If there is nothing, searches what was stopped within the
-    /// last hour: AWS allows no other filter next to `startedBy`, and without a status that lists what is to run.
+    /// Lists the ECS tasks that were started with its key and are to run. If there are none, it searches those that
+    /// were stopped within the last hour. AWS allows no other filter next to `startedBy`, and without a status that
+    /// filter lists only tasks that are to run.
     async fn find(&self, key: &JobKey, _input: &Value) -> Result<Option<JobRef>, JobError> {
         let Self { spec, .. } = self;
         let running = self.ask("ListTasks", &json!({"cluster": spec.cluster, "startedBy": key.task()})).await?;

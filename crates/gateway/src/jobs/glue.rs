@@ -32,7 +32,7 @@ impl GlueJobSpec {
         is_reserved_by_glue(name)
     }
 
-    /// What whoever runs it has to be allowed.
+    /// The IAM permissions that running it needs.
     #[must_use]
     pub fn rights(&self) -> Vec<Rights> {
         let actions = ["glue:BatchStopJobRun", "glue:GetJobRun", "glue:GetJobRuns", "glue:StartJobRun"];

@@ -16,7 +16,7 @@ pub struct HttpRequest {
     method: Method,
     url: Template,
     headers: Vec<(HeaderName, Template)>,
-    /// JSON, with placeholders in its texts.
+    /// JSON, with placeholders in its strings.
     body: Option<Value>,
 }
 
@@ -25,7 +25,7 @@ pub struct HttpRequest {
 pub enum RequestKind {
     /// It starts a job: `{key}` and `{input}` are known.
     Start,
-    /// It looks for a job of which only `{key}` is known.
+    /// It searches for a job of which only `{key}` is known.
     Find,
     /// It is about a job that was started: `{id}` is known.
     OfJob,
@@ -80,7 +80,7 @@ impl HttpRequest {
         Ok(self)
     }
 
-    /// The same with a JSON body, whose texts may have placeholders.
+    /// The same with a JSON body, whose strings may have placeholders.
     pub fn body(self, kind: RequestKind, body: Value) -> Result<Self, String> {
         check_texts(kind, &body)?;
         Ok(Self { body: Some(body), ..self })
@@ -200,7 +200,7 @@ pub struct HttpJob {
 }
 
 impl HttpJob {
-    /// Jobs as these requests know them.
+    /// Jobs with these requests.
     #[must_use]
     pub fn new(spec: HttpJobSpec) -> Self {
         Self { spec, web: Web::default() }
@@ -216,7 +216,7 @@ impl HttpJob {
         (!id.is_empty()).then(|| JobRef::new(id))
     }
 
-    /// What a start is whose answer has no id: `find` may know it.
+    /// The error for a start whose answer has no id. `find` may find the job.
     fn without_id(&self) -> JobError {
         let why = format!("the job was started, but the answer has no id at {}", self.spec.id);
         if self.can_find() { JobError::Unanswered(why) } else { JobError::Refused(why) }
@@ -355,7 +355,7 @@ fn in_words(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// What a system said instead of doing it.
+/// The error that a system answered with, for people.
 fn said(answer: &Answer) -> String {
     let body = answer.body.as_ref().map(|body| String::from_utf8_lossy(body).trim().to_owned()).unwrap_or_default();
     match body.is_empty() {
@@ -364,13 +364,14 @@ fn said(answer: &Answer) -> String {
     }
 }
 
-/// Why a poll has seen nothing.
+/// Why a poll has no result.
 fn not_seen(job: &JobRef, answer: &Answer) -> JobError {
     let unknown = || format!("the system does not know the job {job} any more: {}", said(answer));
     match answer.status {
         StatusCode::NOT_FOUND => JobError::NotFound(unknown()),
         StatusCode::GONE => JobError::Refused(unknown()),
-        // A refusal now, such as that of a token that has expired, may be lifted later, and the job goes on meanwhile.
+        // A refusal now, such as that of a token that has expired, may be lifted later, and the job continues
+        // meanwhile.
         _ => JobError::Unanswered(said(answer)),
     }
 }

@@ -66,11 +66,11 @@ pub trait ExternalJob: Send + Sync {
     /// error leads to another try.
     async fn stop(&self, job: &JobRef, why: &str) -> Result<(), JobError>;
 
-    /// Whether it can be started at all, as far as that can be told without starting it. A gateway asks once, when it
-    /// starts.
+    /// Whether the job can be started at all, if that can be known without starting it. A gateway checks this once,
+    /// when it starts.
     ///
     /// # Errors
-    /// [`JobError::Refused`] says what has to be changed first. The other errors mean that nobody knows.
+    /// [`JobError::Refused`] says what has to be changed first. The other errors leave the question open.
     async fn check(&self) -> Result<(), JobError> {
         Ok(())
     }
@@ -90,7 +90,7 @@ pub trait ExternalJob: Send + Sync {
         Every::growing(limits::POLL_FIRST, limits::POLL_LONGEST)
     }
 
-    /// What the caller is told if nobody knows whether the job was started.
+    /// The message for the caller if it is unknown whether the job was started.
     fn may_have_started(&self, why: &str) -> String {
         format!("the job may have been started; it was not started again: {why}")
     }
@@ -102,11 +102,11 @@ pub trait ExternalJob: Send + Sync {
 pub struct Steps {
     /// Which job was started.
     pub job: &'static str,
-    /// What a poll found; the number of the round of questions follows.
+    /// The result of a poll; the number of the round of questions follows.
     pub poll: &'static str,
 }
 
-/// What became of a start.
+/// The result of a start.
 #[derive(Clone, Debug)]
 pub enum Started {
     /// A job, which is polled.
@@ -115,7 +115,7 @@ pub enum Started {
     Ended(Result<CallToolResponse, ErrorData>),
 }
 
-/// What a second start with the same key and input is.
+/// The effect of a second start with the same key and input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
     /// The same job: the system recognises the key.
@@ -193,7 +193,7 @@ impl fmt::Display for JobRef {
     }
 }
 
-/// What a poll has seen.
+/// The result of a poll.
 #[derive(Clone, Debug)]
 pub enum Poll {
     /// It has not ended. With how far it is, if the system says so.
@@ -215,14 +215,14 @@ pub struct JobProgress {
     pub message: String,
 }
 
-/// Why a system did not do what it was asked to. The texts are for the caller of the tool and for operators.
+/// Why a system did not do what it was asked to. The messages are for the caller of the tool and for operators.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobError {
     /// Not now: it has certainly not been done, and may be done later. Too many requests, no connection, credentials or
     /// a clock that the system does not take now.
     #[error("{0}")]
     NotNow(String),
-    /// Nobody knows whether it was done: no answer, or an error of the system itself.
+    /// It is unknown whether it was done: no answer, or an error of the system itself.
     #[error("{0}")]
     Unanswered(String),
     /// Not there: the system does not know the job, or not yet. Systems may show a job minutes after its start.

@@ -1,9 +1,9 @@
-//! What an outside job may cost, and how long requests about it may take.
+//! Limits for the cost of an external job, and for the time that requests about it may take.
 
 use std::time::Duration;
 
-/// The first and the longest pause between two polls, unless somebody says otherwise. Between them each pause is half
-/// of the time that has passed, so that short jobs end soon and long ones cost little.
+/// The first and the longest pause between two polls, unless the job or the configuration sets others. Between them
+/// each pause is half of the time that has passed, so that short jobs end soon and long ones cost little.
 pub(crate) const POLL_FIRST: Duration = Duration::from_secs(1);
 pub(crate) const POLL_LONGEST: Duration = Duration::from_secs(15 * 60);
 
@@ -12,7 +12,7 @@ pub(crate) const POLL_LONGEST: Duration = Duration::from_secs(15 * 60);
 pub(crate) const START_AGAIN: Duration = Duration::from_secs(5);
 pub(crate) const START_AGAIN_LONGEST: Duration = Duration::from_secs(5 * 60);
 
-/// How often a start is tried that a system refuses for now, and that must be recorded before each try: for more
+/// How often a start is tried that a system refuses for now, and that must be recorded before each try. This takes more
 /// than seven hours.
 pub(crate) const STARTS_MAX: u32 = 100;
 
@@ -20,10 +20,11 @@ pub(crate) const STARTS_MAX: u32 = 100;
 /// to poll for five minutes.
 pub(crate) const SEEN_WITHIN_MS: u64 = 5 * 60 * 1_000;
 
-/// The longest pause before a job is looked for again that was not found.
+/// The longest pause between two searches for a job that was not found.
 pub(crate) const FIND_LONGEST: Duration = Duration::from_secs(60);
 
-/// How long it is tried to stop a job that cannot be polled. Cleanup after a task takes as long: see `longhaul-core`.
+/// How long the driver tries to stop a job that cannot be polled. Cleanup after a task takes as long: see
+/// `longhaul-core`.
 pub(crate) const STOPPED_WITHIN_MS: u64 = 6 * 60 * 60 * 1_000;
 
 /// How often one job may ask.
@@ -43,11 +44,11 @@ pub(crate) const REQUEST: Duration = Duration::from_secs(20);
 /// How many pages of a list are read.
 pub(crate) const PAGES_MAX: u32 = 20;
 
-/// How often a request to AWS is made that changes nothing, or that is the same however often it is made.
+/// How often an idempotent request to AWS is made.
 pub(crate) const TRIES_MAX: u32 = 3;
 
 /// How long to wait before the second try; the third waits twice as long.
 pub(crate) const TRY_AGAIN_MS: u64 = 200;
 
-/// How much of somebody else's error is in ours.
+/// How many characters of another system's error Longhaul puts into its own.
 pub(crate) const ERROR_CHARS_MAX: usize = 2_000;

@@ -1,4 +1,4 @@
-//! What a job leaves, as the result of a tool.
+//! The output of a job, as the result of a tool.
 
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub(crate) fn succeeded(output: &Value) -> CallToolResult {
     result
 }
 
-/// The result of a job that failed: what it is, in words, and as structured content.
+/// The result of a job that failed: a description, and the error as structured content.
 pub(crate) fn failed(words: &str, error: Value) -> CallToolResult {
     let mut result = CallToolResult::error(vec![ContentBlock::text(cut(words))]);
     result.structured_content = Some(error);
@@ -41,7 +41,7 @@ pub(crate) fn too_large(job: &JobRef, bytes: Option<usize>) -> CallToolResult {
     failed(&words, json!({"job": job, "outputBytes": bytes, "outputBytesMax": max}))
 }
 
-/// Words of somebody else, of a length that people read.
+/// Cuts the message of another system to a length that people read.
 pub(crate) fn cut(words: &str) -> String {
     match words.char_indices().nth(limits::ERROR_CHARS_MAX) {
         Some((at, _)) => format!("{}…", words.get(..at).unwrap_or_default()),

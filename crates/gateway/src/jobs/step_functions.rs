@@ -73,7 +73,7 @@ impl StateMachine {
         format!("{}:execution:{}:{name}", self.place, self.name)
     }
 
-    /// What whoever runs it has to be allowed.
+    /// The IAM permissions that running it needs.
     #[must_use]
     pub fn rights(&self) -> Vec<Rights> {
         let mut machines = vec![self.unqualified()];
@@ -96,7 +96,7 @@ impl StateMachine {
 pub struct StepFunctions {
     aws: Arc<Aws>,
     machine: StateMachine,
-    /// Whether it was found to be of the right type, or nobody may know.
+    /// Set once the state machine was found to be of the right type.
     checked: OnceCell<()>,
 }
 
@@ -108,7 +108,7 @@ impl StepFunctions {
     }
 
     async fn call(&self, operation: &str, input: &Value) -> Result<Value, AwsError> {
-        // Every operation that is used here is the same however often it is called.
+        // Every operation that is used here is idempotent.
         self.aws.call(&SERVICE, Some(&self.machine.region), operation, input, Repeat::Yes).await
     }
 
@@ -178,7 +178,7 @@ impl ExternalJob for StepFunctions {
             Ok(answer) => started("StartExecution", &answer, "/executionArn"),
             Err(error) if error.is("ExecutionAlreadyExists") => match self.find(key, input).await? {
                 Some(execution) => Ok(Started::Job(execution)),
-                // AWS shows what it has just started only after a moment.
+                // AWS shows an execution only some time after its start.
                 None => Err(JobError::Unanswered(format!("{error}, but it is not shown yet"))),
             },
             Err(error) => Err(self.explained(error)),
@@ -189,7 +189,7 @@ impl ExternalJob for StepFunctions {
         Again::SameJob
     }
 
-    /// Derives its ARN. An execution with another input is not ours.
+    /// Derives its ARN. An execution with another input was not started by this job.
     async fn find(&self, key: &JobKey, input: &Value) -> Result<Option<JobRef>, JobError> {
         let arn = self.machine.execution(key.as_str());
         let Some(execution) = self.describe(&arn).await.map_err(AwsError::later)? else { return Ok(None) };
@@ -238,7 +238,7 @@ impl ExternalJob for StepFunctions {
                 true => Err(JobError::Refused(error.message)),
                 false => Err(self.explained(error)),
             },
-            // Whoever may not describe it may start it all the same.
+            // An identity that may not describe the state machine may still be allowed to start it.
             Err(error) => Err(error.later()),
         }
     }

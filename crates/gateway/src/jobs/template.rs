@@ -1,4 +1,4 @@
-//! Texts with places for what is known only when a job is started or polled.
+//! Strings with placeholders for values that are known only when a job is started or polled.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ enum Piece {
     Place(Place),
 }
 
-/// What stands in a place.
+/// The value that a placeholder stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The system's name for the job.
@@ -66,7 +66,7 @@ impl Template {
         })
     }
 
-    /// What comes before the first place.
+    /// The text before the first placeholder.
     pub(crate) fn beginning(&self) -> &str {
         match self.0.first() {
             Some(Piece::Text(text)) => text,
@@ -74,7 +74,7 @@ impl Template {
         }
     }
 
-    /// The text, with `write` applied to what stands in places.
+    /// The text, with `write` applied to the values of the placeholders.
     pub(crate) fn text(&self, known: Known<'_>, write: fn(&str) -> Result<String, String>) -> Result<String, JobError> {
         let mut text = String::new();
         for piece in &self.0 {
@@ -92,7 +92,7 @@ impl Template {
         Ok(text)
     }
 
-    /// The same as a JSON value: a place that is alone keeps the type of what stands in it.
+    /// The same as a JSON value. A placeholder that is the whole text keeps the type of its value.
     pub(crate) fn value(&self, known: Known<'_>) -> Result<Value, JobError> {
         match self.0.as_slice() {
             [Piece::Place(place)] => known.find(place),

@@ -7,11 +7,11 @@ use http::{HeaderMap, StatusCode};
 use crate::jobs::job::JobError;
 use crate::jobs::limits;
 
-/// An HTTP client, made when it is first needed. What it keeps open is used for the next request.
+/// An HTTP client, made when it is first needed. The next request uses its open connections.
 #[derive(Debug, Default)]
 pub(crate) struct Web(OnceLock<reqwest::Client>);
 
-/// What was answered, whatever it is.
+/// An answer with any status.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,

@@ -1,4 +1,4 @@
-//! What has changed between two lock files, as a text.
+//! The changes between two lock files, as a text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use similar::{ChangeTag, TextDiff};
 use super::Lock;
 use crate::catalog::Listed;
 
-/// The parts of a server by what they are called, each with its values by JSON pointer.
+/// The parts of a server by their names, each with its values by JSON pointer.
 type Parts = BTreeMap<String, BTreeMap<String, String>>;
 
 pub(super) fn of(old: &Lock, new: &Lock) -> String {
@@ -63,7 +63,7 @@ fn keys<'m, V>(one: &'m BTreeMap<String, V>, other: &'m BTreeMap<String, V>) -> 
     one.keys().chain(other.keys()).collect()
 }
 
-/// What is pinned of a server.
+/// The parts of a server that a lock file pins.
 fn parts(listed: &Listed) -> Parts {
     let tools = listed.tools.iter().map(|tool| (format!("tool `{}`", visible(&tool.name)), values(tool)));
     let prompts = listed.prompts.iter().map(|prompt| (format!("prompt `{}`", visible(&prompt.name)), values(prompt)));
@@ -96,8 +96,8 @@ fn collect(value: &Value, pointer: String, values: &mut BTreeMap<String, String>
     }
 }
 
-/// The text with everything escaped that a terminal does not show as it is: control characters, marks that change the
-/// direction, and characters without any width. Descriptions are read by models, which see them.
+/// The text with everything escaped that a terminal does not show as it is. That includes control characters, marks
+/// that change the direction, and characters without any width. Descriptions are read by models, which see them.
 fn visible(text: &str) -> String {
     let escaped = |next: char| match next {
         '"' | '\'' | '\\' => next.to_string(),

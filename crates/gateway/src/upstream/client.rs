@@ -1,4 +1,4 @@
-//! The gateway as the client of a server: what it declares, and what it does with what the server sends.
+//! The gateway as the client of a server: the capabilities that it declares, and its handling of the server's messages.
 
 #![expect(deprecated, reason = "servers of older revisions log and sample")]
 
@@ -29,7 +29,7 @@ const EVENTS_MAX: usize = 64;
 /// The extension MCP Apps: tools with user interfaces.
 const UI_EXTENSION_ID: &str = "io.modelcontextprotocol/ui";
 
-/// What the gateway is towards one connection of a server.
+/// The gateway as the client on one connection of a server.
 #[derive(Clone)]
 pub(crate) struct Client {
     server: String,
@@ -40,25 +40,25 @@ pub(crate) struct Client {
     watch: Watch,
     /// Set when the server says that its lists have changed.
     changed: Arc<AtomicBool>,
-    /// Where it says that a resource has changed, if anybody listens.
+    /// Receives the changes of resources that the server reports, if a client subscribes.
     updates: Option<broadcast::Sender<Change>>,
     /// Limits the log of its server.
     quota: Quota,
 }
 
-/// Whether what a server may ask depends on the client.
+/// Whether the client decides which questions a server may ask.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asks {
-    /// What the client has declared decides what the server shows and asks.
+    /// The client's declared capabilities decide which tools the server shows and which questions it asks.
     AsDeclared,
-    /// It is not asked anything, so that any connection will do.
+    /// The server asks no questions, so that any connection will do.
     Nothing,
 }
 
 impl Client {
     /// A client that reads lists.
     pub(crate) fn of_lists(server: &str) -> Self {
-        // Some servers show tools that ask, or that have a user interface, only to those who know that.
+        // Some servers show tools that ask, or that have a user interface, only to clients with these capabilities.
         let interfaces = json!({UI_EXTENSION_ID: {"mimeTypes": ["text/html;profile=mcp-app"]}});
         let all = json!({"elicitation": {}, "roots": {}, "sampling": {}, "extensions": interfaces});
         let capabilities = strict_json::from_value(all).unwrap_or_default();
@@ -79,13 +79,13 @@ impl Client {
         Self { asks: Asks::Nothing, ..Self::of_lists(server) }
     }
 
-    /// A client for a request that is quick: nobody hears what the server reports meanwhile, so that nothing waits for
-    /// somebody to take it.
+    /// A client for a quick request. Nothing receives the server's reports meanwhile, so the request never waits for a
+    /// receiver.
     pub(crate) fn unheard(server: &str, task: Option<String>, declared: &ClientCapabilities) -> Self {
         Self::new(server, task, declared).0
     }
 
-    /// A client that passes on what the server sends, to a caller that can be asked what it has `declared`.
+    /// A client that passes the server's messages on to a caller, who can be asked questions if `declared` allows them.
     pub(crate) fn new(
         server: &str,
         task: Option<String>,
@@ -110,12 +110,12 @@ impl Client {
         Self { changed: Arc::clone(changed), quota: quota.clone(), ..self }
     }
 
-    /// Has it tell here which resources of its server have changed.
+    /// Makes it send changes of its server's resources to `updates`.
     pub(super) fn hearing(self, updates: &broadcast::Sender<Change>) -> Self {
         Self { updates: Some(updates.clone()), ..self }
     }
 
-    /// What passes over its connection.
+    /// The messages that pass over its connection.
     pub(super) const fn watch(&self) -> &Watch {
         &self.watch
     }
@@ -125,12 +125,12 @@ impl Client {
         other.asks == Asks::Nothing || (self.capabilities == other.capabilities && self.lifecycle == other.lifecycle)
     }
 
-    /// What the server sends is for `other` from now on.
+    /// Passes the server's messages to `other` from now on.
     pub(super) fn take_over(&self, other: &Self) {
         self.watch.take_over(&other.watch);
     }
 
-    /// The same client, which also takes a task for an answer.
+    /// The same client, which also accepts a task as an answer.
     pub(crate) fn with_tasks(mut self) -> Self {
         let tasks = (TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
         self.capabilities.extensions.get_or_insert_default().extend([tasks]);
@@ -149,7 +149,7 @@ impl Client {
         answer.await.map_err(|_dropped| refused())?
     }
 
-    /// What of a notification is for the caller, and where it goes.
+    /// The part of a notification that the caller gets, and the channel to send it to.
     fn event_of(&self, notification: ServerNotification) -> Option<(mpsc::Sender<Event>, Event)> {
         match notification {
             ServerNotification::ProgressNotification(progress) => {
@@ -177,7 +177,7 @@ impl Client {
     }
 }
 
-/// What a server may ask a caller through the gateway, of what the caller has declared.
+/// The declared capabilities of the caller that a server may use through the gateway.
 pub(super) fn asked_of(declared: &ClientCapabilities) -> ClientCapabilities {
     let mut asked = ClientCapabilities::default();
     asked.elicitation.clone_from(&declared.elicitation);
@@ -222,10 +222,10 @@ impl Service<RoleClient> for Client {
             | ServerNotification::ResourceListChangedNotification(_) => self.changed.store(true, Ordering::Release),
             ServerNotification::ResourceUpdatedNotification(updated) => {
                 let updated = Change::Updated(updated.params.uri.into());
-                // Nobody may be left.
+                // There may be no subscriber left.
                 drop(self.updates.as_ref().map(|updates| updates.send(updated)));
             }
-            // What is reported during a call has been taken before.
+            // Reports during a call have been taken before.
             _ => {}
         }
         Ok(())
@@ -240,13 +240,13 @@ impl Service<RoleClient> for Client {
     }
 }
 
-/// A transport that is watched, and that hands what a server reports during a call to the client itself: in the order
-/// in which it came, and before the answer. `rmcp` handles each notification in a task of its own, so that they
-/// overtake each other, and the answer them.
+/// A transport that is watched, and that hands a server's reports during a call to the client itself. The reports keep
+/// their order and come before the answer. `rmcp` handles each notification in a task of its own, so notifications
+/// would overtake each other, and the answer would overtake them.
 pub(super) struct Watched<T> {
     transport: T,
     client: Client,
-    /// What waits until the caller has taken earlier ones.
+    /// An event that waits until the caller has taken earlier ones.
     waiting: Option<(mpsc::Sender<Event>, Event)>,
 }
 
@@ -256,11 +256,11 @@ impl<T> Watched<T> {
         Self { transport, client: client.clone(), waiting: None }
     }
 
-    /// Waits until the caller can take what waits.
+    /// Waits until the caller can take the waiting event.
     async fn hand_over(&mut self) {
         let Some((events, _)) = &self.waiting else { return };
         let room = events.clone().reserve_owned().await;
-        // Whoever does not listen does not miss it.
+        // A call that no longer listens does not miss the event.
         if let (Ok(room), Some((_, event))) = (room, self.waiting.take()) {
             room.send(event);
         }

@@ -31,7 +31,7 @@ pub(crate) const RESERVED: [&str; 5] =
 pub(crate) enum Source {
     /// Read with each request: a JSON object of headers, or a token.
     File(PathBuf),
-    /// Prints the same.
+    /// The output of a command has the same form.
     Command(Launch),
     Client(ClientCredentials),
     Login(Login),
@@ -86,7 +86,7 @@ struct Renewed {
     kept: Mutex<Option<Kept>>,
 }
 
-/// Headers, and until when they hold, in milliseconds, if that is known.
+/// Headers, and until when they are valid, in milliseconds, if that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Kept {
     headers: HeaderMap,
@@ -225,7 +225,7 @@ fn bearer(token: &str) -> Result<HeaderValue, String> {
     Ok(value)
 }
 
-/// When what holds for so many seconds is renewed: a little before.
+/// When credentials that are valid for so many seconds are renewed: a little earlier.
 fn until_ms(expires_in: f64) -> u64 {
     let lives = Duration::try_from_secs_f64(expires_in.max(0.0)).unwrap_or(Duration::MAX);
     let ms = u64::try_from(lives.saturating_sub(limits::RENEWED_BEFORE).as_millis()).unwrap_or(u64::MAX);

@@ -36,7 +36,7 @@ pub(super) fn why(error: &DynamicTransportError) -> String {
     }
 }
 
-/// Where a server is, and what is sent to it with every request. Nothing of what a caller sent is among it.
+/// The URL of a server, and the headers of every request to it. They contain nothing that a caller sent.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) url: Url,
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Endpoint {
 pub(crate) struct Http {
     raw: OnceLock<Raw>,
     credentials: OnceLock<Option<Arc<dyn Credentials>>>,
-    /// When it wants to be asked again, in milliseconds, if it was busy.
+    /// When the next request may be sent, in milliseconds, if the server was busy.
     not_before_ms: Arc<AtomicU64>,
 }
 
@@ -113,8 +113,8 @@ pub(super) fn is_unsent(error: &ServiceError) -> bool {
     }
 }
 
-/// An HTTP client that sends what `rmcp` leaves out, understands answers that are only nearly right, and whose errors,
-/// which `rmcp` also writes to the log, do not tell the URL.
+/// An HTTP client that sends what `rmcp` leaves out and understands answers that are almost correct. `rmcp` also writes
+/// its errors to the log, so they do not contain the URL.
 #[derive(Clone)]
 pub(crate) struct Discreet {
     server: Arc<str>,
@@ -126,14 +126,14 @@ pub(crate) struct Discreet {
     credentials: Option<Arc<dyn Credentials>>,
 }
 
-/// Whether the message is a notification: it may be sent again if its connection was closed at that moment, since it is
-/// as true the second time.
+/// Whether the message is a notification. It may be sent again if its connection was closed at that time, since
+/// receiving it twice changes nothing.
 const fn says_something(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, ClientJsonRpcMessage::Notification(_))
 }
 
 impl Discreet {
-    /// Sends a message. A server that has no time for it now is sent it again when it has, if that is soon.
+    /// Sends a message. If the server is too busy now, it is sent again later, if that is soon.
     async fn post(
         &self,
         uri: &str,
@@ -162,7 +162,7 @@ impl Discreet {
         }
     }
 
-    /// Waits until the server wants to be asked again.
+    /// Waits until the server accepts requests again.
     async fn wait_until_free(&self, left: &mut Duration) -> Result<(), Failed> {
         let now_ms = SystemClock.now().as_ms();
         let wait = Duration::from_millis(self.not_before_ms.load(Ordering::Relaxed).saturating_sub(now_ms));
@@ -204,19 +204,19 @@ impl Discreet {
         if !self.is_renewed(&response, &shown).await? {
             return Ok(response);
         }
-        // Nothing of the first one was carried out.
+        // Nothing of the first request was carried out.
         let mut request = build().map_err(failed)?;
         self.show(&mut request).await?;
         self.client.execute(request).await.map_err(failed)
     }
 
-    /// Adds to a request what shows the server who sends it.
+    /// Adds the credentials to a request.
     async fn show(&self, request: &mut reqwest::Request) -> Result<(), Failed> {
         let Some(credentials) = &self.credentials else { return Ok(()) };
         credentials.add(request).await.map_err(|error| Failed::Client(Trouble::Refused(error.to_string())))
     }
 
-    /// The headers with what shows the server who sends them.
+    /// The headers together with the credentials.
     async fn shown(&self, uri: &str, mut headers: Headers) -> Result<Headers, Failed> {
         if let (Some(_), Ok(url)) = (&self.credentials, Url::parse(uri)) {
             let mut request = reqwest::Request::new(reqwest::Method::GET, url);
@@ -226,7 +226,7 @@ impl Discreet {
         Ok(headers)
     }
 
-    /// Whether the credentials were refused that a request had, and there are other ones now.
+    /// Whether the credentials of a request were refused and have changed since.
     async fn is_renewed(&self, response: &reqwest::Response, sent: &http::HeaderMap) -> Result<bool, Failed> {
         let status = response.status();
         let Some(credentials) = self.credentials.as_ref().filter(|_| status == reqwest::StatusCode::UNAUTHORIZED)

@@ -1,5 +1,5 @@
-//! Messages of MCP in the output of a server, as far as they can be understood. An answer that cannot be understood is
-//! an error for its request, since no other answer comes.
+//! Messages of MCP in the output of a server, read leniently. An answer that cannot be understood is an error for its
+//! request, since no other answer comes.
 
 use longhaul_client::{repaired, unreadable_answer};
 use longhaul_core::strict_json;
@@ -26,14 +26,14 @@ pub(super) enum Incoming {
     Noise,
 }
 
-/// Reads what one server writes.
+/// Reads the output of one server.
 #[derive(Clone, Debug)]
 pub(super) struct Reader(String);
 
 /// A message may begin at one of so many braces after other bytes: a prompt, an escape sequence, a word of a logger.
 const BEGINNINGS_MAX: usize = 8;
 
-/// So much of an answer that cannot be read is in the log.
+/// The log shows so many characters of an answer that cannot be read.
 const LOGGED_CHARACTERS: usize = 256;
 
 impl Reader {
@@ -48,7 +48,7 @@ impl Reader {
         }
         let read = message(text);
         match (self.understand_unless(read.as_ref(), text, open), read) {
-            // An answer to nobody is noted by those who count them.
+            // An answer to no request is noted by the code that counts such answers.
             (None | Some(Incoming::Begun | Incoming::Noise), Some(message)) => Incoming::Messages(vec![message]),
             (understood, _) => understood.unwrap_or(Incoming::Noise),
         }
@@ -167,9 +167,9 @@ impl Reader {
 /// The request that an answer is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Addressed {
-    /// Its id says so.
+    /// The answer has its id.
     ById,
-    /// There is only one.
+    /// The request is the only one.
     ToRequest,
 }
 
@@ -266,7 +266,7 @@ fn internal(why: String) -> ErrorData {
     ErrorData::internal_error(why, None)
 }
 
-/// An error as far as it can be understood.
+/// An error, with the parts that can be understood.
 fn error_data(error: Value) -> ErrorData {
     let Value::Object(mut members) = error else {
         let message = error.as_str().map_or_else(|| error.to_string(), str::to_owned);

@@ -1,11 +1,11 @@
-//! The last that is known about a process, for the error of its call.
+//! The last known facts about a process, for the error of its call.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::limits;
 
-/// The last that is known about a process.
+/// The last known facts about a process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes(Arc<Mutex<Noted>>);
 

@@ -1,4 +1,4 @@
-//! Connections to a server, each of which has one call at a time; and those that are kept from one call to the next.
+//! Connections to a server, each of which has one call at a time. Some are kept from one call to the next.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Default for Keeping {
 
 /// The idle connections of one server. A connection that is in use is not among them.
 pub(super) struct Pool {
-    /// As many as there may be connections: those that wait for one do so in order.
+    /// One permit for each connection: calls that wait for a connection get it in order.
     turns: Arc<Semaphore>,
     keeping: Keeping,
     idle: Mutex<Idle>,
@@ -39,7 +39,7 @@ pub(super) struct Pool {
 #[derive(Default)]
 struct Idle {
     kept: Vec<Kept>,
-    /// Whether something looks after them.
+    /// Whether a task that closes idle connections is running.
     swept: bool,
     closed: bool,
 }
@@ -50,7 +50,7 @@ struct Kept {
     idle_ms: u64,
 }
 
-/// The right to use a connection, and to keep it for the next call.
+/// The permission to use a connection, and to keep it for the next call.
 pub(super) struct Turn {
     pool: Arc<Pool>,
     calls: usize,
@@ -109,7 +109,7 @@ impl Pool {
         }
     }
 
-    /// Ends those that have been idle for too long, or are not usable any more. Whether some are left.
+    /// Ends connections that have been idle for too long, or are not usable any more. Returns whether some are left.
     fn sweep(&self) -> bool {
         let mut idle = self.lock();
         for kept in &mut idle.kept {
@@ -141,13 +141,13 @@ impl Turn {
         Some(connection)
     }
 
-    /// Keeps the connection for the next call, if there is room in its life for one.
+    /// Keeps the connection for the next call, if it may have another one.
     pub(super) fn keep(self, connection: Connection) {
         self.pool.keep(connection, self.calls + 1);
     }
 }
 
-/// Those that match, taken out.
+/// Takes the connections that match out of `kept`.
 fn take(kept: &mut Vec<Kept>, matches: impl Fn(&Kept) -> bool) -> Vec<Kept> {
     let (taken, left) = std::mem::take(kept).into_iter().partition(matches);
     *kept = left;
@@ -192,7 +192,7 @@ impl Connection {
         self.turn = Some(turn);
     }
 
-    /// What requests are sent to.
+    /// The peer that requests are sent to.
     pub(crate) fn peer(&self) -> &Peer<RoleClient> {
         self.running.peer()
     }
@@ -207,7 +207,7 @@ impl Connection {
         !gone && self.process.as_ref().is_none_or(Process::is_alive)
     }
 
-    /// Whether the server is still there and has done nothing odd.
+    /// Whether the server is still there and has not broken the protocol.
     pub(super) fn is_fit(&self) -> bool {
         self.is_open() && self.client().watch().unfit().is_none()
     }
@@ -225,7 +225,7 @@ impl Connection {
         }
     }
 
-    /// What the server answers to a request that has to be quick. It is given back with the answer.
+    /// The server's answer to a request that has to be quick. The connection is returned with the answer.
     pub(crate) async fn request<T>(
         self,
         request: impl AsyncFnOnce(&Peer<RoleClient>) -> Result<T, ServiceError>,

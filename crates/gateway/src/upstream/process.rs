@@ -113,7 +113,7 @@ fn has_ended(process: i32) -> bool {
         return true;
     };
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    // An error means that there is no such child.
+    // An error means that the child does not exist.
     !matches!(waitid(WaitId::Pid(process), options), Ok(None))
 }
 
@@ -124,7 +124,7 @@ pub(crate) async fn ended(process: i32) {
     }
 }
 
-/// The standard input of a process, shared by those who write to it and by whoever closes it.
+/// The standard input of a process, shared by its writers and by the code that closes it.
 pub(crate) type Stdin = Arc<tokio::sync::Mutex<Option<ChildStdin>>>;
 
 /// A running server. When it is dropped it is ended: its standard input is closed, then its group gets SIGTERM, then
@@ -218,7 +218,7 @@ impl Drop for Process {
 
 impl Running {
     async fn end(mut self) {
-        // Whoever writes to a process that reads nothing holds the lock. Then signals do it.
+        // A writer to a process that reads nothing holds the lock. Then signals end the process.
         if let Ok(mut stdin) = self.stdin.try_lock() {
             drop(stdin.take());
         }

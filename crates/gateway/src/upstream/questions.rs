@@ -1,5 +1,5 @@
-//! Forms that a server has its caller asked for. `rmcp` reads of a form what it has types for: a form that would lose
-//! something is refused by the name of its property, and never asked as another form.
+//! Forms that a server has its caller asked for. `rmcp` only reads the parts of a form that it has types for. A form
+//! that would lose something is refused by the name of its property, and never asked as another form.
 
 use longhaul_core::strict_json;
 use rmcp::ErrorData;
@@ -31,7 +31,7 @@ pub(super) fn checked(message: ServerJsonRpcMessage, text: &[u8]) -> ServerJsonR
     JsonRpcMessage::Request(request)
 }
 
-/// A question of a server's task; `None` if nobody knows what it asks.
+/// A question of a server's task; `None` if the question has an unknown shape.
 ///
 /// # Errors
 /// That its form cannot be asked.
@@ -54,7 +54,7 @@ pub(super) fn refusal(params: Option<&Value>) -> ErrorData {
     ErrorData::invalid_params(why, None)
 }
 
-/// The first property of a form that `rmcp` would lose something of.
+/// The first property of a form of which `rmcp` would lose something.
 fn lossy(params: &Value) -> Option<&str> {
     let properties = params.pointer("/requestedSchema/properties")?.as_object()?;
     let is_lossy = |schema: &Value| {

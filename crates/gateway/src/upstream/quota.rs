@@ -19,7 +19,7 @@ struct Used {
 }
 
 impl Quota {
-    /// Whether the next line goes to the log. How many did not is said when the next one does.
+    /// Whether the next line goes to the log. The next line that does says how many were left out.
     pub(super) fn take(&self, server: &str) -> bool {
         let left_out = self.used_at(SystemClock.now().as_ms());
         if let Some(lines @ 1..) = left_out {

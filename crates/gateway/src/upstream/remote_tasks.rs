@@ -1,5 +1,5 @@
-//! Tasks of a server behind a URL, over the client that the command has too: those of revision `2025-11-25`, which
-//! belong to a session, and those of the Tasks extension.
+//! Tasks of a server behind a URL, over the client that the command also uses. Tasks of revision `2025-11-25` belong to
+//! a session; tasks of the Tasks extension do not.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -20,8 +20,8 @@ use super::tasks::{Delivery, Seen, Started, cancelled, tool_result};
 use super::{RequestError, failed, questions};
 use crate::limits;
 
-/// What identifies a session; nothing if the server keeps none. In records an empty text stands for nothing: where a
-/// task has no session at all, it is one of the Tasks extension.
+/// The ID of a session; `None` if the server keeps no sessions. Records store an empty string for `None`. A task
+/// without any session is one of the Tasks extension.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(from = "String", into = "String")]
 pub(crate) struct SessionId(Option<String>);
@@ -41,7 +41,7 @@ impl From<SessionId> for String {
 /// A session that has just begun.
 pub(crate) struct Session(Client);
 
-/// What a call became.
+/// The result of calling a tool as a task.
 pub(crate) enum Began {
     Task(Started),
     /// The server answered at once.
@@ -56,7 +56,7 @@ impl Session {
         Client::begin(server.clone(), identity(declared)).await.map(Self).map_err(unanswered)
     }
 
-    /// What the server can do.
+    /// The capabilities of the server.
     pub(crate) const fn capabilities(&self) -> &Value {
         self.0.capabilities()
     }
@@ -66,13 +66,13 @@ impl Session {
         self.0.makes_tasks()
     }
 
-    /// What its list says about each tool.
+    /// The server's list of tools, as it was sent.
     pub(crate) async fn tools(&self) -> Result<Vec<Value>, RequestError> {
         let tools = self.0.tools().await.map_err(unanswered)?;
         Ok(tools.into_iter().map(|tool| tool.raw).collect())
     }
 
-    /// Calls a tool as a task that is kept for so many milliseconds. The session goes on if that is what it becomes.
+    /// Calls a tool as a task that is kept for so many milliseconds. The session continues if the call becomes a task.
     pub(crate) async fn start_task(
         self,
         server: &str,
@@ -103,13 +103,13 @@ impl Session {
         }
     }
 
-    /// Ends the session, unless a task is in it. A server that does not hear of it ends it later.
+    /// Ends the session, unless a task is in it. A server that does not receive this ends the session later.
     pub(crate) async fn end(self) {
         self.0.close().await;
     }
 }
 
-/// A task of a server behind a URL, and what its caller can be asked.
+/// A task of a server behind a URL, with the capabilities that its caller has declared.
 pub(crate) struct RemoteTask<'s> {
     server: &'s Raw,
     started: &'s Started,
@@ -130,8 +130,8 @@ impl<'s> RemoteTask<'s> {
         }
     }
 
-    /// The state of the task. If the server has forgotten the session, it was restarted, most often: its tasks may have
-    /// outlived that, and it is asked in a new session.
+    /// The state of the task. A server that has forgotten the session was most often restarted. Its tasks may have
+    /// survived that, so the server is asked again in a new session.
     pub(crate) async fn see(&self, server: &str) -> Result<Seen, RequestError> {
         let client = self.client(None);
         let task = client.task(&self.started.task_id).await.map_err(unanswered);
@@ -219,7 +219,7 @@ impl EndedSessions {
     }
 }
 
-/// What the gateway says about itself: what of the caller it can ask.
+/// The gateway's identity as a client, with the questions that its caller can be asked.
 fn identity(declared: &ClientCapabilities) -> Identity {
     let capabilities = match serde_json::to_value(asked_of(declared)) {
         Ok(Value::Object(capabilities)) => capabilities,
@@ -240,7 +240,8 @@ fn error_data(refusal: Refusal) -> ErrorData {
     ErrorData::new(code, refusal.message, refusal.data)
 }
 
-/// What the state of a task says, whose questions came in this session if that is another one than its own.
+/// Reads the state of a task. `asked_in` is the session that its questions came in, if it is not the task's own
+/// session.
 fn seen(server: &str, task: Task, asked_in: Option<&str>) -> Seen {
     let Task { status, message, questions, end, .. } = task;
     match (status, end) {
@@ -267,7 +268,8 @@ fn seen(server: &str, task: Task, asked_in: Option<&str>) -> Seen {
     }
 }
 
-/// The name of a question that came in a session: its answer belongs there, and another session counts anew.
+/// The name of a question that came in a session. Its answer belongs in that session, and another session counts from
+/// the start.
 fn in_session(key: String, session: Option<&str>) -> String {
     match session {
         Some(session) => json!([key, session]).to_string(),

@@ -1,4 +1,4 @@
-//! Results of a server as far as they can be understood. A member that cannot be is left out, and the log says so.
+//! Results of a server, read leniently. A member that cannot be understood is left out, and the log says so.
 
 use longhaul_core::strict_json;
 use rmcp::model::{

@@ -7,7 +7,7 @@ use super::notes::Notes;
 use super::quota::Quota;
 use crate::limits;
 
-/// The lines of a terminal: what follows a carriage return takes the place of what was before it.
+/// The lines of a terminal: the text after a carriage return replaces the text before it.
 #[derive(Default)]
 struct Screen {
     line: Vec<u8>,
@@ -57,7 +57,7 @@ pub(super) async fn log(server: String, mut stderr: impl AsyncRead + Unpin, note
         && read > 0
     {
         bytes.get(..read).unwrap_or_default().iter().filter_map(|byte| screen.show(*byte)).for_each(keep);
-        // What is there so far may be the last that it says.
+        // The line so far may be the last that the process writes.
         notes.unfinished(&screen.line);
     }
     screen.take().into_iter().for_each(keep);

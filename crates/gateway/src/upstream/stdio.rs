@@ -21,8 +21,8 @@ use super::watch::Watch;
 use crate::limits;
 
 /// MCP over the standard input and output of a process: one message a line. `rmcp` has a transport for child processes,
-/// but that one skips a line that is too long, so that its call would wait forever, and does not notice the end of a
-/// process whose output somebody else keeps open.
+/// but it skips a line that is too long, so the call of that line would wait forever. It also does not notice the end
+/// of a process whose output another process keeps open.
 pub(crate) struct StdioTransport {
     server: String,
     process: i32,
@@ -115,7 +115,7 @@ impl StdioTransport {
             self.drop_begun();
             return;
         }
-        // Those that are written for people end at the beginning of a line.
+        // Messages that are written for people end at the beginning of a line.
         if !line.first().is_some_and(u8::is_ascii_whitespace) && line.trim_ascii_end().ends_with(b"}") {
             let begun = std::mem::take(&mut self.begun);
             match self.reader.read(&begun, open) {
@@ -129,7 +129,7 @@ impl StdioTransport {
         }
     }
 
-    /// Nothing more comes of what was begun, at least for a while.
+    /// Handles a message that was begun when no more output comes, at least for a while.
     fn read_begun(&mut self) {
         let open = self.watch.open();
         if !self.begun.is_empty() {
@@ -143,7 +143,7 @@ impl StdioTransport {
         }
     }
 
-    /// Gives up on a message that was begun. Whoever waits for it hears so.
+    /// Gives up on a message that was begun. The request that waits for it gets an error.
     fn drop_begun(&mut self) {
         let begun = std::mem::take(&mut self.begun);
         if !begun.is_empty() {
@@ -219,13 +219,13 @@ impl Transport<RoleClient> for StdioTransport {
     }
 
     async fn close(&mut self) -> Result<(), io::Error> {
-        // Whoever writes to a process that reads nothing holds the lock.
+        // A writer to a process that reads nothing holds the lock.
         if let Ok(mut stdin) = self.stdin.try_lock() {
             drop(stdin.take());
         }
         let ends_within = Duration::from_millis(2 * limits::END_GRACE_MS);
-        // It may still be writing: many servers fail loudly when nobody reads. Signals end it if it does not end by
-        // itself.
+        // It may still be writing: many servers fail loudly when their output is not read. Signals end it if it does
+        // not end on its own.
         drop(tokio::time::timeout(ends_within, self.read_to_end()).await);
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Which tools of a server may or must be called as tasks. Lists of revision `2025-11-25` say it; `rmcp` does not know
-//! that, so it is read from the messages themselves. In `2026-07-28` only a refused call tells.
+//! Which tools of a server may or must be called as tasks. Lists of revision `2025-11-25` declare it. `rmcp` does not
+//! know that, so it is read from the messages themselves. In `2026-07-28` only a refused call shows it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ pub(crate) enum TaskSupport {
     Required,
 }
 
-/// What a server says about its tools. Clones are the same.
+/// The task support of a server's tools that the gateway has learned so far. Clones share their content.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskTools(Arc<Mutex<Learned>>);
 
@@ -27,7 +27,7 @@ struct Learned {
     refused: BTreeSet<String>,
 }
 
-/// What its lists say.
+/// The task support that the server's lists declare.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Known {
@@ -36,12 +36,12 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Whether the server has said nothing about tasks.
+    /// Whether the server has declared nothing about tasks.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether the server refuses to call a tool for those who do not ask for a task.
+    /// Whether the server refuses to call a tool for clients that do not ask for a task.
     pub(crate) fn requires_task(&self, tool: &str) -> bool {
         self.support(tool) == Some(TaskSupport::Required)
     }
@@ -59,28 +59,28 @@ impl TaskTools {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the lists of the server have said so far.
+    /// The declarations in the lists that the server has sent so far.
     pub(crate) fn known(&self) -> Known {
         self.lock().listed.clone()
     }
 
-    /// The server has said this before.
+    /// Restores declarations that the server has made before.
     pub(crate) fn recall(&self, known: Known) {
         self.lock().listed = known;
     }
 
-    /// What the server wants for a tool; `None` if it is to be called plainly.
+    /// The task support that the server wants for a tool; `None` if the tool is to be called plainly.
     pub(crate) fn support(&self, tool: &str) -> Option<TaskSupport> {
         let learned = self.lock();
         if learned.refused.contains(tool) { Some(TaskSupport::Required) } else { learned.listed.support(tool) }
     }
 
-    /// Notes that the server has refused to do without a task.
+    /// Notes that the server has refused to call the tool without a task.
     pub(crate) fn require(&self, tool: &str) {
         self.lock().refused.insert(tool.to_owned());
     }
 
-    /// Reads what the result of `initialize` or `tools/list` says.
+    /// Reads the task support in the result of `initialize` or `tools/list`.
     pub(crate) fn note(&self, result: &Value) {
         let known = &mut self.lock().listed;
         if let Some(has) = result.get("capabilities") {

@@ -1,4 +1,4 @@
-//! Tasks that a server offers itself: seeing, answering and cancelling one of them, on a connection for each request.
+//! Tasks that a server offers itself: polling, answering and cancelling one of them, on a connection for each request.
 
 use std::sync::atomic::Ordering;
 
@@ -23,7 +23,7 @@ use super::{ConnectError, Lifecycle, RequestError, Target, Upstream, failed};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Started {
     pub(crate) task_id: String,
-    /// How long the server wants us to wait between two polls, in milliseconds.
+    /// The poll interval that the server suggests, in milliseconds.
     pub(crate) every_ms: Option<u64>,
     /// For a task of revision `2025-11-25`, the session in which it was started; `None` for one of the Tasks extension.
     pub(crate) session: Option<SessionId>,
@@ -35,7 +35,7 @@ impl Started {
     }
 }
 
-/// What became of answers.
+/// The result of delivering answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// The server has them.
@@ -44,14 +44,14 @@ pub(crate) enum Delivery {
     Forgotten,
 }
 
-/// What a poll of a server's task saw.
+/// The result of a poll of a server's task.
 pub(crate) enum Seen {
     Working {
         message: Option<String>,
     },
     /// It waits for answers.
     Asks(InputRequests),
-    /// It asks for what cannot be asked: it is not waited for.
+    /// It asks a question that cannot be passed on, so the gateway does not wait for it.
     Unaskable(ErrorData),
     Ended(Result<Box<CallToolResult>, ErrorData>),
 }
@@ -70,7 +70,7 @@ impl Upstream {
         matches!(self.target, Target::Child(_))
     }
 
-    /// What the server says about tasks of its own.
+    /// The task support that the server declares for its tools.
     pub(crate) const fn task_tools(&self) -> &TaskTools {
         &self.task_tools
     }
@@ -80,8 +80,8 @@ impl Upstream {
         self.task_tools.support(tool) == Some(TaskSupport::Required)
     }
 
-    /// Finds out what a server behind a URL says in revision `2025-11-25` about its tools and tasks. One that speaks
-    /// the newer lifecycle is asked too, if it speaks both: the newer revision has no place for it.
+    /// Reads the declarations of a server behind a URL in revision `2025-11-25` about its tools and tasks. A server
+    /// that speaks both lifecycles is asked too: the newer revision has no place for it.
     pub(crate) async fn learn_task_tools(&self) {
         let speaks_older = self.lifecycle() == Some(Lifecycle::Handshake);
         if !speaks_older && !self.may_speak_the_older() {
@@ -103,8 +103,8 @@ impl Upstream {
         }
     }
 
-    /// The session in which a tool is to be called as a task of revision `2025-11-25`; `None` if it is to be called in
-    /// another way.
+    /// The session to call a tool in as a task of revision `2025-11-25`; `None` if the tool is to be called in another
+    /// way.
     pub(crate) async fn session_for_a_task(
         &self,
         tool: &str,
@@ -208,7 +208,7 @@ fn is_about_the_request(code: ErrorCode) -> bool {
     LASTING.contains(&code)
 }
 
-/// What the state of a task of the extension says.
+/// Reads the state of a task of the extension.
 pub(crate) fn seen(server: &str, payload: TaskPayload, message: Option<String>) -> Seen {
     match payload {
         TaskPayload::InputRequired { input_requests } => Seen::Asks(input_requests),

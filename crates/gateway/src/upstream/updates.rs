@@ -1,5 +1,5 @@
-//! The resources of a server that clients want to hear of: one connection besides those of calls, for as long as
-//! anybody listens.
+//! Subscriptions of clients to the resources of a server. They use one connection in addition to those of calls, while
+//! at least one client is subscribed.
 
 #![expect(deprecated, reason = "servers of older revisions are subscribed to one resource at a time")]
 
@@ -20,7 +20,7 @@ use super::client::Client;
 use super::{Connection, Lifecycle, Upstream};
 use crate::limits;
 
-/// Who listens to the resources of one server.
+/// The subscribers to the resources of one server.
 pub(super) struct Updates {
     wanted: watch::Sender<Wanted>,
     told: broadcast::Sender<Change>,
@@ -30,18 +30,18 @@ pub(super) struct Updates {
 
 #[derive(Default)]
 struct Wanted {
-    /// By how many listeners each resource is wanted.
+    /// How many subscribers want each resource.
     uris: BTreeMap<String, usize>,
-    /// Whether something keeps the server subscribed.
+    /// Whether a task keeps the server subscribed.
     is_kept: bool,
 }
 
-/// What listeners are told.
+/// A change that subscribers receive.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     /// A resource has changed, or may have.
     Updated(Arc<str>),
-    /// The server tells nothing about it.
+    /// The server does not report changes of it.
     Refused(Arc<str>, ErrorData),
 }
 
@@ -57,7 +57,7 @@ impl Default for Updates {
 
 impl Updates {
     fn tell(&self, uri: &str) {
-        // Nobody may be left.
+        // There may be no subscriber left.
         drop(self.told.send(Change::Updated(uri.into())));
     }
 
@@ -65,7 +65,7 @@ impl Updates {
         drop(self.told.send(Change::Refused(uri.into(), error.clone())));
     }
 
-    /// Tells those who listen to a resource whether the server has `accepted` it.
+    /// Notifies the subscribers of a resource whether the server has `accepted` it.
     fn begin(&self, uri: &String, accepted: &[String]) {
         if accepted.contains(uri) {
             self.tell(uri);
@@ -74,7 +74,7 @@ impl Updates {
         }
     }
 
-    /// Whether nobody listens any more. Then nothing keeps the server subscribed from now on.
+    /// Whether no subscriber is left. If so, nothing keeps the server subscribed from now on.
     fn is_over(&self) -> bool {
         let mut is_over = false;
         self.wanted.send_if_modified(|wanted| {
@@ -91,13 +91,13 @@ pub(crate) struct ResourceSubscription {
     upstream: Arc<Upstream>,
     uris: BTreeSet<String>,
     told: broadcast::Receiver<Change>,
-    /// Those whose changes may have been missed.
+    /// The resources whose changes may have been missed.
     missed: BTreeSet<String>,
 }
 
 impl ResourceSubscription {
-    /// The next resource that has changed, or may have: each once at the beginning, since it may have changed before
-    /// the server was subscribed to, and again after the connection was lost.
+    /// The next resource that has changed, or may have changed. Each resource is returned once at the beginning, since
+    /// it may have changed before the server was subscribed to. Each is returned again after the connection was lost.
     pub(crate) async fn next(&mut self) -> Result<String, ErrorData> {
         loop {
             if let Some(uri) = self.missed.pop_first() {
@@ -130,7 +130,7 @@ impl Drop for ResourceSubscription {
 }
 
 impl Upstream {
-    /// Begins to hear of changes of these resources.
+    /// Subscribes to changes of these resources.
     pub(crate) fn hear(self: &Arc<Self>, uris: BTreeSet<String>) -> Result<ResourceSubscription, ErrorData> {
         let told = self.updates.told.subscribe();
         let (mut is_full, mut was_kept, mut missed) = (false, true, BTreeSet::new());
@@ -158,7 +158,7 @@ impl Upstream {
         Ok(ResourceSubscription { upstream: Arc::clone(self), uris, told, missed })
     }
 
-    /// Hears of changes until nobody wants to, or why it does not any more.
+    /// Receives changes until no subscriber is left. An error says why the server no longer sends them.
     async fn hear_until_left(&self, wanted: &mut watch::Receiver<Wanted>) -> Result<(), String> {
         let client = Client::quiet(&self.name).hearing(&self.updates.told);
         let connected = Box::pin(self.connect_in_its_lifecycle(client, &self.updates.permits)).await;
@@ -185,7 +185,7 @@ impl Upstream {
                 }
             }
             for uri in known.difference(&uris) {
-                // One that was refused is not known to the server.
+                // The server does not know a refused subscription.
                 drop(quick(peer.unsubscribe(UnsubscribeRequestParams::new(uri))).await?);
             }
             known = uris;
@@ -196,7 +196,7 @@ impl Upstream {
         }
     }
 
-    /// In the newer lifecycle: a stream for all resources, and another one when they are others.
+    /// In the newer lifecycle: a stream for all resources, and another stream when the resources change.
     async fn listen(&self, connection: &Connection, wanted: &mut watch::Receiver<Wanted>) -> Result<(), String> {
         let (mut known, mut earlier) = (BTreeSet::new(), None);
         loop {
@@ -231,7 +231,7 @@ impl Upstream {
         })
     }
 
-    /// Tells of changes until the server ends the stream as it may.
+    /// Reports changes until the server ends the stream as it may.
     async fn hear_stream(&self, stream: &mut Subscription) -> Result<(), String> {
         while let Some(notification) = stream.next().await.map_err(|error| error.to_string())? {
             if let ServerNotification::ResourceUpdatedNotification(updated) = notification {
@@ -271,7 +271,7 @@ fn keep_subscribed(upstream: Arc<Upstream>) {
     });
 }
 
-/// What a server answers to a request that has to be quick: the error that it answers is inside.
+/// The server's answer to a request that has to be quick. The inner error is the one that the server answered with.
 async fn quick<T>(request: impl Future<Output = Result<T, ServiceError>>) -> Result<Result<T, ErrorData>, String> {
     // Boxed because the futures of `rmcp` are too large for the stack of a thread otherwise.
     match tokio::time::timeout(limits::ANSWER_MAX, Box::pin(request)).await {
@@ -282,7 +282,7 @@ async fn quick<T>(request: impl Future<Output = Result<T, ServiceError>>) -> Res
     }
 }
 
-/// Waits until a connection is lost. A server that has forgotten the session would not tell, so it is asked.
+/// Waits until a connection is lost. A server that has forgotten the session would not say so, so it is pinged.
 async fn lost(connection: &Connection) -> String {
     let mut polls: u64 = 0;
     loop {

@@ -1,4 +1,4 @@
-//! What passes over one connection, as far as it decides whether another call may use the connection.
+//! The messages that pass over one connection. They decide whether another call may use the connection.
 
 #![expect(deprecated, reason = "servers of older revisions log and sample")]
 
@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::incoming::Open;
 
-/// What a server sends while it works on a call.
+/// A message that a server sends while it works on a call.
 pub(crate) enum Event {
     Progress(ProgressNotificationParam),
     Log(LoggingMessageNotificationParam),
@@ -25,27 +25,27 @@ pub(crate) enum Event {
     },
 }
 
-/// Whoever makes the call that a connection is used for.
+/// The caller that a connection is used for.
 pub(super) struct Listener {
     /// Its task, for the log.
     pub(super) task: Option<String>,
     pub(super) events: mpsc::Sender<Event>,
 }
 
-/// What has passed over one connection. Clones are the same.
+/// The state of one connection after the messages so far. Clones share their content.
 #[derive(Clone, Default)]
 pub(super) struct Watch(Arc<Mutex<Seen>>);
 
 #[derive(Default)]
 struct Seen {
     listener: Option<Listener>,
-    /// The token of the latest request: progress with another one is of an earlier call.
+    /// The token of the latest request: progress with another one belongs to an earlier call.
     token: Option<ProgressToken>,
     /// Requests without an answer.
     open: Vec<Open>,
     /// Questions of the server without an answer.
     asked: Vec<RequestId>,
-    /// The first thing that a server does not do that is fit for another call.
+    /// The first thing that makes the connection unfit for another call.
     odd: Option<&'static str>,
     latest: Latest,
 }
@@ -69,20 +69,20 @@ impl Watch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets a connection that did not come about: another one is made for the same listener.
+    /// Forgets a connection that was not established: another one is made for the same listener.
     pub(super) fn begin(&self) {
         let listener = self.lock().listener.take();
         *self.lock() = Seen { listener, ..Seen::default() };
     }
 
-    /// What `other` was made to hear is heard here from now on.
+    /// Passes the messages of this connection to the listener of `other` from now on.
     pub(super) fn take_over(&self, other: &Self) {
         let listener = other.lock().listener.take();
         let mut seen = self.lock();
         (seen.listener, seen.token, seen.latest) = (listener, None, Latest::Unwritten);
     }
 
-    /// Nobody listens any more.
+    /// Removes the listener.
     pub(super) fn leave(&self) {
         self.lock().listener = None;
     }
@@ -94,7 +94,7 @@ impl Watch {
         seen.odd.or(asked).or_else(|| (!seen.open.is_empty()).then_some("a request has no answer"))
     }
 
-    /// Notes what a server should not have done.
+    /// Notes a fault of the server.
     pub(super) fn odd(&self, what: &'static str) {
         self.lock().odd.get_or_insert(what);
     }
@@ -104,12 +104,12 @@ impl Watch {
         self.lock().open.clone()
     }
 
-    /// Where questions go.
+    /// The channel for questions.
     pub(super) fn events(&self) -> Option<mpsc::Sender<Event>> {
         self.lock().listener.as_ref().map(|listener| listener.events.clone())
     }
 
-    /// Where progress with this token goes.
+    /// The channel for progress with this token.
     pub(super) fn events_of(&self, token: &ProgressToken) -> Option<mpsc::Sender<Event>> {
         let seen = self.lock();
         let listener = seen.listener.as_ref().filter(|_| seen.token.as_ref() == Some(token));
@@ -136,7 +136,7 @@ impl Watch {
         self.lock().latest = Latest::Unwritten;
     }
 
-    /// Makes sure that the latest request is not written any more, unless it was.
+    /// Prevents the latest request from being written, unless it was written before.
     pub(super) fn withhold(&self) -> bool {
         let mut seen = self.lock();
         let withheld = seen.latest != Latest::Begun;
@@ -176,8 +176,9 @@ impl Watch {
         }
     }
 
-    /// Whether a question was over when the answer came cannot be told: whoever asked something is not used again.
-    /// Roots are asked for when a connection begins.
+    /// Notes a question. The gateway cannot tell whether a question was still open when the answer came, so a
+    /// connection that has asked one is not used again. Roots are an exception, because servers ask for them when a
+    /// connection begins.
     fn asks(&self, id: &RequestId, request: &ServerRequest) {
         let mut seen = self.lock();
         seen.asked.push(id.clone());

@@ -1,4 +1,4 @@
-//! What callers cannot pass to a job.
+//! Arguments that callers cannot pass to a job.
 
 use longhaul::ports::Status;
 use longhaul_gateway::jobs::{EcsTask, EcsTaskSpec, GlueJob, GlueJobSpec};

@@ -49,7 +49,7 @@ async fn a_worker_that_dies_before_the_record_starts_no_second_job() {
         let service = StandIn::new(move |asked: &Asked, _| {
             let mut started = started.lock().unwrap();
             match asked.operation() {
-                // ECS recognises a repeated start, and answers with what it has started.
+                // ECS recognises a repeated start, and answers with the task that it has started.
                 operation if operation == kind.start => ok(kind.starts(&mut started, asked)),
                 operation if POLLS.contains(&operation.as_str()) => ok(kind.seen(started.as_ref().unwrap())),
                 _ => ok((kind.found)(started.as_ref().unwrap())),

@@ -267,7 +267,7 @@ async fn a_run_whose_start_timed_out_at_glue_is_looked_for_and_followed() {
     assert_eq!(run.structured().unwrap()["run"], "jr_1");
 }
 
-/// The start is made again with the same token, and is refused by then: what the first one started goes on.
+/// The start is made again with the same token, and is refused by then. The job of the first start continues.
 #[tokio::test]
 async fn a_start_that_is_refused_after_one_that_nobody_answered_is_looked_for() {
     let kind = each().find(|kind| kind.name == "ecs").unwrap();

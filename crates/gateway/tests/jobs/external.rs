@@ -12,7 +12,7 @@ use crate::permissions::{exercise, exercise_executions};
 use crate::stand_in::{Asked, StandIn, ok, refusal};
 use crate::tool::{MINUTE, call, call_within};
 
-/// What the models say: see `external.py`.
+/// The answer of the models: see `external.py`.
 fn models(question: &Value) -> Value {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = root.join("../../.cache/tools/aws/bin/python");
@@ -26,7 +26,7 @@ fn models(question: &Value) -> Value {
     serde_json::from_slice(&said.stdout).unwrap()
 }
 
-/// What botocore calls the service.
+/// The service's name in botocore.
 fn service_of(kind: &str) -> &str {
     if kind == "executions" { "stepfunctions" } else { kind }
 }
@@ -87,7 +87,7 @@ async fn requests_and_error_codes_are_those_of_the_services() {
     assert_eq!(said["faults"].as_array().unwrap().len(), 2, "{said}");
 }
 
-/// What becomes of a start that is answered with an error of the service.
+/// The meaning of a start that is answered with an error of the service.
 #[derive(Debug, PartialEq, Eq)]
 enum Meaning {
     NotNow,
@@ -132,7 +132,7 @@ async fn every_error_of_a_start_means_what_the_services_say() {
     assert!(seen > 20, "{said}");
 }
 
-/// What the driver makes of a code, whatever the status says.
+/// The driver's meaning of a code, with any status.
 async fn meaning_of(kind: &str, operation: &'static str, code: String) -> Meaning {
     let service = StandIn::new(move |asked: &Asked, _| match asked.operation() {
         asked if asked == operation => refusal(&code, "an error of the service"),

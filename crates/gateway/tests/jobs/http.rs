@@ -189,7 +189,7 @@ async fn what_nobody_waits_for_any_more_is_stopped_until_the_service_has_done_it
     assert_eq!((late.status(), service.times("DELETE /jobs/17")), (Status::Failed, 3));
 }
 
-/// A deployment of the system takes its API away for an hour, at the moment of a cancel.
+/// A deployment of the system takes its API away for an hour, at the time of a cancel.
 #[tokio::test]
 async fn a_stop_is_tried_again_for_hours_while_the_service_is_away() {
     let service = StandIn::new(|asked: &Asked, before| match (asked.method.as_str(), before) {
@@ -273,6 +273,6 @@ async fn a_wait_of_ten_hours_is_fewer_than_sixty_polls() {
     let run = call(job(&service, Again::AnotherJob), arguments()).to_end().await.unwrap();
     assert_eq!(service.times("GET /jobs/17"), 58);
     assert!(run.elapsed() >= 10 * HOUR && run.elapsed() < 11 * HOUR, "{:?}", run.elapsed());
-    // Each is an attempt and nothing on record: what is there is the start and its mark, and when the polls began.
+    // Each poll is an attempt and records nothing: the records are the start and its mark, and when the polls began.
     assert_eq!(run.steps(), ["start 0", "outside job"]);
 }

@@ -38,9 +38,9 @@ pub(crate) struct Kind {
     pub(crate) going: fn() -> Value,
     pub(crate) done: fn() -> Value,
     pub(crate) failed: fn() -> Value,
-    /// What the failure says.
+    /// The message of the failure.
     pub(crate) why: &'static str,
-    /// What a search answers for the task of this key.
+    /// The answer to a search for the task of this key.
     pub(crate) found: fn(&str) -> Value,
     /// The code for "not now" that its name does not tell.
     pub(crate) not_now: &'static str,
@@ -173,13 +173,13 @@ fn glue() -> Kind {
 pub(crate) const POLLS: [&str; 4] = ["POST /v1/describejobs", "BatchGetBuilds", "DescribeTasks", "GetJobRun"];
 
 impl Kind {
-    /// What it answers to a start, of which it notes the key.
+    /// Its answer to a start. Notes the key of the start.
     pub(crate) fn starts(&self, started: &mut Option<String>, asked: &Asked) -> Value {
         *started = Some(key_in(asked));
         (self.started)()
     }
 
-    /// What it answers to a poll when all is done. CodeBuild is searched by the same operation, so the key is in it.
+    /// Its answer to a poll when all is done. CodeBuild is searched by the same operation, so the key is in it.
     pub(crate) fn seen(&self, key: &str) -> Value {
         let mut seen = (self.done)();
         if self.name == "codebuild" {

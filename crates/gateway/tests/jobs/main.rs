@@ -1,5 +1,5 @@
-//! External jobs against stand-ins for their systems: servers that speak their APIs, and fail, hang and lie as they are
-//! told.
+//! External jobs against stand-ins for their systems: servers that speak their APIs, and that fail, hang and lie on
+//! demand.
 
 #![expect(
     clippy::unwrap_used,

@@ -21,7 +21,7 @@ fn asked_for(rights: &[Rights]) -> BTreeSet<String> {
     actions.map(|action| action.split(':').next_back().unwrap().to_ascii_lowercase()).collect()
 }
 
-/// Has a kind do everything that it can do: what is searched for in vain is searched for everywhere.
+/// Has a kind do everything that it can do. A search that finds nothing is continued everywhere.
 pub(crate) async fn exercise(kind: &'static Kind) -> StandIn {
     let service = StandIn::new(move |asked: &Asked, before| match asked.operation() {
         operation if operation == kind.start => ok((kind.started)()),

@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// What it was asked.
+/// A request that it got.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) method: String,
@@ -21,7 +21,7 @@ impl Asked {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// What AWS's JSON protocols call the operation; for others, the method and the path.
+    /// The name of the operation in AWS's JSON protocols; for others, the method and the path.
     pub(crate) fn operation(&self) -> String {
         match self.header("x-amz-target") {
             Some(target) => target.rsplit('.').next().unwrap().to_owned(),
@@ -30,7 +30,7 @@ impl Asked {
     }
 }
 
-/// What it answers.
+/// Its answer.
 pub(crate) enum Reply {
     Json(u16, Value),
     Text(u16, String),

@@ -1,5 +1,5 @@
-//! The event source mapping of a worker: it receives messages from SQS, delivers them to a sandbox as events, and
-//! deletes those that the answer does not report as failed.
+//! The event source mapping of a worker. It receives messages from SQS and delivers them to a sandbox as events. It
+//! deletes the messages that the answer does not report as failed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ async fn work(mapping: Mapping, idle: Idle, current: Arc<Mutex<Option<Arc<Sandbo
 }
 
 impl Mapping {
-    /// Takes up to a batch of messages; none if none came within a second.
+    /// Receives at most a batch of messages; none if none came within a second.
     pub async fn receive(&self) -> Vec<Message> {
         let timeout_s = i32::try_from(self.timeout.as_secs()).expect("a timeout is short");
         let received = self

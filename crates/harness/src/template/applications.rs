@@ -1,4 +1,4 @@
-//! The settings that a program declares besides Longhaul's: in the documentation, and in the template.
+//! The settings that a program declares in addition to Longhaul's: in the documentation, and in the template.
 
 use longhaul_core::settings::{Declared, Place, Preset, page, table};
 
@@ -15,7 +15,7 @@ pub fn are_documented(parts: &[(&str, &[&'static dyn Declared])]) {
     is_up_to_date(PAGE, &real);
 }
 
-/// `text` with what is between the markers of `part` replaced by the table of `declared`.
+/// `text` with the lines between the markers of `part` replaced by the table of `declared`.
 fn renewed(text: &str, part: &str, declared: &[&'static dyn Declared]) -> String {
     let (begin, end) = (format!("<!-- {part}: begin -->\n"), format!("<!-- {part}: end -->"));
     let (before, rest) = text.split_once(&begin).expect("the begin marker");

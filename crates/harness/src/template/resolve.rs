@@ -141,7 +141,7 @@ fn sole(value: &Value) -> Option<(&str, &Value)> {
     fields.next().is_none().then_some((name, field))
 }
 
-/// The name at the beginning of what follows `${`.
+/// The name at the beginning of the text after `${`.
 fn name_of(rest: &str) -> &str {
     rest.split_once('}').unwrap().0
 }

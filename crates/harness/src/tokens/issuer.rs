@@ -38,7 +38,7 @@ struct State {
 /// The server.
 #[derive(Clone)]
 pub struct Issuer {
-    /// Its name, which is also where it listens.
+    /// Its name, which is the URL that it listens on too.
     pub name: String,
     state: Arc<Mutex<State>>,
 }

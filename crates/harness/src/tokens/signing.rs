@@ -104,7 +104,7 @@ impl Private {
         }
     }
 
-    /// A token with this header and these claims, which are JSON texts.
+    /// A token with this header and these claims, which are JSON strings.
     pub fn token_of(&self, header: &str, claims: &str) -> String {
         let algorithm = serde_json::from_str::<Value>(header).unwrap()["alg"].as_str().unwrap_or_default().to_owned();
         let message = format!("{}.{}", encoded(header), encoded(claims));

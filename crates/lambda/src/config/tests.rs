@@ -123,7 +123,7 @@ fn the_engine_has_the_times_of_the_table() {
     let config = WorkerConfig::read(&env(&[])).unwrap();
     // Storage is not limited by a disk here.
     let limits = Settings { stored_bytes_max: 10 << 30, new_tasks_max: Some(10_000), ..Settings::default() };
-    // A task goes on within 15 seconds of a worker's death.
+    // A task continues within 15 seconds of a worker's death.
     let settings = Settings { lease_ms: 13_500, heartbeat_ms: 4_500, ..limits };
     assert_eq!(config.common.server.engine, settings);
     assert_eq!((config.concurrency, config.common.server.engine.open_tasks_max), (1, 10_000));

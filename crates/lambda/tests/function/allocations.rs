@@ -1,5 +1,5 @@
-//! How often a request allocates memory, from its event to the last byte of its answer: a number that is the same on
-//! every machine, unlike a time. What the threads of the store allocate is not counted.
+//! How often a request allocates memory, from its event to the last byte of its answer. Unlike a time, that number is
+//! the same on every machine. Allocations of the store's threads are not counted.
 
 use std::sync::Arc;
 

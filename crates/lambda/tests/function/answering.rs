@@ -83,7 +83,7 @@ pub(crate) fn api(world: &World, auth: Auth, origins: &[&str]) -> Api {
     Api::new(mcp, auth, WebOrigin::listed(&origins).unwrap(), Arc::clone(&world.clock) as _)
 }
 
-/// A function that anybody may call.
+/// A function that every caller may call.
 pub(crate) fn open() -> (World, Api) {
     let world = World::new();
     let api = api(&world, Auth::Anonymous, &[]);

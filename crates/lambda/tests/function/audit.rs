@@ -9,7 +9,7 @@ use crate::logs::logs;
 use crate::world::{World, event};
 use longhaul_testkit::Lines;
 
-/// Anybody can send such a header.
+/// Every client can send such a header.
 const FORGED: &str = "\"x-forwarded-for\":\"198.51.100.66\"";
 const FORGED_TOO: &str = "\"X-Forwarded-For\":[\"198.51.100.66\"]";
 
@@ -78,7 +78,7 @@ async fn a_flood_of_denied_requests_is_a_few_lines_whose_counts_add_up() {
     }
     let ann = event("api-function-url-iam");
     world.clock.advance_ms(60_000);
-    // A poll by somebody else, which has no line of its own.
+    // A poll by another caller, which has no line of its own.
     invoke(&api, &poll(&ann, "0199aaaa-0000-7000-8000-00000000000a")).await;
     let lines = lines.take();
     let counts: Vec<u64> = lines.iter().map(|line| line["count"].as_u64().unwrap()).collect();

@@ -83,7 +83,7 @@ fn an_idle_stack_costs_less_than_two_dollars_a_month() {
     assert!(sum_of("polling two queues") < 2.0);
 }
 
-/// The figures between the tables, with words beside them.
+/// The figures between the tables, with the words next to them.
 #[test]
 fn what_the_text_says_is_computed() {
     const MILLION: f64 = 1e6;

@@ -18,7 +18,7 @@ async fn a_dead_letter_ends_its_task_if_no_retries_are_left() {
     let (world, runner, event) = (World::new(), Arc::default(), event("dead-letter"));
     let key = keys(&event)[0].unwrap();
     world.accepted(key, "hangs").await;
-    // Three attempts died: the last one's lease is over.
+    // Three attempts died: the last one's lease has expired.
     for _ in 0..3 {
         let claim = TaskEvent::Claim { token: given_token(), lease_until: world.clock.now().plus_ms(1_000) };
         world.store.apply(&key, &claim, world.clock.now()).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_server_without_schedules_needs_none() {
     assert_eq!(world.queue.asked(), []);
 }
 
-/// `serde` reads structures from lists too: the first one was once taken for "look at the schedules", and deleted.
+/// `serde` reads structures from lists too: the first message was once read as "look at the schedules", and deleted.
 #[tokio::test]
 async fn messages_of_others_are_neither_believed_nor_deleted() {
     let (world, runner) = (World::new(), Arc::default());

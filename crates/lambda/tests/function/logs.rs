@@ -1,4 +1,4 @@
-//! What the functions log: each line says which task, attempt, owner and trace it belongs to.
+//! The logs of the functions: each line says which task, attempt, owner and trace it belongs to.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the functions count, as CloudWatch reads it.
+//! The metrics of the functions, as CloudWatch reads them.
 
 use std::sync::Arc;
 
@@ -180,7 +180,7 @@ async fn a_poll_that_resends_a_message_is_a_recovery() {
     assert_eq!(numbers(&lines.take()), [("TasksAccepted".to_owned(), 1), ("Recoveries".to_owned(), 1)]);
 }
 
-/// Of each kind of request that nobody verified, and of none that somebody did, whatever becomes of it.
+/// Every kind of request without a verified caller is counted, and no request of a verified one, with any outcome.
 #[tokio::test]
 async fn a_denied_log_in_is_counted_in_the_line_that_every_answer_has() {
     let world = World::new();

@@ -20,14 +20,15 @@ use crate::world::World;
 
 const TASK: &str = "0199aaaa-0000-7000-8000-00000000002a";
 
-/// An event bus, as far as the publisher uses one. It takes what `takes` says, and keeps all that it was asked to take.
+/// An event bus with the parts that the publisher uses. It takes the events that `takes` names, and keeps all that it
+/// got.
 struct Bus {
     port: u16,
     asked: Arc<Mutex<Vec<Value>>>,
 }
 
-/// The queue of what could not be published, as far as the publisher uses one: made at [`SWITCHED_ON_S`], and it keeps
-/// the bodies of messages, unless it does not answer.
+/// The queue of changes that could not be published, with the parts that the publisher uses. It is made at
+/// [`SWITCHED_ON_S`], and keeps the bodies of messages, unless it does not answer.
 struct Aside {
     port: u16,
     bodies: Arc<Mutex<Vec<Value>>>,
@@ -116,7 +117,7 @@ fn entries_of(stream: &TcpStream) -> Vec<Value> {
     body["Entries"].as_array().unwrap().clone()
 }
 
-/// What is asked for, and with what.
+/// The operation of a request, and its body.
 fn request_of(stream: &TcpStream) -> (String, Value) {
     let mut reader = BufReader::new(stream);
     let (mut line, mut length, mut target) = (String::new(), 0, String::new());
@@ -199,7 +200,7 @@ fn publisher(world: &World, bus: &Bus, endpoints: Endpoints) -> Publisher {
     Publisher::new(world.engine.clone(), bus, endpoints)
 }
 
-/// What the function answers.
+/// The function's answer.
 async fn published(world: &World, bus: &Bus, endpoints: Endpoints, event: &StreamEvent) -> Value {
     serde_json::to_value(publisher(world, bus, endpoints).publish(event).await).unwrap()
 }

@@ -144,7 +144,7 @@ async fn an_event_without_a_verified_caller_is_refused() {
 async fn every_value_of_a_repeated_header_is_read() {
     let (_world, api) = open();
     let asked = event("api-rest-api");
-    // The event repeats the last value of each header, which would be half of what the client accepts.
+    // The event repeats the last value of each header, which would be half of the types that the client accepts.
     let accepts = with_header(&asked, "Accept", &["text/event-stream", "application/json"]);
     assert_eq!(answer(&api, &accepts).await["statusCode"], 200);
     let types = with_header(&asked, "Content-Type", &["text/plain", "application/json"]);

@@ -149,7 +149,7 @@ async fn of_a_batch_of_one_owner_as_many_attempts_run_as_it_may_have_and_the_res
         world.accepted(*key, "held").await;
     }
     let worker = worker(&world, &runner, 3);
-    // Nobody gives back a place before two attempts run, and somebody had to wait for a third one.
+    // No attempt gives back its permit before two of them run, and one delivery had to wait for a third permit.
     let is_full = || {
         let waits = world.queue.asked().iter().any(|asked| matches!(asked, Asked::Send { .. }));
         waits && runner.running.load(Ordering::SeqCst) == 2

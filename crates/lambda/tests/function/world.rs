@@ -26,7 +26,7 @@ pub(crate) fn event(name: &str) -> Value {
     serde_json::from_str(&file(&format!("infra/events/{name}.json"))).unwrap()
 }
 
-/// What a queue was asked to do.
+/// The requests that a queue got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Send { task: TaskId, trace: Option<String> },

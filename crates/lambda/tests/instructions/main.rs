@@ -1,11 +1,11 @@
-//! How many instructions a poll, an accepted call and an attempt take: a number that says what a time would say about
-//! speed, and that other programs on the same machine do not change.
+//! How many instructions a poll, an accepted call and an attempt take. That number says as much about speed as a time
+//! would. Other programs on the same machine do not change it.
 //!
 //! Each test starts this program once more. That process does the work with a store in memory, on its one thread, and
 //! is traced: each instruction between two marks is a step, and the steps are counted. It needs no counters of the
 //! processor, which most virtual machines lack. Two runs differ by a few thousandths, because hash tables are seeded at
-//! random. On another processor the same work may take a few hundredths more or less, since libraries choose their code
-//! by what the processor can do.
+//! random. On another processor the same work may take a few hundredths more or less. Libraries choose their code by
+//! the capabilities of the processor.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 
 use std::env;
@@ -23,8 +23,8 @@ mod world;
 
 use work::Work;
 
-/// What each may take, in instructions of a build for tests: about 15% more than it takes today, which the comments
-/// say. It is some hundredths more if this package is built alone, since its libraries then have fewer features, and
+/// The limits, in instructions of a build for tests: about 15% more than the work takes today, which the comments say.
+/// It takes some hundredths more if this package is built alone, since its libraries then have fewer features. It takes
 /// less in an optimized build.
 const fn instructions_max(work: Work) -> u64 {
     match work {
@@ -40,7 +40,7 @@ const IS_COUNTED: bool = cfg!(all(target_os = "linux", target_arch = "x86_64"));
 /// Makes this program the process that does the work; the name of the work follows.
 const WORK: &str = "--work";
 
-/// The same, but nobody counts: for a profiler.
+/// The same without counting: for a profiler.
 const PROFILED_WORK: &str = "--profiled-work";
 
 /// Makes the C library use the same code on each processor, and one that copies with few instructions of which each is

@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// What the process sends itself where counting begins, and where it ends. It never arrives.
+/// The signal that the process sends itself where counting begins, and where it ends. It never arrives.
 const MARK: Signal = Signal::SIGUSR1;
 
 /// How the process ends if it may not be traced.
@@ -48,8 +48,8 @@ pub(crate) fn traced(work: impl FnOnce(&dyn Fn(&dyn Fn()))) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs the command, which has to call [`traced`], and returns how many instructions its main thread took from each
-/// first mark to the second, until one of them is at most `enough`.
+/// Runs the command, which has to call [`traced`]. Returns how many instructions its main thread took from each first
+/// mark to the second, until one of them is at most `enough`.
 pub(crate) fn between_marks(command: &mut Command, enough: u64) -> Result<Vec<u64>, NotCounted> {
     stay_on_one_processor();
     let mut child = command.stdin(Stdio::null()).spawn().map_err(NotCounted::NotStarted)?;

@@ -1,4 +1,4 @@
-//! What is counted: the ways of the requests that every task has, and of its attempt.
+//! The counted work: the ways of the requests that every task has, and of its attempt.
 
 use std::sync::Arc;
 

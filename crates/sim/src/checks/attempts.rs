@@ -1,4 +1,4 @@
-//! The checker of what a record says of its latest attempts.
+//! The checker of the latest attempts in a record.
 
 use longhaul_core::{AttemptOutcome, PastAttempt, State, Suspension, Task, TaskEvent, Timestamp};
 use longhaul_testkit::models::Promise;

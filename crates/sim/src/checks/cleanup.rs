@@ -23,21 +23,21 @@ impl Checks {
         if let Some(what) = wrong {
             self.fail(Promise::CleansUp, what);
         }
-        // A worker that had trouble a moment ago may not have noticed the end, and nor may one that lost its lease.
+        // A worker that had trouble a short time ago, or that lost its lease, may not have noticed the end.
         if running.iter().any(|actor| self.disturbed_until_ms(*actor) + slack_ms < self.now_ms()) {
             self.fail(Promise::CleansUp, format!("{name} is cleaned while its tool runs"));
         }
         cleanups
     }
 
-    /// All is clean.
+    /// The cleanup has succeeded.
     pub(crate) fn cleanup_ends(&mut self, key: &TaskKey) {
         if let Some(trace) = self.trace(key) {
             trace.is_cleaned = true;
         }
     }
 
-    /// The time is up: what was to be cleaned is clean, or was given up.
+    /// At the end of the run, each cleanup has succeeded or was given up.
     pub(crate) fn must_be_clean(&mut self, store: &StoreModel, keys: &[TaskKey], now: Timestamp) {
         for key in keys {
             let Some(task) = store.peek(key).filter(|task| !task.has_expired(now)) else { continue };

@@ -1,4 +1,4 @@
-//! Checkers of what clients observe.
+//! Checkers of clients' observations.
 
 use longhaul_core::ports::Page;
 use longhaul_core::{EntryKind, OwnerId, State, Task, TaskFilter, TaskKey};
@@ -11,26 +11,24 @@ use super::rules::ended;
 use super::state::{Checks, Observation, RecordedEntry, Trace, was_forgotten};
 
 impl Checks {
-    /// A client was told the state of a task.
+    /// A client got the state of a task.
     pub(crate) fn observed_task(&mut self, observed: Observation, task: &Task) {
         let key = task.key();
         let name = self.name(&key);
         if key.owner != observed.owner {
-            return self
-                .fail(Promise::OwnersSeeOnlyTheirOwn, format!("a client was told of {name}, which is not its own"));
+            return self.fail(Promise::OwnersSeeOnlyTheirOwn, format!("a client got {name}, which is not its own"));
         }
         if observed.begun >= task.expires_at {
-            self.fail(Promise::ExpiredIsNotFound, format!("a client was told of {name} after it had expired"));
+            self.fail(Promise::ExpiredIsNotFound, format!("a client got {name} after it had expired"));
         }
         let Some(trace) = self.trace(&key) else {
-            return self
-                .fail(Promise::RepliesMatchTheRecord, "a client was told of a task that is not on record".to_owned());
+            return self.fail(Promise::RepliesMatchTheRecord, "a client got a task that is not stored".to_owned());
         };
-        // What was on record at some moment while the client waited.
+        // The versions that were stored at some time while the client waited.
         let since = trace.versions.iter().rposition(|(since_ms, _)| *since_ms < observed.begun_ms).unwrap_or(0);
         let true_once = trace.versions[since..].iter().any(|(_, version)| **version == *task);
         if !true_once {
-            let what = format!("a client was told that {name} is {}, which it was not", task.status().as_str());
+            let what = format!("a client saw {name} as {}, which it was not", task.status().as_str());
             self.fail(Promise::RepliesMatchTheRecord, what);
         }
         self.check_monotone(observed, task, &name);
@@ -40,13 +38,13 @@ impl Checks {
         let key = task.key();
         let end = self.observed.ends.iter().find(|(client, end)| *client == observed.client && end.key() == key);
         if end.is_some_and(|(_, end)| end.state != task.state) {
-            let what = format!("a client that knew the end of {name} was told that it is {}", task.status().as_str());
+            let what = format!("a client that knew the end of {name} got the status {}", task.status().as_str());
             return self.fail(Promise::ReadsAreMonotonic, what);
         }
         let seen = self.observed.seen.iter_mut().find(|(client, held, _)| *client == observed.client && *held == key);
         match seen {
             Some((_, _, attempt)) if *attempt > task.attempt => {
-                let what = format!("a client was told of attempt {} of {name} after attempt {attempt}", task.attempt);
+                let what = format!("a client got attempt {} of {name} after attempt {attempt}", task.attempt);
                 return self.fail(Promise::ReadsAreMonotonic, what);
             }
             Some((_, _, attempt)) => *attempt = task.attempt,
@@ -57,7 +55,7 @@ impl Checks {
         }
     }
 
-    /// A client was told that the task does not exist.
+    /// A client got the reply that the task does not exist.
     pub(crate) fn observed_not_found(&mut self, observed: Observation, key: &TaskKey) {
         let (name, skew_ms) = (self.name(key), self.skew_ms);
         if key.owner != observed.owner {
@@ -67,12 +65,12 @@ impl Checks {
         let Some(task) = trace.latest() else { return };
         let latest_now_ms = EPOCH_MS + observed.at_ms + skew_ms;
         if latest_now_ms < task.expires_at.as_ms() {
-            let what = format!("a client was told that {name} does not exist, although it has not expired");
+            let what = format!("a client did not find {name}, although it has not expired");
             self.fail(Promise::AcceptedStaysOnRecord, what);
         }
     }
 
-    /// A client was told that its call is accepted.
+    /// A client got the reply that its call is accepted.
     pub(crate) fn observed_accepted(
         &mut self,
         observed: Observation,
@@ -82,7 +80,7 @@ impl Checks {
     ) {
         let (Accepted::New(task) | Accepted::Existing(task)) = accepted;
         if self.position(&task.key()).is_none() {
-            let what = "a call was accepted, but its task is not on record".to_owned();
+            let what = "a call was accepted, but its task is not stored".to_owned();
             return self.fail(Promise::AcceptedStaysOnRecord, what);
         }
         self.observed_task(observed, task);
@@ -110,7 +108,7 @@ impl Checks {
         self.observed.keys[position].2 = key;
     }
 
-    /// A client was told that its call is not accepted.
+    /// A client got the reply that its call is not accepted.
     pub(crate) fn observed_refused(&mut self, observed: Observation, error: &AcceptError, key: [u8; 32]) {
         match error {
             AcceptError::KeyReused => {
@@ -118,7 +116,7 @@ impl Checks {
                     owner == observed.owner && fingerprint.is_some_and(|(held, _)| held == key)
                 };
                 if !self.traces.iter().any(|trace| holder(trace.key.owner, trace.fingerprint)) {
-                    let what = "a client was told that its new idempotency key was used before".to_owned();
+                    let what = "a client's new idempotency key was refused as used before".to_owned();
                     self.fail(Promise::SameKeySameTask, what);
                 }
             }
@@ -150,31 +148,28 @@ impl Checks {
         self.traces.iter().filter(open).count()
     }
 
-    /// A client was told that its task is cancelled, or how it ended before.
+    /// A client got the reply that its task is cancelled, or how it ended before.
     pub(crate) fn observed_cancelled(&mut self, observed: Observation, task: &Task) {
         self.observed_task(observed, task);
         if !task.has_ended() {
-            let what = format!(
-                "a client cancelled {} and was told that it is {}",
-                self.name(&task.key()),
-                task.status().as_str()
-            );
+            let what =
+                format!("a client cancelled {} and got the status {}", self.name(&task.key()), task.status().as_str());
             self.fail(Promise::RepliesMatchTheRecord, what);
         }
     }
 
-    /// A client was told that its result is retained for as long as it asked for.
+    /// A client got the reply that its result is retained for as long as it asked for.
     pub(crate) fn observed_extended(&mut self, observed: Observation, task: &Task, retention_ms: u64) {
         self.observed_task(observed, task);
         let from = task.ended_at.unwrap_or_else(|| task.deadline());
-        // A task that was forgotten a moment ago may still be seen, by a clock that is behind.
+        // A task that was forgotten a short time ago may still be seen, by a clock that is behind.
         if !was_forgotten(task) && task.expires_at < from.plus_ms(retention_ms) {
-            let what = format!("{} is retained for less time than a client was told", self.name(&task.key()));
+            let what = format!("{} is retained for less time than a client was promised", self.name(&task.key()));
             self.fail(Promise::ExpiredIsNotFound, what);
         }
     }
 
-    /// A client was told that its answers are accepted.
+    /// A client got the reply that its answers are accepted.
     pub(crate) fn observed_answered(&mut self, observed: Observation, key: &TaskKey, names: &[String]) {
         let name = self.name(key);
         let Some(trace) = self.trace(key) else { return };
@@ -242,8 +237,10 @@ impl Checks {
             .and_then(|trace| trace.attempt(task.attempt))
             .and_then(|attempt| attempt.result.clone());
         if text != gave.as_deref() || held.as_deref() != text {
-            let what =
-                format!("the result of {} that a client read is not what the tool returned", self.name(&task.key()));
+            let what = format!(
+                "the result of {} that a client read differs from the one that the tool returned",
+                self.name(&task.key())
+            );
             self.fail(Promise::NothingIsTruncated, what);
         }
     }
@@ -256,7 +253,10 @@ impl Checks {
         nothing_goes_wrong: bool,
     ) {
         if nothing_goes_wrong || quiescent_since_ms.is_some_and(|quiescent_ms| quiescent_ms < observed.begun_ms) {
-            self.fail(Promise::RepliesMatchTheRecord, "a client was told of a failure that did not happen".to_owned());
+            self.fail(
+                Promise::RepliesMatchTheRecord,
+                "a client got an error for a failure that did not happen".to_owned(),
+            );
         }
     }
 }

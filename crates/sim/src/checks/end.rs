@@ -1,4 +1,4 @@
-//! Checkers of what holds at the end, when the world is quiescent.
+//! Checkers for the end of a run, when the world is quiescent.
 
 use std::collections::BTreeSet;
 
@@ -26,8 +26,8 @@ impl Checks {
         }
     }
 
-    /// No unfinished task of those that a client waits for has expired since all was settled: not while the server is
-    /// up, and had time to find it past its deadline.
+    /// Fails if an unfinished task that a client waits for has expired since all was settled. The server must have been
+    /// up, with time to find the task past its deadline.
     pub(crate) fn must_not_have_expired(&mut self, keys: &[TaskKey], plan: &Plan, now: Timestamp) {
         let settled = Timestamp::from_ms(EPOCH_MS + plan.chaos_ms + plan.settling_ms());
         let time_ms = plan.skew_ms_max() + plan.settings.lease_ms * LEASES_TO_END;
@@ -69,8 +69,8 @@ impl Checks {
         self.traces.iter().filter(is_over).map(|trace| trace.key).collect()
     }
 
-    /// Of the tasks that have been `over` for long, no message is left, and no tool runs. Others, which no client waits
-    /// for, may have ended just now.
+    /// No message is left of the tasks in `over`, which ended long ago, and none of their tools runs. Other tasks,
+    /// which no client waits for, may have ended just now.
     pub(crate) fn must_rest(&mut self, over: &BTreeSet<TaskKey>, messages: &[TaskKey]) {
         let is_known = |key: &TaskKey| self.traces.iter().any(|trace| trace.key == *key);
         let left = messages.iter().find(|key| over.contains(*key) || !is_known(key)).copied();
@@ -89,7 +89,7 @@ impl Checks {
     }
 }
 
-/// The promise of an end, by who sees to it.
+/// The promise about the end of tasks, by the part that ensures it.
 const fn ended_by(care: Care) -> Promise {
     match care {
         Care::Polls => Promise::EndsInTime,

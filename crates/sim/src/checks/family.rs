@@ -31,7 +31,7 @@ impl Checks {
         }
     }
 
-    /// A tool was told that it is too deep to call another one.
+    /// A tool is refused a call because it is too deep to call another one.
     pub(crate) fn call_refused(&mut self, task: &Task) {
         if task.parent.is_none_or(|parent| parent.depth < DEPTH_MAX) {
             let what = format!("the tool of {} may not call another one", self.name(&task.key()));
@@ -90,11 +90,7 @@ impl Checks {
         };
         if !is_right {
             let state = task.map(|task| task.state.clone());
-            let what = format!(
-                "{} was told that {} ended with {end:?}, and it is {state:?}",
-                self.name(parent),
-                self.name(&key)
-            );
+            let what = format!("{} saw {} end with {end:?}, and it is {state:?}", self.name(parent), self.name(&key));
             self.fail(Promise::ParentsHearTheEnd, what);
         }
     }
@@ -120,7 +116,7 @@ impl Checks {
         if matches!(task.record().state, State::Completed { .. }) || was_forgotten(&task) {
             return;
         }
-        // Whoever cancels the parent finds the children in its journal; and its first attempt knows them.
+        // A cancellation of the parent finds the children in its journal, and the parent's first attempt knows them.
         let is_found = is_calm && created_ms + lease_ms <= ended_ms;
         let (from_ms, bound_ms) = if is_found {
             (ended_ms, lease_ms * 10)

@@ -9,7 +9,7 @@ use super::super::plan::{Op, Tool};
 use super::state::{Checks, Polled};
 
 impl Checks {
-    /// The tool looks for what the operation at this position of its script waits for. Returns when it did so first.
+    /// The operation at this position of the tool's script polls its condition. Returns when it did so first.
     pub(crate) fn poll_begins(&mut self, key: &TaskKey, attempt: u32, position: usize, every: Every) -> u64 {
         let at_ms = self.now_ms();
         self.step_runs(key, attempt, &format!("l{position}"));
@@ -45,7 +45,7 @@ impl Checks {
         }
     }
 
-    /// The tool has what it looked for.
+    /// The poll of the tool has found its value.
     pub(crate) fn polls_end(&mut self, key: &TaskKey, attempt: u32) {
         if let Some(trace) = self.trace(key) {
             trace.polls.latest.remove(&attempt);
@@ -56,7 +56,7 @@ impl Checks {
     pub(super) fn check_pause(&mut self, key: &TaskKey, attempt: u32, suspension: &Suspension) {
         let Suspension::Timer(until) = suspension else { return };
         let poll = self.latest_poll(key, attempt);
-        // A task with cleanup polls again at its deadline, to find it over.
+        // A task with cleanup polls again at its deadline, to find that it has ended.
         let is_deadline =
             self.trace(key).and_then(|trace| trace.latest()).is_some_and(|task| *until == task.deadline());
         if let Some(poll) = poll.filter(|_| !is_deadline) {
@@ -84,7 +84,7 @@ impl Checks {
         let Some(Tool::Script(ops)) = self.calls.get(call).map(|call| &call.tool) else { return };
         let entries_max: usize = ops.iter().map(|op| op.entries_max()).sum();
         if entries > entries_max && ops.iter().any(|op| matches!(op, Op::Poll(..))) {
-            let what = format!("{} has {entries} entries on record, and its tool makes {entries_max}", self.name(key));
+            let what = format!("{} has {entries} stored entries, and its tool makes {entries_max}", self.name(key));
             self.fail(Promise::PollsAreNotRecorded, what);
         }
     }

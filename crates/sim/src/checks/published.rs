@@ -1,4 +1,4 @@
-//! The checker of notifications: each end and each question is told to each endpoint.
+//! The checker of notifications: each endpoint receives each end and each question.
 
 use longhaul_core::{Cleanup, State, Task};
 use longhaul_testkit::models::Promise;
@@ -6,7 +6,7 @@ use longhaul_testkit::models::Promise;
 use super::state::{Checks, Trace};
 
 impl Checks {
-    /// An endpoint was told of a notification.
+    /// An endpoint received a notification.
     pub(crate) fn told(&mut self, notification: &str, endpoint: usize) {
         let has_happened = self.traces.iter().flat_map(happened).any(|happened| happened == notification);
         if !has_happened {
@@ -20,7 +20,7 @@ impl Checks {
         let all = self.traces.iter().flat_map(happened);
         let mut due = all.flat_map(|notification| (0..endpoints).map(move |endpoint| (notification.clone(), endpoint)));
         due.find(|due| !self.told.contains(due))
-            .map(|(notification, endpoint)| format!("endpoint {endpoint} was not told of {notification}"))
+            .map(|(notification, endpoint)| format!("endpoint {endpoint} did not receive {notification}"))
     }
 
     /// The time is up: all that happened was published.

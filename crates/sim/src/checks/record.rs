@@ -1,4 +1,4 @@
-//! Checkers of what is recorded: every change, as it happens.
+//! Checkers of the store: every change, as it happens.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl Checks {
         }
         let fingerprint = new.idempotency.map(|idempotency| (idempotency.key, idempotency.request));
         if let Some((idempotency, _)) = fingerprint {
-            // A caller whom the store keeps waiting comes with a moment that is past by then.
+            // A caller whom the store keeps waiting has a timestamp that is in the past by then.
             let now = now.max(Timestamp::from_ms(EPOCH_MS + at_ms));
             let same = |trace: &&Trace| {
                 trace.key.owner == key.owner
@@ -65,7 +65,7 @@ impl Checks {
         });
         self.check_child(task, self.traces.last().map_or(usize::MAX, |trace| trace.call));
         if text.is_none() {
-            let what = format!("{} is on record, but its arguments are not", self.name(&key));
+            let what = format!("{} is stored, but its arguments are not", self.name(&key));
             self.fail(Promise::NothingIsTruncated, what);
         }
     }
@@ -166,7 +166,7 @@ impl Checks {
         }
     }
 
-    /// A question is not asked again once a client was told that its answer is accepted.
+    /// A question is not asked again once a client got the reply that its answer is accepted.
     fn check_asked_again(&mut self, after: &Task) {
         let key = after.key();
         let Some(trace) = self.trace(&key) else { return };
@@ -204,7 +204,7 @@ impl Checks {
             .filter(|name| !is.contains(name))
             .find(|name| !trace.entries.iter().any(|entry| entry.kind == EntryKind::Answer && entry.name == **name));
         if let Some(name) = unanswered {
-            let what = format!("{}: `{name}` counts as answered, but no answer is on record", self.name(&key));
+            let what = format!("{}: `{name}` counts as answered, but no answer is recorded", self.name(&key));
             self.fail(Promise::AnswersAreFinal, what);
         }
     }
@@ -227,7 +227,7 @@ impl Checks {
         let Some(attempt) = trace.attempt(before.attempt) else { return };
         let (actor, runs, began) = (attempt.actor, attempt.tool_runs, attempt.began.unwrap_or(0));
         let quiet_since_ms = self.disturbed_until_ms(actor).max(began);
-        // A worker that is killed at a known moment holds nothing after it, by any clock.
+        // A worker that is killed at a known time holds nothing after it, by any clock.
         let killed_at_ms = self.killed_at_ms.get(actor).copied().flatten();
         let near_its_end = killed_at_ms.is_some_and(|ms| at_ms + self.skew_ms + lease_ms / 2 >= ms);
         if runs && !near_its_end && quiet_since_ms + lease_ms + self.heartbeat_ms < at_ms {
@@ -281,7 +281,7 @@ impl Checks {
         let gave =
             self.trace(&key).and_then(|trace| trace.attempt(after.attempt)).and_then(|attempt| attempt.result.clone());
         if gave.is_some_and(|gave| text_of(store, &key, result).as_deref() != Some(gave.as_str())) {
-            let what = format!("the result of {} is not what its tool returned", self.name(&key));
+            let what = format!("the result of {} differs from the one that its tool returned", self.name(&key));
             self.fail(Promise::NothingIsTruncated, what);
         }
     }
@@ -293,7 +293,8 @@ impl Checks {
         let on_record = store.entry(key, entry.kind, &entry.name).and_then(|held| text_of(store, key, &held.value));
         let Some(trace) = self.trace(key) else { return };
         if store.peek(key).is_none() {
-            // What an attempt still records of a task that was forgotten and deleted holds for that attempt alone.
+            // An entry that an attempt still records of a task that was forgotten and deleted holds for that attempt
+            // alone.
             trace.entries.retain(|held| (held.kind, &held.name) != (entry.kind, &entry.name));
         }
         let known = trace.entries.iter().find(|held| held.kind == entry.kind && held.name == entry.name);
@@ -330,7 +331,7 @@ impl Checks {
     /// A message is being sent.
     pub(crate) fn sent(&mut self, key: &TaskKey) {
         if self.position(key).is_none() {
-            self.fail(Promise::RecordBeforeMessage, "a message names a task that is not on record".to_owned());
+            self.fail(Promise::RecordBeforeMessage, "a message names a task that is not stored".to_owned());
         }
     }
 }

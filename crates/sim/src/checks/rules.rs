@@ -115,7 +115,7 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
         TaskEvent::Suspend { suspension: Suspension::Timer(until), .. }
             if after.state != (State::Sleeping { until: *until }) =>
         {
-            Some((Promise::SleepsLastAsAsked, "a sleep is not on record".to_owned()))
+            Some((Promise::SleepsLastAsAsked, "a sleep is not recorded".to_owned()))
         }
         TaskEvent::TimeOut if now.as_ms() < deadline_ms(before) => {
             Some((Promise::EndsInTime, "timed out before its deadline".to_owned()))

@@ -1,5 +1,5 @@
-//! The checker of tools that wait for signals: where nothing disturbs it, a task continues soon after what it waits for
-//! is recorded.
+//! The checker of tools that wait for signals. In a calm world, a task continues soon after the signal that it waits
+//! for is recorded.
 
 use longhaul_core::{EntryKind, State, Task, TaskEvent, TaskKey};
 use longhaul_testkit::models::Promise;
@@ -14,7 +14,7 @@ impl Checks {
         }
     }
 
-    /// A record changed: an attempt began or ended, or somebody else changed it.
+    /// A record changed: an attempt began or ended, or another party changed it.
     pub(super) fn check_wake(&mut self, after: &Task, event: &TaskEvent) {
         let at_ms = self.now_ms();
         let key = after.key();
@@ -27,7 +27,7 @@ impl Checks {
                 trace.signals = Signals::default();
                 if let Some(late_ms) = late_ms.filter(|late_ms| is_calm && *late_ms > bound_ms) {
                     let what = format!(
-                        "{} went on {late_ms} ms after the signal that it waits for was there",
+                        "{} continued {late_ms} ms after the signal that it waits for was there",
                         self.name(&key)
                     );
                     self.fail(Promise::SignalsWake, what);
@@ -61,7 +61,7 @@ impl Checks {
     }
 }
 
-/// Notes since when the task waits for what is there.
+/// Notes since when the task waits although its signal is recorded.
 fn note(trace: &mut Trace, task: &Task, at_ms: u64) {
     let waits = match &task.state {
         State::Sleeping { .. } => task.failures == 0,

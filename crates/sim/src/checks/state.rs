@@ -30,7 +30,7 @@ pub(crate) struct Checks {
     pub(super) chaos_ms: u64,
     /// The schedule, if there is one.
     pub(super) times: Option<Times>,
-    /// Which endpoints were told of which notifications.
+    /// The endpoints that received each notification.
     pub(super) told: Vec<(String, usize)>,
     pub(super) open_max: usize,
     pub(super) owner_attempts: Option<u32>,
@@ -38,7 +38,7 @@ pub(crate) struct Checks {
     pub(super) calls: Vec<CallPlan>,
     /// Whether everything happens as soon as it can.
     pub(super) is_calm: bool,
-    /// When each actor is killed at the latest, by what it was told with its latest delivery.
+    /// The latest time at which each actor is killed, according to its latest delivery.
     pub(super) killed_at_ms: Vec<Option<u64>>,
     /// Tools are not checked any more: the world is being taken down.
     pub(super) over: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Checks {
 pub(super) struct Attempts {
     /// Until when attempts may run, by their leases.
     pub(super) until: Vec<(LeaseToken, Timestamp)>,
-    /// Attempts that run although nobody knows whether they have a permit.
+    /// Running attempts for which it is unknown whether they have a permit.
     pub(super) unknown: Vec<LeaseToken>,
     pub(super) running: Vec<(TaskKey, u32, LeaseToken)>,
 }
@@ -70,7 +70,7 @@ pub(super) struct Trace {
     pub(super) ended: Option<(u64, u64)>,
     pub(super) variable: Variable,
     pub(super) sleeps: Vec<(usize, u64)>,
-    /// Questions whose answers were accepted, as a client was told.
+    /// Questions whose answers were accepted, according to a reply to a client.
     pub(super) answered: Vec<String>,
     pub(super) polls: Polls,
     pub(super) signals: Signals,
@@ -80,7 +80,7 @@ pub(super) struct Trace {
     pub(super) is_cleaned: bool,
     /// The places of the steps that have begun and have compensations.
     pub(super) begun: Vec<usize>,
-    /// Those whose compensations ran, in this order.
+    /// The steps whose compensations ran, in this order.
     pub(super) undone: Vec<usize>,
     pub(super) progress: (u32, f64),
 }
@@ -212,7 +212,7 @@ impl Checks {
         self.traces
             .iter()
             .position(|trace| trace.key == *key)
-            .map_or_else(|| "a task that is not on record".to_owned(), task_name)
+            .map_or_else(|| "a task that is not stored".to_owned(), task_name)
     }
 
     pub(super) fn position(&self, key: &TaskKey) -> Option<usize> {
@@ -234,7 +234,7 @@ impl Trace {
     }
 }
 
-/// Whether somebody had the record deleted before its time.
+/// Whether a client had the record deleted before its time.
 pub(super) fn was_forgotten(task: &Task) -> bool {
     task.ended_at.is_some_and(|ended_at| task.expires_at < ended_at.plus_ms(task.terms.retention_ms))
 }
@@ -256,7 +256,7 @@ pub(super) struct Observed {
     pub(super) ends: Vec<(usize, Task)>,
     /// The highest attempt that each client saw.
     pub(super) seen: Vec<(usize, TaskKey, u32)>,
-    /// Tasks and idempotency keys that belong together, as clients were told.
+    /// Tasks and idempotency keys that belong together, according to the replies to clients.
     pub(super) keys: Vec<(OwnerId, u8, TaskKey)>,
 }
 

@@ -8,7 +8,7 @@ use super::super::schedule_plan::Overlaps;
 use super::state::{Checks, Trace};
 
 impl Checks {
-    /// Somebody polled, and handled everything that was due.
+    /// A poll has handled everything that was due.
     pub(crate) fn polled(&mut self, begun_ms: u64) {
         let at_ms = self.now_ms();
         if let Some(times) = &mut self.times {
@@ -47,7 +47,7 @@ impl Checks {
         }
     }
 
-    /// The time is up: where nothing went wrong, each time that somebody polled has its task, or was left out.
+    /// At the end of a calm world, each scheduled time that a poll came for in time has its task, or was left out.
     pub(crate) fn must_have_kept_times(&mut self) {
         let Some(times) = self.times.as_ref().filter(|_| self.is_calm) else { return };
         let every_ms = times.plan.every_ms;
@@ -67,7 +67,7 @@ impl Checks {
         }
     }
 
-    /// Whether an earlier task ran at this time, or may have when somebody polled.
+    /// Whether an earlier task ran at this time, or may have run when a poll came.
     fn is_left_out(&self, time: u64) -> bool {
         let leaves_out = self.times.as_ref().is_some_and(|times| times.plan.overlap == Overlaps::LeftOut);
         let ran = |trace: &Trace| trace.ended.is_none_or(|(ended_ms, _)| EPOCH_MS + ended_ms >= time);

@@ -1,4 +1,4 @@
-//! Checkers of what a tool sees: arguments, replayed steps, answers, sleeps, variables, and the end.
+//! Checkers of a tool's view: arguments, replayed steps, answers, sleeps, variables, and the end.
 
 use longhaul_core::{EntryKind, Task, TaskKey};
 use longhaul_testkit::models::Promise;
@@ -16,7 +16,7 @@ impl Checks {
         let Some(trace) = self.trace(&key) else { return };
         let call = trace.call;
         let Some(attempt) = trace.attempt(attempt) else {
-            let what = format!("a tool of {name} began under attempt {}, which nobody claimed", task.attempt);
+            let what = format!("a tool of {name} began under attempt {}, which no worker claimed", task.attempt);
             return self.fail(Promise::StaleCannotWrite, what);
         };
         if attempt.began.is_some() {
@@ -27,7 +27,7 @@ impl Checks {
         attempt.tool_runs = true;
         self.must_be_due(call, &name);
         self.attempt_begins(task);
-        // What runs a webhook delivery gets no call.
+        // The tool of a webhook delivery gets no call.
         if !task.is_webhook_delivery() && (request != Some(call) || expected.is_none_or(|bytes| whole.len() < bytes)) {
             let what = format!("the tool of {name} got arguments that differ from the call's: {} bytes", whole.len());
             self.fail(Promise::NothingIsTruncated, what);
@@ -38,7 +38,7 @@ impl Checks {
     fn must_be_due(&mut self, call: usize, name: &str) {
         let start_ms = self.calls.get(call).and_then(|call| call.not_before_ms).unwrap_or(0);
         if self.now_ms() + self.skew_ms < start_ms {
-            let what = format!("the tool of {name} was to start at {start_ms} ms at the earliest, and runs already");
+            let what = format!("the tool of {name} must not start before {start_ms} ms, and runs already");
             self.fail(Promise::StartsAtItsMoment, what);
         }
     }
@@ -127,7 +127,7 @@ impl Checks {
         }
         let promise = if kind == EntryKind::Answer { Promise::AnswersAreFinal } else { Promise::StepsAreRecordedOnce };
         let kind = kind.as_str();
-        self.fail(promise, format!("the {kind} `{name}` that the tool of {task} was given is not the one on record"));
+        self.fail(promise, format!("the {kind} `{name}` that the tool of {task} was given is not the recorded one"));
     }
 
     /// The tool begins the sleep with this number.
@@ -157,7 +157,7 @@ impl Checks {
         }
     }
 
-    /// The tool was told that its variable is set.
+    /// The tool got the confirmation that its variable is set.
     pub(crate) fn variable_is_set(&mut self, key: &TaskKey, attempt: u32, value: u64) {
         let Some(trace) = self.trace(key) else { return };
         // A worker that was overtaken may get a late answer to a write that is no longer the last one.

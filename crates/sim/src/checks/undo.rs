@@ -6,7 +6,7 @@ use longhaul_testkit::models::{Promise, StoreModel};
 use super::state::Checks;
 
 impl Checks {
-    /// The work of a step begins whose compensation is registered. That is never so in a replay.
+    /// A step whose compensation is registered begins its work. That never happens in a replay.
     pub(crate) fn undoable_begins(&mut self, key: &TaskKey, position: usize, is_replay: bool) {
         if is_replay {
             self.fail(Promise::Undoes, format!("step {position} of {} runs in a replay", self.name(key)));
@@ -36,7 +36,7 @@ impl Checks {
         }
     }
 
-    /// The time is up: where the record says that all is clean, all that was begun is undone.
+    /// At the end of the run, where the record says that the cleanup has succeeded, every step that began is undone.
     pub(crate) fn must_be_undone(&mut self, store: &StoreModel, keys: &[TaskKey], now: Timestamp) {
         for key in keys {
             let Some(task) = store.peek(key).filter(|task| !task.has_expired(now)) else { continue };

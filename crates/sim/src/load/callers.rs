@@ -26,7 +26,7 @@ pub(super) async fn call(world: Arc<LoadWorld>) {
     world.tally().until(u64::from(world.plan.seconds) * 1_000);
     let mut begun = 0;
     while begun < calls {
-        // What is due by the end of this millisecond.
+        // The calls that are due by the end of this millisecond.
         let now_ms = world.kernel.now_ms() as usize;
         let due = ((now_ms + 1) * rate / 1_000).min(calls);
         for number in begun..due {

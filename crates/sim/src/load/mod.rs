@@ -1,10 +1,10 @@
-//! Load in virtual time: many calls a second, for one owner or for many, on a store with DynamoDB's partitions and on a
-//! queue whose workers start as Lambda starts them. The engine is real; nothing goes wrong but that calls to the store
-//! are refused.
+//! Load in virtual time: many calls a second, for one owner or for many. They run on a store with DynamoDB's
+//! partitions, and on a queue whose workers start as Lambda starts them. The engine is real, and the only faults are
+//! refused calls to the store.
 //!
-//! A world of this kind is large and simple, so it has checkers of its own: every accepted call has one task, which
-//! ended once, with its own result. What the other checkers know of refused calls they see in the small worlds of
-//! [`Plan::with_partitions`](super::Plan::with_partitions).
+//! A world of this kind is large and simple, so it has its own checkers. They check that every accepted call has one
+//! task, which ended once, with its own result. The small worlds of
+//! [`Plan::with_partitions`](super::Plan::with_partitions) show refused calls to the other checkers.
 
 mod callers;
 mod plan;

@@ -15,7 +15,7 @@ pub struct LoadPlan {
     pub seconds: u32,
     /// Whether each call has an idempotency key.
     pub keys: bool,
-    /// Steps of a task; its attempt takes one second, whatever it does.
+    /// Steps of a task. An attempt takes one second, with any number of steps.
     pub steps: u32,
     /// The units of the store.
     pub throughput: Throughput,

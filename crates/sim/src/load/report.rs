@@ -111,7 +111,7 @@ fn broken<'a>(rows: impl Iterator<Item = &'a Row>, tally: &Tally, end: RunEnd) -
     let rows: HashMap<TaskKey, &Row> = rows.map(|row| (row.task.key(), row)).collect();
     let mut calls = HashSet::new();
     for (key, (call, _)) in &tally.tasks {
-        let Some(row) = rows.get(key) else { return Some(format!("call {call} was accepted, and is not on record")) };
+        let Some(row) = rows.get(key) else { return Some(format!("call {call} was accepted, and is not stored")) };
         if !calls.insert(*call) {
             return Some(format!("call {call} was accepted twice"));
         }

@@ -12,7 +12,7 @@ use super::{callers, workers};
 /// More events than any of these worlds needs.
 const EVENTS_MAX: u64 = 400_000_000;
 
-/// How long the rest may take once nobody calls any more, in seconds of virtual time.
+/// How long the rest may take after the last call, in seconds of virtual time.
 const REST_S: u64 = 900;
 
 /// Runs the calls of `plan`, and all that they lead to.

@@ -89,7 +89,7 @@ pub(super) const fn result_of(task: &Task) -> Option<&longhaul_core::Payload> {
 pub(super) struct LoadStore {
     pub(super) records: Arc<Mutex<Records>>,
     pub(super) kernel: Arc<Kernel>,
-    /// What no load asks for: lists, parts and mailboxes.
+    /// Lists, parts and mailboxes, which no load uses.
     pub(super) rest: FakeStore,
 }
 

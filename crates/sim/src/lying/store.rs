@@ -151,7 +151,7 @@ impl LyingStore {
         }
     }
 
-    /// The event, with what the faulty engine says of its tool's progress.
+    /// The event, with the progress that the faulty engine reports for its tool.
     fn with_progress(&self, mut event: TaskEvent) -> TaskEvent {
         if let (PlantedFault::ProgressCountsDown, TaskEvent::Heartbeat { progress: Some(progress), .. }) =
             (self.fault, &mut event)

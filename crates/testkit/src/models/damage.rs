@@ -15,7 +15,7 @@ pub enum Damage {
     UnknownState,
     /// A field is of another type.
     WrongType,
-    /// It is no text where it should be.
+    /// It is not a text where it should be one.
     NotText,
     /// Nothing: a newer version wrote it in a format of its own.
     NewerVersion,
@@ -30,7 +30,7 @@ impl Damage {
 #[error("planted: {0:?}")]
 struct Planted(Damage);
 
-/// What is damaged.
+/// The damaged records and entries.
 #[derive(Default)]
 pub(super) struct Damaged(Mutex<Known>);
 

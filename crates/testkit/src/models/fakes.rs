@@ -28,7 +28,7 @@ pub struct FakeStore {
 }
 
 impl FakeStore {
-    /// Damages the record of a task. One that is lost takes no slot.
+    /// Damages the record of a task. A task whose record is lost does not count against the open-task quota.
     pub fn damage(&self, key: &TaskKey, damage: Damage) {
         if Damage::LOST.contains(&damage) {
             let _ended_before = self.lock().apply(key, &TaskEvent::Cancel, key.id.begins_at(), 0);
@@ -36,7 +36,7 @@ impl FakeStore {
         self.damaged.damage(key, damage);
     }
 
-    /// The record as it is stored, whatever a reader makes of it.
+    /// The record as it is stored, including one that a reader cannot read.
     #[must_use]
     pub fn record_of(&self, key: &TaskKey) -> Option<Task> {
         self.lock().peek(key).map(|task| Task::clone(task))
@@ -155,8 +155,8 @@ impl FakeQueue {
         Self { held: Mutex::new((QueueModel::new(receives_max, None), Randomness::stream(0, 0))), clock }
     }
 
-    /// Keeps one of the messages of a task that become visible at the same time: for tests that deliver every message
-    /// twice, whose copies would otherwise become twice as many each time.
+    /// Keeps one of the messages of a task that become visible at the same time. It is for tests that deliver every
+    /// message twice, whose copies would otherwise double each time.
     pub fn merge_copies(&self) {
         self.lock().0.merge_copies();
     }
@@ -221,7 +221,7 @@ pub struct FakeUnfinished {
 }
 
 impl FakeUnfinished {
-    /// Those of `store` without a message in `queue`.
+    /// The tasks of `store` without a message in `queue`.
     #[must_use]
     pub const fn of(store: Arc<FakeStore>, queue: Arc<FakeQueue>) -> Self {
         Self { store, queue }

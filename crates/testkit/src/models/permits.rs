@@ -10,7 +10,7 @@ use super::planted::PlantedFault;
 /// How much too early a permit is free, if that is planted: less than an attempt may last where leases are long.
 const EARLY_MS: u64 = 20_000;
 
-/// Who has which permit, and until when; with one planted fault on demand.
+/// The permits that tasks hold, and until when; with one planted fault on demand.
 #[derive(Debug, Default)]
 pub struct PermitsModel {
     permits: BTreeMap<TaskKey, AttemptPermit>,

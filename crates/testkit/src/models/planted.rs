@@ -1,48 +1,49 @@
 //! Planted faults: mistakes that an implementation could make, to prove that the checkers find them.
 //!
-//! None of them is in the product. A fault is a store, a queue or a tool runner of the test kit that lies: a transition
-//! whose input or answer is changed (`transition.rs`), a model that breaks its port's promise (`store.rs`, `queue.rs`,
-//! `permits.rs`), or a port between the engine and the model (`lying/`) that does what an engine with the mistake would
-//! do there.
+//! None of them is in the product. A fault is a store, a queue or a tool runner of the test kit that lies:
+//!
+//! - a transition whose input or answer is changed (`transition.rs`)
+//! - a model that breaks its port's promise (`store.rs`, `queue.rs`, `permits.rs`)
+//! - a port between the engine and the model (`lying/`) that acts as an engine with the mistake would act there
 
 use super::promise::Promise;
 
 /// The worlds in which a fault shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShowsIn {
-    /// All of them.
+    /// All worlds.
     AnyWorld,
-    /// Those in which the attempts of an owner are limited.
+    /// Worlds in which the attempts of an owner are limited.
     LimitedAttempts,
-    /// Those whose tools wait for signals.
+    /// Worlds whose tools wait for signals.
     Signals,
-    /// Those whose tools register compensations.
+    /// Worlds whose tools register compensations.
     Compensations,
-    /// Those whose tools ask next to something else.
+    /// Worlds whose tools ask while they also wait for something else.
     Questions,
-    /// Those whose tools call tools.
+    /// Worlds whose tools call tools.
     Children,
-    /// Those whose tools fail in their first attempt, while the tools that they called run.
+    /// Worlds whose tools fail in their first attempt, while the tools that they called run.
     RunningChildren,
-    /// Those with a schedule.
+    /// Worlds with a schedule.
     Schedule,
-    /// Those in which ends and questions are published.
+    /// Worlds in which ends and questions are published.
     Notifications,
-    /// Those in which somebody learns of records that wait for a worker.
+    /// Worlds in which a record stream reports records that wait for a worker.
     Stream,
-    /// Those in which store and queue are one database.
+    /// Worlds in which store and queue are one database.
     OneDatabase,
-    /// Those in which calls are to start later.
+    /// Worlds in which calls are to start later.
     LaterStarts,
-    /// Those whose clients read filtered lists.
+    /// Worlds whose clients read filtered lists.
     FilteredLists,
-    /// Those whose server looks after unfinished tasks.
+    /// Worlds whose server recovers unfinished tasks.
     Sweeps,
-    /// Those whose tools wait for longer than they may take.
+    /// Worlds whose tools wait for longer than they may take.
     LongWaits,
 }
 
-/// One line for each fault: what is wrong, its name, the promise that it breaks, and in which worlds it shows, if not
+/// One line for each fault: the mistake, its name, the promise that it breaks, and the worlds in which it shows, if not
 /// in all.
 macro_rules! planted_faults {
     (@worlds) => { ShowsIn::AnyWorld };
@@ -116,25 +117,25 @@ planted_faults! {
     EndIsOverwritten breaks EndsOnce;
     /// A heartbeat is accepted, but the lease is not stored.
     LeaseNotStored breaks LiveWorkerKeepsLease;
-    /// What has expired can be written.
+    /// An expired task can be written.
     ExpiredIsWritten breaks ExpiredIsNotFound;
     /// The write that claims a task does not check whether its later start has come.
     LaterStartIgnored breaks StartsAtItsMoment in LaterStarts;
     /// A suspension does not note that its attempt has ended.
     AttemptNotNoted breaks AttemptsAreNoted;
 
-    /// A claim forgets which questions were open, so that nobody can answer them while the attempt runs.
+    /// A claim forgets which questions were open, so that no client can answer them while the attempt runs.
     QuestionsForgotten breaks AnswersAreFinal in Questions;
     /// A suspension does not see that its question was answered while its attempt ran.
     AnsweredIsAskedAgain breaks AnswersAreFinal in Questions;
 
     // A model of a store or a queue that breaks its port's promise.
 
-    /// Who looks after unfinished tasks passes over those that no worker has ever claimed.
+    /// The reader of unfinished tasks passes over those that no worker has ever claimed.
     UnclaimedNotSwept breaks EndsWithoutPolls in Sweeps;
     /// A refused write is reported as applied.
     RefusalIsSuccess breaks StaleCannotWrite;
-    /// What has expired can be read.
+    /// An expired task can be read.
     ExpiredIsRead breaks ExpiredIsNotFound;
     /// A read returns the record as it was one write ago.
     StaleReads breaks RepliesMatchTheRecord;
@@ -270,11 +271,11 @@ planted_faults! {
     DepthNotCounted breaks DepthIsLimited in Children;
     /// A tool waits in its attempt for the tool that it called.
     ChildAwaitedInAttempt breaks CallsWaitWithoutAttempt in Children;
-    /// Whoever ends a child does not record it for the parent.
+    /// The end of a child is not recorded for the parent.
     EndNotToldToParent breaks ParentsHearTheEnd in Children;
     /// A parent is notified that its child was cancelled, however it ended.
     EndOfChildMadeUp breaks ParentsHearTheEnd in Children;
-    /// Whoever cancels a parent does not cancel its children.
+    /// The cancellation of a parent does not cancel its children.
     CancelStopsAtParent breaks CancelReachesAll in Children;
     /// A child does not check whether its parent has ended.
     ParentNotChecked breaks CancelReachesAll in Children;
@@ -285,9 +286,9 @@ planted_faults! {
 
     /// A time whose task is there already gets a second one.
     TimeMadeTwice breaks TimesAreOneTask in Schedule;
-    /// Nobody notes that a time was handled.
+    /// A poll does not note that a time was handled.
     TimeNotNoted breaks TimesAreOneTask in Schedule;
-    /// Whoever polls does not find the task of the time before.
+    /// A poll does not find the task of the time before.
     OverlapNotSeen breaks OverlapsAreLeftOut in Schedule;
     /// Each time counts as handled.
     EachTimeCountsAsHandled breaks TimesAreKept in Schedule;
@@ -298,21 +299,21 @@ planted_faults! {
     CancelNotPublished breaks EndsArePublished in Notifications;
     /// Notifications are removed before they are passed on.
     NotificationsRemovedWhenRead breaks EndsArePublished in Notifications;
-    /// Only the first endpoint is told.
+    /// Only the first endpoint is notified.
     SecondEndpointNotTold breaks EndsArePublished in Notifications;
 
-    // Whoever hears of records that wait for a worker.
+    // The record stream, which reports records that wait for a worker.
 
     /// A record that could not be treated counts as treated.
     UntreatedRecordDropped breaks EndsWithoutPolls in Stream;
-    /// Nobody learns of a record that waits for its later start.
+    /// The record stream does not report a record that waits for its later start.
     LaterStartNotHeardOf breaks EndsWithoutPolls in Stream;
     /// A message is noted as sent again, and is not sent.
     ResentWithoutMessage breaks EndsWithoutPolls in Stream;
 
     // A store that is one with the queue.
 
-    /// A creation says that it has sent the message, and has not.
+    /// A creation says that it has sent the message, although it did not.
     SentWithoutMessage breaks ContinuesWithoutPolls in OneDatabase;
     /// A creation that is refused sends its message nevertheless.
     MessageWithoutRecord breaks RecordBeforeMessage in OneDatabase;

@@ -25,8 +25,8 @@ promises! {
     EndsInTime,
     /// Work continues without polls if nothing was lost between record and message.
     ContinuesWithoutPolls,
-    /// No task needs a client that polls it, whatever is lost, if the server looks after unfinished tasks. None expires
-    /// unfinished while the server is up.
+    /// No task needs a client that polls it, even if messages are lost, while the server recovers unfinished tasks.
+    /// None expires unfinished while the server is up.
     EndsWithoutPolls,
     /// Only the highest attempt writes, and there is one worker for an attempt.
     StaleCannotWrite,
@@ -44,28 +44,28 @@ promises! {
     ReadsAreMonotonic,
     /// Owners see only their own tasks.
     OwnersSeeOnlyTheirOwn,
-    /// A filtered list shows, newest first, each task that its filter takes exactly once, and no other one: of those
-    /// that do not change while its pages are read.
+    /// A filtered list shows, newest first, each task that its filter takes exactly once, and no other one. This covers
+    /// the tasks that do not change while its pages are read.
     FilteredListsAreWhole,
     /// The same idempotency key gives the same task.
     SameKeySameTask,
-    /// What has expired is not found, and not earlier.
+    /// A task is found until it expires, and not afterwards.
     ExpiredIsNotFound,
     /// An owner runs at most as many attempts at a time as allowed, if that is limited.
     AttemptsAreLimited,
     /// An owner has at most as many unfinished tasks as allowed, and is refused only then.
     QuotaIsRight,
-    /// What a client is told agrees with the record.
+    /// Replies to clients agree with the record.
     RepliesMatchTheRecord,
-    /// Arguments, results and steps are read back as they were written, whatever their size.
+    /// Arguments, results and steps of any size are read back as they were written.
     NothingIsTruncated,
-    /// The first answer to a question counts, and the tool gets it. So does the first record of a signal.
+    /// The first answer to a question counts, and the tool gets it. The same applies to the first record of a signal.
     AnswersAreFinal,
     /// The message is sent after the record was written.
     RecordBeforeMessage,
     /// Polls send a message again at most once per bound.
     ResendsAreBounded,
-    /// Variables are what the tool set last.
+    /// Variables have the values that the tool set last.
     VariablesAreKept,
     /// Progress of one attempt does not go back.
     ProgressOnlyGrows,
@@ -75,18 +75,18 @@ promises! {
     SleepsLastAsAsked,
     /// A tool that polls until something is there pauses between two looks for as long as it asked for.
     PollsKeepTheirInterval,
-    /// Of all polls, only the beginning and what was found are recorded.
+    /// Only the beginning and the result of polls are recorded.
     PollsAreNotRecorded,
-    /// A task with cleanup that did not end with success is cleaned at least once, never while its tool runs, and no
-    /// other task ever is.
+    /// A task with cleanup that did not end with success is cleaned at least once, and never while its tool runs. No
+    /// other task is ever cleaned.
     CleansUp,
     /// A step that has begun is undone by the compensation that its tool registered before, if its task ends otherwise
     /// than with success. The last one is undone first, and none before the end.
     Undoes,
     /// The record says of each of the latest attempts when it began, when it ended, and how.
     AttemptsAreNoted,
-    /// Where nothing disturbs it, a task that waits for a signal continues soon after it is recorded, whichever came
-    /// first, and although nobody polls.
+    /// In a calm world, a task that waits for a signal continues soon after the signal is recorded. Either may come
+    /// first, and no client has to poll.
     SignalsWake,
     /// A tool that is run again calls another tool once for each name.
     OneChildPerName,
@@ -94,15 +94,16 @@ promises! {
     DepthIsLimited,
     /// A tool that waits for the tool that it called has no attempt.
     CallsWaitWithoutAttempt,
-    /// A tool gets how the tool that it called ended; where nothing disturbs it, soon.
+    /// A tool learns how the tool that it called ended, soon in a calm world.
     ParentsHearTheEnd,
-    /// When a task was cancelled, failed or timed out, so do all below it, whatever dies.
+    /// When a task was cancelled, failed or timed out, all tasks below it end too, even if processes die.
     CancelReachesAll,
     /// Each end, and each question, is published to each endpoint at least once, and nothing else is.
     EndsArePublished,
-    /// Each time of a schedule has one task at most, however many poll, whatever dies, and whatever is gone by then.
+    /// Each time of a schedule has at most one task. This holds with any number of pollers, if processes die, and after
+    /// earlier records are gone.
     TimesAreOneTask,
-    /// Each time of a schedule that a poll came to has its task, and nothing else has.
+    /// Each time of a schedule that a poll came to has its task, and no other time has one.
     TimesAreKept,
     /// A time is left out if the task of the one before has not ended, where the schedule says so.
     OverlapsAreLeftOut,
@@ -119,6 +120,6 @@ pub struct Violation {
     pub promise: Promise,
     /// When, in milliseconds since the world began.
     pub at_ms: u64,
-    /// What was seen.
+    /// The observation that breaks it.
     pub what: String,
 }

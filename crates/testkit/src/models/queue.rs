@@ -26,7 +26,7 @@ struct Held {
     message: Message,
     visible_at_ms: u64,
     receives: u32,
-    /// Of the latest delivery.
+    /// The receipt of the latest delivery.
     receipt: u64,
     dead: bool,
 }

@@ -24,7 +24,7 @@ pub struct StoreModel {
     /// When each owner's window of new tasks began, and how many are in it.
     windows: Vec<(OwnerId, Timestamp, u32)>,
     mailboxes: Vec<Mailbox>,
-    /// What ends and questions have left there.
+    /// The notifications that ends and questions have left there.
     outbox: Vec<Notification>,
     planted: Option<PlantedFault>,
 }
@@ -34,7 +34,7 @@ struct Row {
     before: Arc<Task>,
     /// When it was written, by the clock that is right.
     written_ms: Option<u64>,
-    /// Who wrote the latest heartbeat, and when it was sent.
+    /// The attempt that wrote the latest heartbeat, and when it was sent.
     heard: Option<(u32, Timestamp)>,
 }
 
@@ -58,7 +58,7 @@ struct KeyRow {
     id: TaskId,
 }
 
-/// What an event did to a record.
+/// The change of a record by an event.
 pub struct Change {
     /// The record before the event.
     pub before: Arc<Task>,
@@ -90,8 +90,8 @@ impl StoreModel {
         self.rows.iter().map(|row| &row.task)
     }
 
-    /// A page of unfinished tasks, in the order of their keys, without those that have a message, unless they are past
-    /// their deadline and expire soon.
+    /// A page of unfinished tasks without a message, in the order of their keys. It includes tasks with a message that
+    /// are past their deadline and expire soon.
     pub fn unfinished(
         &self,
         after: Option<TaskKey>,
@@ -259,8 +259,8 @@ impl StoreModel {
         }
     }
 
-    /// Whether `event`, whose caller was told that the store did not answer, arrives after a heartbeat of the same
-    /// attempt that was sent later. Then it is not applied.
+    /// Whether `event` arrives after a heartbeat of the same attempt that was sent later. Its caller got the error that
+    /// the store did not answer. Such an event is not applied.
     pub fn comes_too_late(&self, key: &TaskKey, event: &TaskEvent, sent: Timestamp) -> bool {
         let TaskEvent::Heartbeat { attempt, .. } = event else { return false };
         let heard = self.rows.iter().find(|row| row.task.key() == *key).and_then(|row| row.heard);

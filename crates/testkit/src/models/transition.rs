@@ -62,7 +62,7 @@ fn changed_input(fault: PlantedFault, task: &Task, event: &TaskEvent, now: Times
     (record, changed)
 }
 
-/// The answer as the faulty transition gives it. What was changed only in the input is restored.
+/// The answer as the faulty transition gives it. A change of the input alone is undone.
 fn changed_answer(
     fault: PlantedFault,
     task: &Task,

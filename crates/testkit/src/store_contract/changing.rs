@@ -238,7 +238,7 @@ pub async fn what_was_asked_can_be_answered_while_an_attempt_works(store: &dyn T
     assert_eq!(refused(store, &task.key(), &given::answer(&["a"]), NOW).await, Refusal::NotAsked);
 }
 
-/// Promise: a suspension does not wait for what was answered while its attempt worked.
+/// Promise: a suspension does not wait for a question that was answered while its attempt worked.
 pub async fn a_suspension_does_not_wait_for_what_was_answered(store: &dyn TaskStore) {
     let task = working_beside_a_question(store).await;
     store.apply(&task.key(), &given::answer(&["a"]), NOW).await.unwrap();
@@ -247,7 +247,8 @@ pub async fn a_suspension_does_not_wait_for_what_was_answered(store: &dyn TaskSt
     assert_eq!(on_record(store, &task.key()).await, Some(waits));
 }
 
-/// Promise: whoever recorded what a task waits for has its next attempt start at once, and open questions stay open.
+/// Promise: a recorded signal starts the next attempt of the task that waits for it at once, and open questions stay
+/// open.
 pub async fn a_waiting_task_is_woken_once(store: &dyn TaskStore) {
     let (ids, hour) = (SeededIds::new(1), NOW.plus_ms(3_600_000));
     let timer = Suspension::Timer(hour);
@@ -273,8 +274,8 @@ pub async fn a_waiting_task_is_woken_once(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: what does not wait for anything from outside is not woken: an attempt that runs or is about to, a question
-/// alone, the delay before a retry.
+/// Promise: a task that does not wait for anything from outside is not woken. Such a task has an attempt that runs or
+/// is about to, a question alone, or the delay before a retry.
 pub async fn nothing_else_is_woken(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let wake = TaskEvent::Wake { at: NOW };

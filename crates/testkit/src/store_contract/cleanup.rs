@@ -1,4 +1,4 @@
-//! Promises about cleaning up after a task.
+//! Promises about the cleanup of a task.
 
 use longhaul_core::ports::{ApplyError, Created, TaskStore};
 use longhaul_core::{Cleanup, CleanupEnd, Lease, LeaseToken, Refusal, Suspension, Task, TaskEvent, limits};
@@ -53,8 +53,9 @@ pub async fn cleanup_that_is_due_is_on_record(store: &dyn TaskStore) {
     assert_eq!(on_record(store, &task.key()).await, Some(task));
 }
 
-/// Promise: an end that did not come from the worker that holds the task leaves a record until when that worker may
-/// not know, even where the lease was renewed after the end was decided on; who begins to clean up removes it.
+/// Promise: if another process than the holding worker writes the end, the record keeps the time until which the holder
+/// may not know it. This includes a lease that was renewed after the end was decided on. The beginning of the cleanup
+/// removes the time.
 pub async fn who_may_still_run_the_tool_is_on_record(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let (task, later) = (armed_with(store, &ids).await, NOW.plus_ms(7));
@@ -121,7 +122,7 @@ pub async fn cleanup_that_fails_too_often_is_given_up(store: &dyn TaskStore) {
     assert_eq!(refused(store, &task, &begin(1)).await, Refusal::NothingToClean);
 }
 
-/// Promise: nobody cleans up a task that runs, that its tool ended, or whose tool has nothing that cleans up.
+/// Promise: no cleanup begins for a task that runs, that its tool ended, or whose tool has no cleanup.
 pub async fn nothing_is_cleaned_up_after_that_needs_no_cleanup(store: &dyn TaskStore) {
     let task = armed(store).await;
     assert_eq!(refused(store, &task, &begin(1)).await, Refusal::NotEnded);

@@ -60,7 +60,7 @@ pub async fn every_field_of_a_record_comes_back_as_it_was_written(store: &dyn Ta
     }
 }
 
-/// Promise: text is stored byte for byte, whatever its characters are.
+/// Promise: text with any characters is stored byte for byte.
 pub async fn large_values_of_any_script_come_back_whole(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let all_scripts = "Zürich – 東京 – עברית – 🚀👩‍👩‍👧 – \u{feff}\u{202e} \0 \\ \" ' \n ; -- %s ${x} ".repeat(800);
@@ -181,7 +181,7 @@ pub async fn the_parts_of_a_request_are_written_with_its_task(store: &dyn TaskSt
     assert!(request_parts(store, &second.task.key(), 2).await == Some(format!("d{large}")), "the parts differ");
 }
 
-/// Promise: whatever the reason for the refusal, nothing of a large request stays.
+/// Promise: a refusal for any reason leaves nothing of a large request.
 pub async fn a_refused_creation_leaves_no_parts(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     store.create(given::new_with_key(given::task(&ids, owner("alice"), NOW), 1, 1), NOW).await.unwrap();
@@ -212,7 +212,7 @@ pub async fn a_retry_leaves_no_parts_of_its_own(store: &dyn TaskStore) {
     assert_eq!(request_parts(store, &first.task.key(), 2).await.as_deref(), Some("ab"));
 }
 
-/// Promise: a creation whose id is taken changes nothing of what the id stands for.
+/// Promise: a creation whose id is taken changes nothing of the task that has the id.
 pub async fn a_second_creation_keeps_the_parts_of_the_first(store: &dyn TaskStore) {
     let new = |parts| given::new_with_parts(&SeededIds::new(1), owner("alice"), parts);
     let first = new(&["a", "b"]);
@@ -243,7 +243,7 @@ pub async fn a_task_is_changed_by_no_other_owner(store: &dyn TaskStore) {
     assert_eq!(on_record(store, &task.key()).await, Some(task));
 }
 
-/// Promise: no character inside an identity reaches another owner's data, whatever the verb.
+/// Promise: no character inside an identity reaches another owner's data, with any verb.
 pub async fn owners_that_look_alike_share_nothing(store: &dyn TaskStore) {
     let kilobytes = "a".repeat(2_048);
     let fields =

@@ -25,7 +25,7 @@ pub async fn an_expired_task_is_not_found(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: so does an event.
+/// Promise: an event compares with the time it is given.
 pub async fn an_expired_task_takes_no_event(store: &dyn TaskStore) {
     let (task, expiry) = short_lived(store, &SeededIds::new(1)).await;
     for event in
@@ -37,7 +37,7 @@ pub async fn an_expired_task_takes_no_event(store: &dyn TaskStore) {
     assert_eq!(on_record(store, &task.key()).await, Some(task));
 }
 
-/// Promise: so does a list.
+/// Promise: a list compares with the time it is given.
 pub async fn an_expired_task_is_in_no_list(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let (_, expiry) = short_lived(store, &ids).await;
@@ -46,7 +46,7 @@ pub async fn an_expired_task_is_in_no_list(store: &dyn TaskStore) {
     assert_eq!(page.tasks, [living]);
 }
 
-/// Promise: so does a creation, and what the expired task left is not part of the new one.
+/// Promise: a creation compares with the time it is given, and nothing of the expired task becomes part of the new one.
 pub async fn an_expired_task_does_not_block_its_id(store: &dyn TaskStore) {
     let (task, expiry) = short_lived(store, &SeededIds::new(1)).await;
     let again = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| record.tool = "other".to_owned());

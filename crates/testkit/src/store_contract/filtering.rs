@@ -129,7 +129,7 @@ pub async fn a_filtered_list_passes_over_what_has_expired(store: &dyn TaskStore)
     assert_eq!(filtered(store, &of(&[Status::Working], None), 1, now).await, living);
 }
 
-/// Promise: whatever the page size, each task is on exactly one page, even if others come in the meantime.
+/// Promise: with any page size, each task is on exactly one page, even if others come in the meantime.
 pub async fn pages_of_a_filtered_list_have_no_gaps_and_no_duplicates(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let all = tasks(store, &ids, 60).await;

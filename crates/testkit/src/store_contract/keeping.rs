@@ -25,7 +25,7 @@ fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries
 }
 
-/// Promise: the first record of an entry is what everyone reads.
+/// Promise: every reader gets the first record of an entry.
 pub async fn the_first_record_of_an_entry_stays(store: &dyn TaskStore) {
     let key = queued(store, &SeededIds::new(1), owner("alice")).await.key();
     let first = entry(EntryKind::Step, "a", "1");

@@ -24,24 +24,25 @@ async fn create(store: &dyn TaskStore, ids: &SeededIds, owner: OwnerId, now: Tim
 async fn fill(store: &dyn TaskStore, ids: &SeededIds, owner: OwnerId) -> Vec<Task> {
     let mut tasks = Vec::new();
     for _ in 0..OPEN_MAX {
-        tasks.push(create(store, ids, owner, NOW).await.expect("a slot is free"));
+        tasks.push(create(store, ids, owner, NOW).await.expect("the quota has room"));
     }
     assert_eq!(create(store, ids, owner, NOW).await, None, "the limit does not hold");
     tasks
 }
 
-/// Fills all slots, takes one task through `events`, and expects that this releases exactly one slot.
+/// Fills the open-task quota, takes one task through `events`, and expects that this releases the quota of exactly one
+/// task.
 async fn releases_one_slot(store: &dyn TaskStore, events: &[(TaskEvent, Timestamp)]) {
     let (ids, alice) = (SeededIds::new(1), owner("alice"));
     let tasks = fill(store, &ids, alice).await;
     let mut now = NOW;
     for (event, at) in events {
-        assert_eq!(create(store, &ids, alice, now).await, None, "a slot was released before {event:?}");
+        assert_eq!(create(store, &ids, alice, now).await, None, "quota was released before {event:?}");
         store.apply(&tasks[1].key(), event, *at).await.unwrap();
         now = *at;
     }
-    assert!(create(store, &ids, alice, now).await.is_some(), "the slot was not released");
-    assert_eq!(create(store, &ids, alice, now).await, None, "more than one slot was released");
+    assert!(create(store, &ids, alice, now).await.is_some(), "the quota was not released");
+    assert_eq!(create(store, &ids, alice, now).await, None, "the quota of more than one task was released");
 }
 
 /// Promise: an owner has at most as many unfinished tasks as allowed.
@@ -65,7 +66,7 @@ pub async fn a_refused_creation_leaves_no_task_and_no_key(store: &dyn TaskStore)
     assert_eq!(store.create(new, NOW).await.unwrap(), Created::New(next));
 }
 
-/// Promise: a retry creates no task, and so needs no slot.
+/// Promise: a retry creates no task, and so needs no quota.
 pub async fn a_retry_is_answered_also_at_the_limit(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let first = given::task(&ids, owner("alice"), NOW);
@@ -77,23 +78,23 @@ pub async fn a_retry_is_answered_also_at_the_limit(store: &dyn TaskStore) {
     assert_eq!(doubled, Created::Existing(first));
 }
 
-/// Promise: every end releases the task's slot.
+/// Promise: every end releases the task's quota.
 pub async fn a_result_releases_the_slot(store: &dyn TaskStore) {
     releases_one_slot(store, &[(given::claim(1, NOW), NOW), (given::finish(1, "{}"), NOW)]).await;
 }
 
-/// Promise: every end releases the task's slot.
+/// Promise: every end releases the task's quota.
 pub async fn an_error_releases_the_slot(store: &dyn TaskStore) {
     releases_one_slot(store, &[(given::claim(1, NOW), NOW), (given::fail(1), NOW)]).await;
 }
 
-/// Promise: every end releases the task's slot.
+/// Promise: every end releases the task's quota.
 pub async fn a_cancel_releases_the_slot(store: &dyn TaskStore) {
     let events = [(given::claim(1, NOW), NOW), (given::asks(1, &["a"], None), NOW), (TaskEvent::Cancel, NOW)];
     releases_one_slot(store, &events).await;
 }
 
-/// Promise: every end releases the task's slot.
+/// Promise: every end releases the task's quota.
 pub async fn exhausted_retries_release_the_slot(store: &dyn TaskStore) {
     let mut events = Vec::new();
     for attempt in 1..longhaul_core::limits::CONSECUTIVE_FAILURES_MAX_DEFAULT {
@@ -103,13 +104,13 @@ pub async fn exhausted_retries_release_the_slot(store: &dyn TaskStore) {
     releases_one_slot(store, &events).await;
 }
 
-/// Promise: every end releases the task's slot.
+/// Promise: every end releases the task's quota.
 pub async fn a_time_out_releases_the_slot(store: &dyn TaskStore) {
     let deadline = given::task(&SeededIds::new(1), owner("alice"), NOW).deadline();
     releases_one_slot(store, &[(TaskEvent::TimeOut, deadline)]).await;
 }
 
-/// Promise: tasks that expired unfinished use no slots, whether or not they were deleted.
+/// Promise: tasks that expired unfinished use no quota, whether or not they were deleted.
 pub async fn an_expiry_releases_the_slot(store: &dyn TaskStore) {
     let (ids, alice) = (SeededIds::new(1), owner("alice"));
     for lives_ms in [1_000, 1_000, 50_000] {
@@ -135,7 +136,7 @@ pub async fn a_slot_is_released_once(store: &dyn TaskStore) {
     assert_eq!(create(store, &ids, alice, NOW).await, None);
 }
 
-/// Promise: events after the end release no slot.
+/// Promise: events after the end release no quota.
 pub async fn a_slot_is_not_released_again_after_the_end(store: &dyn TaskStore) {
     let (ids, alice) = (SeededIds::new(1), owner("alice"));
     let tasks = fill(store, &ids, alice).await;
@@ -147,7 +148,7 @@ pub async fn a_slot_is_not_released_again_after_the_end(store: &dyn TaskStore) {
     assert_eq!(create(store, &ids, alice, NOW).await, None);
 }
 
-/// Promise: extending the retention of an unfinished task does not release its slot.
+/// Promise: extending the retention of an unfinished task does not release its quota.
 pub async fn a_slot_is_not_released_before_the_end(store: &dyn TaskStore) {
     let (ids, alice) = (SeededIds::new(1), owner("alice"));
     let tasks = fill(store, &ids, alice).await;

@@ -67,7 +67,7 @@ pub async fn a_list_of_nothing_is_one_empty_page(store: &dyn TaskStore) {
     assert_eq!(pages(store, None, 10, NOW).await, (Vec::new(), vec![0]));
 }
 
-/// Promise: whatever the page size, each task is on exactly one page.
+/// Promise: with any page size, each task is on exactly one page.
 pub async fn pages_have_no_gaps_and_no_duplicates(store: &dyn TaskStore) {
     let created = tasks(store, &SeededIds::new(1), 23).await;
     for limit in [1, 2, 7, 22, 23, 24, 100] {

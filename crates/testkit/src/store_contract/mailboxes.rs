@@ -12,7 +12,7 @@ const CALLERS: usize = 16;
 /// How often that is tried: a race that is lost now and then should be found by one run.
 const ROUNDS: usize = 8;
 
-/// When texts expire here, unless a test says otherwise.
+/// When a text expires here, unless a test says otherwise.
 const LIFE_MS: u64 = 60_000;
 
 fn expiry() -> Timestamp {
@@ -107,7 +107,7 @@ pub async fn an_expired_text_can_be_replaced(store: &dyn TaskStore) {
     assert_eq!(store.collect(&alice, &mailbox, expiry()).await.unwrap(), None);
 }
 
-/// Promise: a later text changes neither the first text nor its expiry, whatever its size.
+/// Promise: a later text of any size changes neither the first text nor its expiry.
 pub async fn a_later_text_does_not_move_the_expiry_of_the_first(store: &dyn TaskStore) {
     let (alice, large) = (owner("alice"), "x".repeat(2 * limits::PART_BYTES));
     for (name, text) in [("small", "text"), ("large", large.as_str())] {
@@ -140,7 +140,7 @@ pub async fn texts_of_any_size_and_script_come_back_whole(store: &dyn TaskStore)
     }
 }
 
-/// Promise: of texts that are left at the same time one stays, and all other callers get it.
+/// Promise: if callers leave a text at the same time, one text stays, and all other callers get it.
 pub async fn of_many_texts_left_at_once_one_stays(store: &dyn TaskStore) {
     let alice = owner("alice");
     for round in 0..ROUNDS {
@@ -149,7 +149,7 @@ pub async fn of_many_texts_left_at_once_one_stays(store: &dyn TaskStore) {
             store.leave(&alice, &mailbox, &caller.to_string(), expiry(), NOW).await.unwrap()
         });
         let first: Vec<usize> = (0..CALLERS).filter(|caller| left[*caller] == Left::First).collect();
-        assert_eq!(first.len(), 1, "{} texts were first", first.len());
+        assert_eq!(first.len(), 1, "{} of them were first", first.len());
         let text = first[0].to_string();
         assert!((0..CALLERS).all(|caller| caller == first[0] || left[caller] == earlier(&text)), "{left:?}");
         assert_eq!(store.collect(&alice, &mailbox, NOW).await.unwrap(), Some(text));

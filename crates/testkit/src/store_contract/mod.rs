@@ -1,5 +1,5 @@
-//! What every task store promises. Each function is one promise; [`store_contract!`](macro@crate::store_contract) makes
-//! each of them a test of an adapter.
+//! The promises of every task store. Each function is one promise; [`store_contract!`](macro@crate::store_contract)
+//! makes each of them a test of an adapter.
 
 mod changing;
 mod cleanup;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use longhaul_core::ports::TaskStore;
 
-/// What an adapter brings to the contract: an empty store for each promise, and whatever the store needs to stay alive.
+/// The harness of an adapter: an empty store for each promise, and the parts that keep the store alive.
 ///
 /// The store's verbs take the time as an argument, so that no harness has to let time pass.
 pub trait StoreHarness: Send + Sync {

@@ -159,7 +159,7 @@ pub async fn a_heartbeat_that_was_given_up_undoes_no_later_one(store: &dyn TaskS
         latest = Some(store.apply(&key, &beat, next).await.unwrap());
         assert_eq!(on_record(store, &key).await, latest);
     }
-    // Those that were given up had the time of several calls to arrive.
+    // Heartbeats that were given up had the time of several calls to arrive.
     assert_eq!(on_record(store, &key).await, latest);
 }
 

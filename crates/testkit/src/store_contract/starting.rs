@@ -9,7 +9,7 @@ use crate::{SeededIds, at_once};
 /// The limit in these promises.
 const NEW_MAX: u32 = 3;
 
-/// How long a refused caller may be told to wait, at most: a minute, or two after a clock was set back.
+/// The longest time that a refused caller may be asked to wait: a minute, or two after a clock was set back.
 const RETRY_MS_MAX: u64 = 120_000;
 
 /// `task`, under this limit and no other one that matters.
@@ -147,7 +147,7 @@ pub async fn a_clock_that_was_set_back_does_not_lock_an_owner_out(store: &dyn Ta
     create(store, &ids, alice, earlier.plus_ms(retry_ms)).await.unwrap();
 }
 
-/// Promise: the limit is that of the creation, whatever earlier ones had; without one, any number is created.
+/// Promise: the limit is that of the creation, not of earlier ones. Without a limit, any number is created.
 pub async fn a_limit_of_new_tasks_that_is_changed_holds_at_once(store: &dyn TaskStore) {
     let (ids, alice) = (SeededIds::new(1), owner("alice"));
     fill(store, &ids, alice, NOW).await;

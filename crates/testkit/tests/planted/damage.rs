@@ -1,4 +1,4 @@
-//! A store in memory keeps the contract for what cannot be read.
+//! A store in memory keeps the contract for records that cannot be read.
 
 use std::sync::Arc;
 

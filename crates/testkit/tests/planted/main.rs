@@ -14,7 +14,7 @@ use longhaul_core::TaskEvent;
 use longhaul_testkit::{SeededIds, block_on, check_store_model, given, store_equals_the_model, store_promises};
 use store::{Fault, PlantedStore};
 
-/// The names of the promises, each with what keeps it on a store with a fault.
+/// The names of the promises, each with the function that checks it on a store with a fault.
 macro_rules! broken_promises {
     ($fault:path; $($promise:ident,)*) => {
         [$((
@@ -80,7 +80,7 @@ fn the_model_finds_a_fault_that_it_does_not_know() {
     }
 }
 
-/// The names of the promises of a store that is one database with a queue, each with what keeps it.
+/// The names of the promises of a store that is one database with a queue, each with the function that checks it.
 macro_rules! broken_promises_of_one_database {
     ($fault:path; $($promise:ident,)*) => {
         [$((

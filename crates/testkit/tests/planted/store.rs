@@ -184,8 +184,8 @@ impl PlantedStore {
         work(&mut self.tables.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A pause between a read and a write that are not atomic: long enough that on a busy machine too another of many
-    /// callers reads before this one writes.
+    /// A pause between a read and a write that are not atomic. It is long enough for another of many callers to read
+    /// before this one writes, on a busy machine too.
     pub(super) fn gap() {
         if longhaul_testkit::is_one_of_many() {
             std::thread::sleep(std::time::Duration::from_millis(50));

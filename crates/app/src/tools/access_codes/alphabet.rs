@@ -1,12 +1,12 @@
 //! The characters of a code, and its check character.
 //!
-//! The alphabet is the digits and capital letters without the look-alikes `0 O 1 I L`: 31 characters. The check
-//! character is that of a pure system according to ISO/IEC 7064, with modulus 31 and radix 3: character `i`, counted
-//! from the right with the check character as 0, has the weight 3^i, and the weighted sum is divisible by 31. Since 31
-//! is prime and 3 is a primitive root of it, this detects
+//! The alphabet is the digits and capital letters without `0 O 1 I L`, which are easy to confuse: 31 characters. The
+//! check character is that of a pure system according to ISO/IEC 7064, with modulus 31 and radix 3. Characters are
+//! counted from the right, with the check character as 0. Character `i` has the weight 3^i, and the weighted sum is
+//! divisible by 31. Since 31 is prime and 3 is a primitive root of it, this detects:
 //!
-//! - every substitution of one character, and
-//! - every transposition of two different characters that are fewer than 30 places apart, so every adjacent one.
+//! - every substitution of one character
+//! - every transposition of two different characters that are fewer than 30 places apart, so every adjacent one
 
 /// The characters, in the order of their values.
 pub const ALPHABET: [u8; 31] = *b"23456789ABCDEFGHJKMNPQRSTUVWXYZ";

@@ -137,7 +137,7 @@ mod tests {
         }
         let expected = 240_000.0 / 31.0;
         let chi_squared: f64 = counts.values().map(|count| (count - expected).powi(2) / expected).sum();
-        // 30 degrees of freedom: 59.7 is exceeded once in a thousand seeds, and the seed is fixed.
+        // 30 degrees of freedom: one in a thousand seeds exceeds 59.7, and the seed is fixed.
         assert!(counts.len() == 31 && chi_squared < 59.7, "{chi_squared}");
     }
 

@@ -1,4 +1,4 @@
-//! Limits of what the diagnostics are asked for.
+//! Limits of the arguments of the diagnostics.
 
 use super::*;
 

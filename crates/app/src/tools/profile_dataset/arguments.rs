@@ -15,7 +15,7 @@ const CHUNK_BYTES: u64 = 32 * 1024 * 1024;
 /// The largest inline text in bytes: arguments are stored with the task, up to 4 MiB in all.
 const TEXT_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// The maximum number of most frequent values, and of texts that mean "no value", and the longest of these in bytes.
+/// The maximum number of most frequent values, and of strings that mean "no value", and the longest of these in bytes.
 const TOP_VALUES_MAX: u8 = 50;
 const NULL_VALUES_MAX: usize = 32;
 const NULL_VALUE_BYTES_MAX: usize = 100;
@@ -42,7 +42,7 @@ pub(crate) struct ProfileArgs {
     /// Whether the first CSV record holds the names of the columns.
     #[serde(default)]
     pub(super) header: HeaderRow,
-    /// CSV texts that mean "no value", in addition to the empty one.
+    /// CSV strings that mean "no value", in addition to the empty one.
     #[serde(default = "default_null_values")]
     pub(super) null_values: Vec<String>,
     /// How many of the most frequent values to report per column, 0 to 50.
@@ -51,7 +51,7 @@ pub(crate) struct ProfileArgs {
     pub(super) top_values: u8,
 }
 
-/// The texts with which spreadsheets, databases and statistics packages mean "no value".
+/// The strings with which spreadsheets, databases and statistics packages mean "no value".
 fn default_null_values() -> Vec<String> {
     ["null", "NULL", "Null", "NA", "N/A", "n/a", "NaN", "nan"].map(str::to_owned).to_vec()
 }
@@ -76,14 +76,14 @@ pub(super) struct Plan {
 }
 
 impl ProfileArgs {
-    /// Checks everything that can be checked without looking at the source.
+    /// Checks everything that can be checked without reading the source.
     pub(super) fn plan(self) -> Result<Plan, ProfileError> {
         let refused = |why: String| Err(ProfileError::Arguments(why));
         if self.top_values > TOP_VALUES_MAX {
             return refused(format!("`top_values` is {}: it may be at most {TOP_VALUES_MAX}", self.top_values));
         }
         if self.null_values.len() > NULL_VALUES_MAX {
-            return refused(format!("`null_values` may hold at most {NULL_VALUES_MAX} texts"));
+            return refused(format!("`null_values` may hold at most {NULL_VALUES_MAX} strings"));
         }
         if self.null_values.iter().any(|text| text.len() > NULL_VALUE_BYTES_MAX) {
             return refused(format!("a text in `null_values` is longer than {NULL_VALUE_BYTES_MAX} bytes"));

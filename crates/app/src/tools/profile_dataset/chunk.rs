@@ -1,5 +1,5 @@
-//! One chunk of a source, which is one durable step. A chunk is a function of the source's bytes and the state before
-//! it, so a step that is run twice gives the same result twice.
+//! One chunk of a source, which is one durable step. A chunk depends only on the source's bytes and the state before
+//! it. A step that is run twice therefore gives the same result twice.
 
 use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Cursor, Read};
@@ -76,7 +76,7 @@ impl State {
     /// Returns whether the source has ended.
     fn read_csv(&mut self, source: impl Read, delimiter: u8, reading: &Reading) -> Result<bool, ProfileError> {
         // At its very beginning the reader would drop a byte order mark, but inside of a source it belongs to a field.
-        // An empty line is no record.
+        // An empty line is not a record.
         let source = Cursor::new(b"\n").chain(source).take(0);
         let mut reader = ReaderBuilder::new()
             .has_headers(false)
@@ -87,7 +87,7 @@ impl State {
         let start = self.offset;
         let mut record = ByteRecord::new();
         loop {
-            // What the reader may take before the record ends: the record, and what it reads ahead.
+            // The bytes that the reader may take before the record ends: the record, and the bytes that it reads ahead.
             reader.get_mut().set_limit(RECORD_BYTES_MAX + BUFFER_BYTES as u64 + 1);
             let is_record = reader.read_byte_record(&mut record).map_err(|error| match error.into_kind() {
                 csv::ErrorKind::Io(error) => error.into(),

@@ -1,8 +1,9 @@
 //! Everything that is known about one column: exact counts, a table of values, and sketches of bounded size.
 //!
-//! A value is classified when it enters the table; while it is there, each further occurrence is one look-up. What has
-//! occurred since is added to the sketches when the table is full, and at the end of a chunk. A full table makes room
-//! by subtracting from all its counts (Misra and Gries), so a count is too low by at most what was subtracted.
+//! A value is classified when it enters the table. While it is there, each further occurrence is one access to the
+//! table. Occurrences since the last addition are added to the sketches when the table is full, and at the end of a
+//! chunk. A full table makes room by subtracting from all its counts (Misra and Gries). A count is therefore too low by
+//! at most the subtracted amount.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -20,8 +21,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::error::ProfileError;
 use super::value::Kind;
 
-/// How much is stored for one column: few columns are described finely, many coarsely, so that the recorded state of a
-/// step stays near 200 KB (400 columns and more: up to 3.5 MB).
+/// How much is stored for one column. Few columns are described finely, and many coarsely. The recorded state of a step
+/// stays near 200 KB (400 columns and more: up to 3.5 MB).
 struct Precision {
     /// Binary logarithm of the HyperLogLog registers; the relative standard error is 1.04 / sqrt(2^this).
     distinct_lg: u8,
@@ -58,7 +59,7 @@ pub struct KindCounts {
     pub date: u64,
     /// ISO 8601 days with a time.
     pub datetime: u64,
-    /// Other texts.
+    /// Other strings.
     pub string: u64,
     /// JSON arrays and objects.
     pub nested: u64,
@@ -88,7 +89,7 @@ pub(super) struct Entry {
     fresh: u64,
 }
 
-/// One column, as far as it has been read. Values are identified by a hash of 64 bits.
+/// The part of one column that has been read. Values are identified by a hash of 64 bits.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Column {
     /// The number of columns that decided the precision.
@@ -99,7 +100,7 @@ pub(super) struct Column {
     pub(super) integers: Option<(i64, i64)>,
     /// The smallest and the largest of all numbers.
     pub(super) numbers: Option<(f64, f64)>,
-    /// The first and the last of all values as texts: whether a column is one of text is known only at its end.
+    /// The first and the last of all values as strings: whether a column is one of text is known only at its end.
     pub(super) texts: Option<(String, String)>,
     #[serde(deserialize_with = "finite_or_nan")]
     mean: f64,

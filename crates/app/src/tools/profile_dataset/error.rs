@@ -10,7 +10,7 @@ pub enum ProfileError {
     /// The arguments contradict each other or are out of range.
     #[error("{0}")]
     Arguments(String),
-    /// The source may not be read, cannot be reached, has changed, or is not what this tool reads.
+    /// The source may not be read, cannot be reached, has changed, or has a format that this tool does not read.
     #[error("{0}")]
     Refused(String),
     /// Reading failed; a retry may help.
@@ -37,7 +37,7 @@ pub(super) fn refused(why: impl Into<String>) -> ProfileError {
     ProfileError::Refused(why.into())
 }
 
-/// The error for a source that is no longer what it was.
+/// The error for a source that has changed.
 pub(super) fn changed() -> ProfileError {
     refused("the source changed while it was being profiled: call the tool again")
 }

@@ -59,7 +59,7 @@ pub enum ColumnType {
     Date,
     /// ISO 8601 days, some or all with a time.
     Datetime,
-    /// Texts. A CSV column has this type as soon as one of its values can be nothing else.
+    /// Strings. A CSV column has this type as soon as one of its values can be nothing else.
     String,
     /// JSON arrays and objects.
     Nested,
@@ -167,7 +167,7 @@ pub struct FrequentValue {
 }
 
 impl DatasetProfile {
-    /// The profile of what was counted, with at most `top_values` frequent values per column.
+    /// The profile of the counted rows, with at most `top_values` frequent values per column.
     pub(super) fn of(state: State, top_values: usize) -> Self {
         let invalid_columns: u64 = state.columns.values().map(|column| column.invalid_utf8).sum();
         let format = if state.delimiter.is_some() { ReportedFormat::Csv } else { ReportedFormat::JsonLines };
@@ -192,7 +192,7 @@ impl ColumnProfile {
         let count = column.kinds.total();
         let column_type = column_type(&column.kinds, format);
         let (min, max) = ends(&column, column_type).unzip();
-        // Numbers among texts, such as some values in a column of product codes, mean nothing together.
+        // Numbers among strings, such as some values in a column of product codes, mean nothing together.
         let is_numeric = matches!(column_type, ColumnType::Integer | ColumnType::Number | ColumnType::Mixed);
         Self {
             name,
@@ -298,7 +298,7 @@ fn most_frequent(column: &Column, column_type: ColumnType, top_values: usize) ->
 }
 
 fn scalar(entry: &Entry, column_type: ColumnType) -> Scalar {
-    // In a column of texts each value is a text, even if it looks like a number.
+    // In a column of strings each value is a string, even if it looks like a number.
     let is_text = matches!(column_type, ColumnType::String | ColumnType::Date | ColumnType::Datetime);
     match entry.kind {
         Kind::Integer(value) if !is_text => Scalar::Integer(value),

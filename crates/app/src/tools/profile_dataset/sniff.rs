@@ -45,7 +45,7 @@ pub struct Reading {
     pub delimiter: Option<u8>,
     /// The header row of CSV.
     pub header: HeaderRow,
-    /// CSV texts that mean "no value", in addition to the empty one.
+    /// CSV strings that mean "no value", in addition to the empty one.
     pub null_values: Vec<String>,
     /// How many of the most frequent values to report per column, at most.
     pub top_values: usize,

@@ -1,4 +1,4 @@
-//! The tool itself: one step to look at the source, then one for each chunk.
+//! The tool itself: one step to identify the source, then one for each chunk.
 
 use longhaul::TaskContext;
 use longhaul::rmcp::handler::server::tool::schema_for_output;
@@ -16,8 +16,8 @@ use crate::App;
 /// The maximum number of chunks in a data set: more than the largest one has.
 const CHUNKS_MAX: u32 = 4_000;
 
-/// The version of what the steps record, which is part of their names: a profile that another version began finds none
-/// of its steps, and begins again.
+/// The version of the recorded state, which is part of the steps' names. A profile that another version began finds
+/// none of its steps, and begins again.
 const STATE_VERSION: u8 = 2;
 
 #[tool_router(router = profile_tool, vis = "pub(crate)")]

@@ -1,5 +1,5 @@
 //! The kind of one value: null, a number, a date, a text. CSV has only text, so the kind follows from its form. JSON
-//! brings its own types; its strings are texts or dates.
+//! has its own types, and its strings are text or dates.
 
 use jiff::fmt::temporal::Pieces;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
-    /// A blank field, one of the texts that the caller named, or `null`.
+    /// A blank field, one of the strings that the caller named, or `null`.
     Null,
     /// An integer that fits 64 bits.
     Integer(i64),
@@ -17,7 +17,7 @@ pub(super) enum Kind {
     /// A finite number that is not written as an integer.
     Number(f64),
     Boolean(bool),
-    /// ISO 8601 `YYYY-MM-DD` of a day that exists. Other orders of day and month are ambiguous, and texts.
+    /// ISO 8601 `YYYY-MM-DD` of a day that exists. Other orders of day and month are ambiguous, and count as text.
     Date,
     /// Such a day, `T` or a space, a time, and optionally `Z` or an offset.
     DateTime,

@@ -135,7 +135,7 @@ impl List {
     /// Replaces the file as a whole, so that a server never reads half of it.
     fn change_file(&self, file: &Path, change: &Change<'_>) -> Result<(), Stop> {
         let unwritten = |error: std::io::Error| Stop::usage(format!("{self} cannot be written: {error}"));
-        // What a link leads to is replaced, and not the link.
+        // The target of a link is replaced, and not the link.
         let file = file.canonicalize().unwrap_or_else(|_new| file.to_owned());
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // One command at a time, until the end of this function.

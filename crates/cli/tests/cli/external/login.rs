@@ -12,8 +12,8 @@ use crate::browser::{Login, browse, get};
 use crate::command::{Said, Setup};
 use crate::servers::{Server, answering, serving};
 
-/// How much the clocks of an issuer and of the server may differ, in seconds: a token of a clock that is so far behind
-/// is refused when it is over.
+/// How much the clocks of an issuer and of the server may differ, in seconds. If an issuer's clock is behind by that
+/// much, its token is refused as soon as it expires.
 const LEEWAY_S: &str = "30";
 
 /// The command, a server that wants tokens, and the authorization server that issues them.
@@ -59,7 +59,7 @@ impl Ground {
     }
 }
 
-/// The one file with a log-in.
+/// The one file with a sign-in.
 fn file(setup: &Setup) -> PathBuf {
     let folder = std::fs::read_dir(setup.folder().join("state/longhaul/logins")).unwrap();
     let mut files = folder.map(|file| file.unwrap().path()).filter(|file| file.extension().unwrap() == "json");
@@ -161,7 +161,7 @@ fn an_authorization_server_that_never_answers_is_given_up() {
     ground.auth.fail("/token", json!({"hang": true}));
     let said = ground.setup.run(&["tools"]);
     assert!(said.code == 4 && said.err.contains("did not renew the token"), "{said:?}");
-    // Nothing of the log-in is lost.
+    // Nothing of the sign-in is lost.
     ground.auth.repair();
     ground.assert_logged_in();
 }
@@ -181,7 +181,7 @@ fn scopes_that_are_missing_are_asked_for_at_the_next_log_in() {
     let ground = Ground::with(&[], &["--scope-call", "etl:run"]);
     let flags = ["--scope", "mcp:tools"];
     assert_eq!(ground.log_in("ann", &flags).code, 0);
-    // The server does not list the tool to somebody who may not call it, so that it is called by hand.
+    // The server does not list the tool to a caller who may not call it, so that it is called by hand.
     let mut bridge = Bridge::to(&ground.setup, &ground.setup.url);
     bridge.ask(1, "tools/call", json!({"name": "echo", "arguments": {"text": "a"}}));
     let refused = bridge.answer(1)["error"]["message"].as_str().unwrap().to_owned();
@@ -269,7 +269,7 @@ fn metadata_that_cannot_be_believed_is_not() {
         let said = setup.run(&["login", "--no-browser", "--server", &url]);
         assert!(said.code == 3 && said.err.contains(why), "{metadata}: {said:?}");
     }
-    // One that wants nobody to log in.
+    // One that wants no sign-in.
     let url = answering("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
     let said = setup.run(&["login", "--no-browser", "--server", &url]);
     assert!(said.code == 3 && said.err.contains("does not say where to log in"), "{said:?}");

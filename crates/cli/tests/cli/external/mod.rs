@@ -1,4 +1,4 @@
-//! Tests that need other programs than ours: `scripts/setup-tools.sh` installs them.
+//! Tests that need other programs than Longhaul's: `scripts/setup-tools.sh` installs them.
 
 mod bridge;
 mod login;

@@ -64,7 +64,7 @@ fn every_request_is_signed_with_its_body() {
     let sign = format!("--aws-sign={SCOPE}");
     let said = ground.run(&KEYS, &["call", "countdown", "seconds=0.5", &sign]);
     assert!(said.code == 0 && said.out.contains("\"attempts\":1"), "{said:?}");
-    // A name that is no ASCII is in a header too.
+    // A name that is not ASCII is in a header too.
     let echoed = ground.run(&KEYS, &["call", "echo", "text=Grüße  zwei", &sign]);
     assert!(echoed.code == 0 && echoed.out.contains("Grüße  zwei"), "{echoed:?}");
     let seen = ground.seen();

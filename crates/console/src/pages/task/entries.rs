@@ -1,4 +1,4 @@
-//! The attempts of a task, and what it recorded, as tables. Of many entries one group is shown at a time.
+//! The attempts of a task and its journal, as tables. A long journal is shown one group at a time.
 
 use longhaul_client::text::line;
 use maud::{Markup, html};
@@ -50,7 +50,7 @@ pub(super) fn attempts(timeline: &Timeline) -> Markup {
     }
 }
 
-/// A group of what was recorded.
+/// A group of journal entries.
 pub(super) fn table(ask: &PageRequest, timeline: &Timeline, axis: &Axis) -> Markup {
     let groups = timeline.entries.chunks(ENTRIES_IN_A_GROUP).count().max(1);
     let asked: Option<usize> = ask.value("group").and_then(|group| group.parse().ok());
@@ -71,7 +71,7 @@ pub(super) fn table(ask: &PageRequest, timeline: &Timeline, axis: &Axis) -> Mark
     }
 }
 
-/// The way to the other groups.
+/// The links to the other groups.
 fn nav(ask: &PageRequest, timeline: &Timeline, group: usize) -> Markup {
     let all = timeline.entries.len();
     html! {

@@ -84,7 +84,7 @@ fn request(
         let added = request.header(kind, name, value);
         request = added.map_err(|what| reader.fault(place, what)).ok()?;
     }
-    // A start whose method has a body sends the arguments, if nothing else is said.
+    // A start whose method has a body sends the arguments, unless the configuration says otherwise.
     let has_body = kind == RequestKind::Start && [Method::POST, Method::PUT, Method::PATCH].contains(&method);
     match body.or_else(|| has_body.then(|| json!("{input}"))) {
         Some(body) => {
@@ -107,7 +107,7 @@ fn headers(reader: &mut Reader<'_>, node: &Node<'_>) -> Headers {
     read.collect()
 }
 
-/// JSON, with the values of variables in its texts.
+/// JSON, with the values of variables in its strings.
 fn expanded(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Value> {
     match node.value {
         Value::String(_) => reader.text(node).map(Value::String),

@@ -10,7 +10,7 @@ use crate::jobs::output::cut;
 /// Codes for "not now" that are not in the lists of AWS's own clients.
 const NOT_NOW: [&str; 2] = ["ServiceUnavailable", "ServiceUnavailableException"];
 
-/// Codes for "nobody knows", whatever the status: the request may have been carried out.
+/// Codes for an unknown outcome, with any status: the request may have been carried out.
 const NOBODY_KNOWS: [&str; 7] = [
     "OperationTimeoutException",
     "InternalError",
@@ -43,16 +43,16 @@ const CLOCK: [&str; 6] = [
     "SignatureDoesNotMatch",
 ];
 
-/// Codes for what this identity may not do.
+/// Codes for an operation that this identity is not allowed to call.
 const NOT_ALLOWED: [&str; 3] = ["AccessDenied", "AccessDeniedException", "UnauthorizedOperation"];
 
 /// Why a request to AWS cannot be signed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SigningError {
-    /// Nothing shows who calls.
+    /// There are no credentials.
     #[error("this process has no AWS credentials: {0}")]
     NoCredentials(String),
-    /// Nobody says which region it is for.
+    /// The request has no region, and neither has the configuration.
     #[error("set AWS_REGION, or the region of the profile")]
     NoRegion,
     /// Something in it cannot be signed.
@@ -70,13 +70,13 @@ impl SigningError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AwsError {
     operation: String,
-    /// AWS's word for it, or ours if nothing was sent.
+    /// The error code of AWS, or one of Longhaul's if nothing was sent.
     pub(crate) code: String,
     pub(crate) message: String,
     pub(crate) kind: Kind,
 }
 
-/// What is known after an error, as in [`JobError`].
+/// The state of a request after an error, as in [`JobError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     NotNow,
@@ -92,7 +92,7 @@ impl AwsError {
     /// Nothing could be sent.
     pub(super) fn unsigned(operation: &str, error: &SigningError) -> Self {
         let (code, kind) = match error {
-            // Whoever has them may not answer at the moment.
+            // The source of the credentials may not answer at this time.
             SigningError::NoCredentials(_) => ("no credentials", Kind::NotNow),
             SigningError::NoRegion => ("no region", Kind::Refused),
             SigningError::Request(_) => ("no request", Kind::Refused),
@@ -127,12 +127,12 @@ impl AwsError {
         is_about_credentials(&self.code)
     }
 
-    /// Whether this is AWS's word for it.
+    /// Whether AWS uses this code for it.
     pub(crate) fn is(&self, code: &str) -> bool {
         self.code == code
     }
 
-    /// The same error as one that may be over later.
+    /// The same error as a temporary one.
     pub(crate) fn into_not_now(self) -> Self {
         Self { kind: Kind::NotNow, ..self }
     }

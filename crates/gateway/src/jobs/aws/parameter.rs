@@ -19,7 +19,7 @@ pub struct ParameterValue {
     pub version: u64,
 }
 
-/// Why a parameter cannot be read or written. Says nothing about what is in it.
+/// Why a parameter cannot be read or written. The message does not contain the parameter's value.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ParameterError(String);

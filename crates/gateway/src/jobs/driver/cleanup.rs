@@ -1,4 +1,4 @@
-//! Stopping what a task has started, after the task has ended otherwise.
+//! Stops the job of a task after the task has ended in another way.
 
 use longhaul::{End, EndedTask, EndedTaskError};
 use serde_json::{Map, Value};
@@ -17,16 +17,16 @@ pub enum CleanUpError {
     /// The start of the job was not recorded, and the system does not show a job yet.
     #[error("the job that may have been started is not found yet")]
     NotFoundYet,
-    /// What is recorded cannot be read.
+    /// The recorded steps or arguments cannot be read.
     #[error(transparent)]
     Record(#[from] EndedTaskError),
 }
 
 impl Driver<'_> {
-    /// Stops what the task has started. A job whose start is not recorded is looked for. Systems may show a job minutes
-    /// after its start, so that one that is not found is looked for again until the task has ended five minutes ago.
+    /// Stops the job that the task has started. If the start is not recorded, it searches for the job. Systems may show
+    /// a job minutes after its start. It therefore repeats the search until five minutes after the task has ended.
     pub async fn clean_up(&self, ended: &EndedTask) -> Result<(), CleanUpError> {
-        // The driver has stopped what it did not see the end of, before it returned an error.
+        // The driver has stopped each job whose end it did not see, before it returned an error.
         if ended.end().is_of_its_tool() {
             return Ok(());
         }
@@ -43,7 +43,7 @@ impl Driver<'_> {
         }
     }
 
-    /// What the task has started, if anything.
+    /// The job that the task has started, if any.
     async fn left_by(&self, ended: &EndedTask, is_settled: bool) -> Result<Option<JobRef>, CleanUpError> {
         let steps = self.job.steps();
         if let Some(job) = ended.step::<JobRef>(steps.job).await? {
@@ -70,7 +70,7 @@ impl Driver<'_> {
     }
 }
 
-/// Why it is stopped, for whoever polls the job.
+/// Why the job is stopped, for the system that runs it.
 fn why(end: &End) -> String {
     match end {
         End::Cancelled => "its task was cancelled".to_owned(),

@@ -47,10 +47,11 @@ impl Driver<'_> {
         Err(failed(&format!("the job was not started in {} tries: {why}", limits::STARTS_MAX)))
     }
 
-    /// Starts the job, until the system answers, or has refused for now what was marked as sent: then why.
+    /// Tries to start the job until the system answers. Returns the reason if the system has refused for now a start
+    /// that was marked as sent.
     async fn start(&self, start: &Start<'_>) -> Result<Result<Started, String>, ErrorData> {
         let Start { task, key, input, .. } = *start;
-        // An earlier attempt may have sent what need not be marked.
+        // An earlier attempt may have sent a start that needs no mark.
         let mut may_be_started = start.mark.is_none() && task.attempt() > 1;
         loop {
             let why = match (self.job.start(start).await, &start.mark) {

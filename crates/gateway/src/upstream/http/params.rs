@@ -17,7 +17,7 @@ const SIGN_OF_REVISION: HeaderName = HeaderName::from_static("mcp-method");
 pub(crate) struct ParamHeaders(Arc<RwLock<HashMap<String, ToolHeaders>>>);
 
 impl ParamHeaders {
-    /// Takes what the schemas of these tools say, instead of what was known before.
+    /// Replaces the known headers with those that the schemas of these tools ask for.
     pub(crate) fn learn(&self, tools: &[Tool]) {
         let params = tools.iter().map(|tool| (tool.name.to_string(), ToolHeaders::of(&tool.input_schema)));
         let params = params.filter(|(_, params)| !params.is_empty()).collect();

@@ -1,5 +1,5 @@
-//! Responses to messages over HTTP. An answer that cannot be understood is an answer all the same: the
-//! request was carried out, or refused, and is not made again.
+//! Responses to messages over HTTP. An answer that cannot be understood still counts as an answer: the request was
+//! carried out, or refused, and is not made again.
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,10 +30,10 @@ use crate::upstream::incoming::{Incoming, Open, Reader};
 pub(crate) enum Trouble {
     #[error(transparent)]
     Client(reqwest::Error),
-    /// The server has no time for it now, and has not carried it out.
+    /// The server is too busy now, and has not carried it out.
     #[error("the server is busy (status {status})")]
     Busy { status: u16, after: Option<Duration> },
-    /// The server does not take it.
+    /// The server refuses it.
     #[error("{0}")]
     Refused(String),
     /// Something is wrong with the server, which may have carried it out.
@@ -47,14 +47,14 @@ pub(super) type Refused = Arc<Mutex<VecDeque<RequestId>>>;
 /// So many of them are remembered.
 const REFUSED_MAX: usize = 64;
 
-/// So much of a response is read that is not a message.
+/// So many bytes are read of a response that is not a message.
 const DIAGNOSTIC_BYTES: usize = 64 << 10;
 const DIAGNOSTIC_CHARACTERS: usize = 256;
 
-/// The JSON-RPC errors that say something of the request, and not of its session.
+/// The JSON-RPC errors that are about the request, and not about its session.
 const ABOUT_THE_REQUEST: [i64; 2] = [-32601, -32602];
 
-/// One message, and what its response may be.
+/// One message, and the expected response.
 pub(super) struct Exchange<'m> {
     server: &'m str,
     reader: Reader,
@@ -140,7 +140,8 @@ impl<'m> Exchange<'m> {
         }
     }
 
-    /// That the server does not take the message. Where a connection begins, there is none.
+    /// The error for a message that the server did not take. It becomes the answer to a request. A request that begins
+    /// a connection fails instead.
     fn refused(&self, why: &str) -> Result<StreamableHttpPostResponse, Failed> {
         match &self.asked {
             Some(asked) if !matches!(asked.method.as_str(), "initialize" | "server/discover") => {
@@ -151,8 +152,8 @@ impl<'m> Exchange<'m> {
         }
     }
 
-    /// Whether the server has forgotten the session. Servers say so in many ways. So a request that is refused in a
-    /// session is sent again once in a new one, unless the refusal names the request.
+    /// Whether the server has forgotten the session. Servers say so in many ways. A request that is refused in a
+    /// session is therefore sent again, one time only, in a new session, unless the refusal names the request.
     fn is_about_the_session(&self, status: StatusCode, said: &Value, body: &[u8]) -> bool {
         if self.session.is_none() {
             return false;
@@ -179,7 +180,7 @@ impl<'m> Exchange<'m> {
     }
 
     async fn read_answer(&self, response: Response) -> Result<StreamableHttpPostResponse, Failed> {
-        // A notification needs no answer, whatever is said.
+        // A notification needs no answer, so any response will do.
         let Some(asked) = &self.asked else { return Ok(StreamableHttpPostResponse::Accepted) };
         let status = response.status().as_u16();
         let session = header(response.headers(), "mcp-session-id").map(str::to_owned);

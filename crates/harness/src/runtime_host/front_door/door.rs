@@ -1,4 +1,4 @@
-//! What may stand in front of an API function on AWS, as far as it changes requests and answers.
+//! The endpoints that may stand in front of an API function on AWS, with their changes to requests and answers.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -13,8 +13,8 @@ use crate::world::file;
 const MAIL: (&str, &str) = ("AlarmEmail", "operations@example.com");
 const ACTING: [&str; 2] = ["CallersAreAffectedAlarm", "WorkIsLateAlarm"];
 
-/// Stacks that together have all alarms: some exist with one endpoint only, with a class of tools, with schedules, or
-/// if somebody is told how tasks end.
+/// Stacks that together have all alarms. Some alarms exist with one endpoint only, with a class of tools, with
+/// schedules, or if ends of tasks are published.
 fn stacks() -> [Stack<'static>; 3] {
     ["function-url", "http-api", "rest-api"].map(|endpoint| {
         let more = [("Endpoint", endpoint), ("WorkerClass", "heavy"), ("Push", "on"), ("Schedules", "on"), MAIL];
@@ -30,7 +30,7 @@ fn alarms() -> Vec<(String, Value)> {
     names.map(|name| (name.clone(), found(&name).unwrap_or_else(|| panic!("{name} never exists")))).collect()
 }
 
-/// The alarms that an alarm which tells somebody looks at.
+/// The alarms that decide an alarm with a notification.
 fn looked_at(stack: &Stack<'_>, acting: &str) -> BTreeSet<String> {
     let rule = stack.resource(acting).unwrap()["AlarmRule"]["Fn::Join"].clone();
     assert_eq!(rule[0], " OR ", "{acting}");
@@ -89,8 +89,8 @@ fn the_costs_have_the_right_number_of_alarms() {
     assert!(file("docs/costs.md").contains(&text), "docs/costs.md does not say `{text}`");
 }
 
-/// One incident makes many metrics bad. Somebody is told twice at most: that callers are affected, and that work is
-/// late.
+/// One incident makes many metrics bad. The operator gets at most two notifications: that callers are affected, and
+/// that work is late.
 #[test]
 fn two_alarms_tell_somebody_and_each_other_one_is_why() {
     let all = alarms();

@@ -1,4 +1,4 @@
-//! The dead-letter function does nothing that its role does not allow: a refusal would count as a table that does not
+//! The dead-letter function does nothing that its role does not allow. A refusal would count as a table that does not
 //! answer, and ring an alarm.
 
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ struct Role {
 #[error("AccessDeniedException")]
 struct AccessDenied;
 
-/// What a call does on DynamoDB: actions, and the partitions on which.
+/// The permissions that a call needs on DynamoDB: actions, and their partitions.
 fn needed(call: StoreCall<'_>) -> &'static [(&'static str, &'static str)] {
     match call {
         StoreCall::Create(_) => &[("PutItem", "o#*")],
@@ -65,7 +65,7 @@ impl StoreLayer for Role {
     }
 }
 
-/// What a role may do on the table, by the partitions on which.
+/// The permissions of a role on the table, by their partitions.
 fn on_the_table(role: &str) -> BTreeSet<(String, String)> {
     let role = Stack::new(&TEMPLATE, &[]).resource(role).unwrap();
     let words = |value: &Value| -> Vec<String> {

@@ -155,7 +155,7 @@ fn every_endpoint_lets_pages_do_the_same() {
         assert_eq!(said["ExposeHeaders"], json!(words(cors::READABLE_HEADERS)), "{endpoint}");
         assert_eq!(text(&said["MaxAge"]), cors::MAX_AGE_S, "{endpoint}");
     }
-    // What a REST API answers itself, a page may read too.
+    // A page may also read the answers of a REST API itself.
     let body = Stack::new(&TEMPLATE, &[REST]).resource("RestApi").unwrap()["DefinitionBody"].clone();
     for kind in ["DEFAULT_4XX", "DEFAULT_5XX"] {
         let headers = &body["x-amazon-apigateway-gateway-responses"][kind]["responseParameters"];
@@ -163,7 +163,7 @@ fn every_endpoint_lets_pages_do_the_same() {
     }
 }
 
-/// What the host of the end-to-end tests imitates, in `crates/harness/src/runtime_host/front_door.rs`.
+/// The host of the end-to-end tests imitates this, in `crates/harness/src/runtime_host/front_door.rs`.
 #[test]
 fn a_challenge_keeps_its_name_where_api_gateway_lets_it() {
     let oauth = ("AuthMode", "oauth");

@@ -1,4 +1,4 @@
-//! `template.yaml`, compared with the code and with what the docs promise.
+//! `template.yaml`, compared with the code and with the promises of the docs.
 
 mod alarms;
 mod dead_letters;
@@ -28,7 +28,7 @@ const FUNCTIONS: [&str; 3] = ["Api", "Worker", "DeadLetterWorker"];
 const PUBLISHER: &str = "Publisher";
 const WORKERS: [&str; 2] = ["Worker", "DeadLetterWorker"];
 
-/// What the template does not set: it is for development.
+/// The variables that the template does not set: they are for development.
 const FOR_DEVELOPMENT: [&str; 1] = ["LONGHAUL_WEBHOOKS_TO_THIS_MACHINE"];
 
 /// Parameters that allow less than the settings, and why.
@@ -60,11 +60,11 @@ fn worker(function: &str, parameters: &[(&str, &str)]) -> WorkerConfig {
     WorkerConfig::read(&Env(env)).unwrap_or_else(|error| panic!("{function}, {parameters:?}: {error}"))
 }
 
-/// What holds: its name, the parameters of a stack, a place in it, and what is there.
+/// An expectation: its name, the parameters of a stack, a place in it, and the value there.
 type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str, Value);
 
-/// Holds the template to these cases. A place is a resource, and perhaps a path in its properties. Null stands for what
-/// is not there, and other fields of an expected object may have any value.
+/// Holds the template to these cases. A place is a resource, and perhaps a path in its properties. Null stands for a
+/// value that is not there. Other fields of an expected object may have any value.
 fn hold(cases: &[Case<'_>]) {
     for (what, parameters, place, expected) in cases {
         let mut path = place.split('/');
@@ -83,7 +83,7 @@ fn has(found: &Value, expected: &Value) -> bool {
         Value::Array(items) => found.as_array().is_some_and(|found| {
             found.len() == items.len() && found.iter().zip(items).all(|(found, item)| has(found, item))
         }),
-        // Some numbers are texts.
+        // Some numbers are strings.
         plain => text(found) == text(plain),
     }
 }
@@ -116,7 +116,7 @@ fn the_parameters_say_what_the_settings_say() {
     for setting in table::ALL {
         parameters::hold(&TEMPLATE, setting);
     }
-    // What a number may be is written in the template too; it allows as much as the setting, unless there is a reason.
+    // The range of a number is written in the template too; it allows as much as the setting, unless there is a reason.
     let mut narrower = Vec::new();
     for setting in table::ALL.iter().filter(|setting| setting.parameter().is_some()) {
         let name = setting.parameter().unwrap();
@@ -187,7 +187,7 @@ fn settings_that_cannot_be_used_are_refused_by_name() {
     }
 }
 
-/// The template takes what has the shape of settings, so that no other text comes as far as the functions.
+/// The template accepts values with the shape of settings, so that no other text reaches the functions.
 #[test]
 fn the_parameters_of_many_settings_take_what_has_their_shape() {
     let pattern = |name: &str| {

@@ -1,4 +1,4 @@
-//! What the template promises to operators: quotas, keys, limits of costs, and names.
+//! The template's promises to operators: quotas, keys, limits of costs, and names.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Who may do what: every role is compared with a list, and the endpoint with its parameters.
+//! Permissions: every role is compared with a list, and the endpoint with its parameters.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::TEMPLATE;
 use super::publisher::WEBHOOKS;
 use super::resolve::Stack;
 
-/// What a role may do, as (action, resource).
+/// The permissions of a role, as (action, resource).
 fn allowed(stack: &Stack<'_>, role: &str) -> BTreeSet<(String, String)> {
     let role = stack.resource(role).unwrap();
     assert_eq!(role["ManagedPolicyArns"], Value::Null, "a role's permissions are written out");
@@ -69,7 +69,7 @@ fn every_role_may_do_what_is_listed_here_and_nothing_else() {
             "WorkerRole",
             vec![list(&ON_TASKS, "Tasks.Arn"), list(&TAKE, "Work.Arn"), send("Work.Arn"), list(&LOG, "WorkerLogs.Arn")],
         ),
-        // It ends tasks, with what their parents and children hear of that, and creates none.
+        // It ends tasks, notifies their parents and children, and creates none.
         (
             &[],
             "DeadLetterWorkerRole",
@@ -141,13 +141,13 @@ fn leading_keys(stack: &Stack<'_>, role: &str) -> Option<Vec<String>> {
     Some(keys.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
-/// Whoever has the server's secret can sign a session of any owner, so code that a tool brings into a worker must not
+/// A reader of the server's secret can sign a session of any owner. So code that a tool brings into a worker must not
 /// be able to read it, nor to write another one.
 #[test]
 fn the_workers_reach_tasks_and_neither_keys_nor_what_only_requests_use() {
     let stack = Stack::new(&TEMPLATE, &[]);
     assert_eq!(leading_keys(&stack, "ApiRole"), None);
-    // What was done is noted in the mailboxes of owners whom no caller can be.
+    // Finished work is noted in the mailboxes of owners that no caller can be.
     let notes = ["schedules", "webhooks"]
         .map(|subject| format!("m#{}#*", OwnerId::of(Identity::Verified { issuer: "longhaul", subject, tenant: "" })));
     for (parameters, role, keys) in [
@@ -271,7 +271,7 @@ fn open_to_all(stack: &Stack<'_>) -> BTreeSet<String> {
         match resource["Type"].as_str().unwrap() {
             "AWS::Lambda::Permission" => properties["Principal"] == "*",
             "AWS::Lambda::Url" => properties["AuthType"] != "AWS_IAM",
-            // What a browser asks before a request has no credentials, and reaches no tool.
+            // A browser's preflight request has no credentials, and reaches no tool.
             "AWS::ApiGatewayV2::Route" if properties["RouteKey"] == PREFLIGHT => false,
             "AWS::ApiGatewayV2::Route" => {
                 let by_token = properties["AuthorizationType"] == "JWT";
@@ -300,7 +300,7 @@ fn the_endpoint_is_open_only_if_the_function_asks_for_tokens_or_everyone_may_cal
     assert_eq!(open(&[("AuthMode", "anonymous"), HTTP_API]), http_api.clone().into());
     let with_documents = http_api.into_iter().chain(["HttpApiMetadata".to_owned()]).collect();
     assert_eq!(open(&[("AuthMode", "oauth"), HTTP_API]), with_documents);
-    // A rule refuses this; if it were not there, nobody would get in.
+    // A rule refuses this; without it, no caller would get in.
     assert_eq!(open(&[("AuthMode", "gateway")]), BTreeSet::new());
 }
 

@@ -1,5 +1,5 @@
-//! What exists if somebody is told how tasks end: the stream, the function that publishes, what invokes it, and its
-//! rights.
+//! The resources that exist if ends of tasks are published: the stream, the publisher function, its trigger, and its
+//! permissions.
 
 use std::collections::BTreeSet;
 

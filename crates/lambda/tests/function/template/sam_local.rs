@@ -1,6 +1,6 @@
-//! What `sam local` can read of the template. It passes only variables that the template names. It does not resolve an
-//! `Fn::If` with a branch `AWS::NoValue`: such a variable is set to nothing, and such layers stop it. The tests in
-//! containers are `aws_e2e::sam_local`.
+//! The parts of the template that `sam local` can read. It passes only variables that the template names. It does not
+//! resolve an `Fn::If` with a branch `AWS::NoValue`: such a variable is set to nothing, and such layers stop it. The
+//! tests in containers are `aws_e2e::sam_local`.
 
 use harness::template::resolve::Stack;
 use longhaul_lambda::{ApiConfig, WorkerConfig};

@@ -1,4 +1,4 @@
-//! What the template gives somebody else's tools: permissions, settings, secrets, a network, workers for a class.
+//! The template's means for the tools of other authors: permissions, settings, secrets, a network, workers for a class.
 
 use longhaul_core::ToolClass;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Files below the data directory, and nothing outside it.
 //!
-//! Paths are resolved component by component from the directory's own handle, so neither `..`, an absolute path nor a
+//! Paths are resolved component by component from the directory's own handle. Neither `..`, an absolute path nor a
 //! symbolic link leads out, not even one that is replaced in the meantime. Links that stay inside are followed.
 
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -43,7 +43,7 @@ impl DataDir {
             return Err(changed());
         }
         file.seek(SeekFrom::Start(offset))?;
-        // Bytes that are appended from now on are not part of what was identified.
+        // Bytes that are appended from now on are not part of the identified version.
         Ok(file.take(known.bytes.unwrap_or(0).saturating_sub(offset)))
     }
 }

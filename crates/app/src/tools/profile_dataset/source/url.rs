@@ -28,8 +28,8 @@ const URL_BYTES_MAX: usize = 2_048;
 /// Redirects that are followed.
 const REDIRECTS_MAX: usize = 5;
 
-/// The longest time to open a connection, the longest silence of a server that is sending, and the longest time for the
-/// part that one step reads.
+/// The longest time to open a connection, the longest silence of a sending server, and the longest time for the part of
+/// one step.
 const CONNECT: Duration = Duration::from_secs(10);
 const READ_IDLE: Duration = Duration::from_secs(30);
 const REQUEST: Duration = Duration::from_secs(600);

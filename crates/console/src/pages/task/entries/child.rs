@@ -10,7 +10,7 @@ use crate::limits::CHILD_ANSWER_MAX;
 use crate::parts;
 use crate::timeline::{Entry, Timeline};
 
-/// The members of an end whose texts are JSON.
+/// The members of an end whose strings are JSON.
 const TEXTS: [&str; 2] = ["completed", "detail"];
 
 /// A task that was called.
@@ -70,7 +70,7 @@ fn answer(end: &Value) -> Option<String> {
     }
 }
 
-/// A value in which the JSON texts of an end are JSON.
+/// A value in which the JSON strings of an end are parsed.
 pub(super) fn readable(value: &Value) -> Value {
     let Some(object) = value.as_object().filter(|object| object.len() <= TEXTS.len()) else { return value.clone() };
     let member = |(name, value): (&String, &Value)| {

@@ -117,7 +117,7 @@ async fn a_server_that_does_not_send_parts_is_read_in_one_step() {
     let server = serve(content(), Behaviour::WholeOnly).await;
     let (profile, chunks) = profile(&server.url).await.unwrap();
     assert_eq!((profile.rows, chunks), (40_000, 1));
-    // Once to identify it (as far as the connection took it), once to read it.
+    // Once to identify it (the part that the connection took), once to read it.
     assert!(server.bytes_sent.load(Ordering::Relaxed) <= 2 * content().len());
 }
 
