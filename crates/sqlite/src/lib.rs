@@ -5,6 +5,7 @@
 //! An async caller's own thread never waits for the disk.
 
 mod attachments;
+mod backlog;
 mod backup;
 mod database;
 mod erase;
@@ -38,6 +39,7 @@ mod unreadable;
 mod work_queue;
 mod writer;
 
+pub use backlog::Backlog;
 pub use backup::{Backup, BackupError, back_up};
 pub use database::Database;
 pub use erase::{EraseError, erase};

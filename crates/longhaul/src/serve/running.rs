@@ -183,8 +183,8 @@ impl Running {
         let parts = Parts {
             server: server.clone(),
             config: Arc::new(config),
-            health: Arc::new(Health::naming(server.degraded_parts())),
-            metrics: listeners.metrics.is_some().then(|| Arc::new(Metrics::new())),
+            health: Arc::new(Health::counting(server.degraded_parts())),
+            metrics: listeners.metrics.is_some().then(|| Arc::new(Metrics::new(server.counted_processes()))),
             mcp: Arc::default(),
             drain: CancellationToken::new(),
             workers: TaskTracker::new(),

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::serve::{self, Options, Running, ServeError};
 use longhaul::settings::table;
-use longhaul::{Server, TaskPolicy};
+use longhaul::{Processes, Server, TaskPolicy};
 use tokio::sync::Semaphore;
 
 use crate::call_of;
@@ -106,6 +106,55 @@ async fn calls_are_counted_while_they_run_and_when_they_have_ended() {
 }
 
 #[tokio::test]
+async fn calls_that_wait_for_a_worker_are_counted_with_the_age_of_the_oldest() {
+    let tools = tools();
+    let options = options().with(&table::CONCURRENCY, 1_u64).with(&table::METRICS_LISTEN, SocketAddr::from(ANY));
+    let running = serve::start(&server(&tools), &options).await.unwrap();
+    let idle = scraped_with(&running, "longhaul_queue_messages 0").await;
+    assert!(idle.contains("longhaul_queue_oldest_age_seconds 0.0\n"), "{idle}");
+
+    let scraped_during = async {
+        tools.began.acquire().await.unwrap().forget();
+        let during = scraped_with(&running, "longhaul_queue_messages 2").await;
+        tools.may_end.add_permits(3);
+        during
+    };
+    let call = || call_of("held", &running).send();
+    let (first, second, third, during) = tokio::join!(call(), call(), call(), scraped_during);
+    assert_eq!([first, second, third].map(|answer| answer.unwrap().status().as_u16()), [200; 3]);
+    let age = during.lines().find_map(|line| line.strip_prefix("longhaul_queue_oldest_age_seconds "));
+    assert!(age.unwrap().parse::<f64>().unwrap() > 0.0, "{during}");
+    scraped_with(&running, "longhaul_queue_messages 0").await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_processes_of_other_servers_are_shown_as_they_are_now() {
+    let names = Arc::new(Mutex::new(["search", "with \"quotes\""].map(str::to_owned).to_vec()));
+    let named = Arc::clone(&names);
+    let counted = move |name: &str| Processes { server: name.to_owned(), starting: 1, running: 2, restarts: 3 };
+    let server = server(&tools()).processes(move || named.lock().unwrap().iter().map(|name| counted(name)).collect());
+    let running = serve::start(&server, &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
+    let scraped = scrape(&running).await;
+    for line in [
+        "# TYPE longhaul_gateway_processes gauge",
+        "longhaul_gateway_processes{server=\"search\",state=\"starting\"} 1",
+        "longhaul_gateway_processes{server=\"search\",state=\"running\"} 2",
+        "longhaul_gateway_process_restarts_total{server=\"search\"} 3",
+        "longhaul_gateway_process_restarts_total{server=\"with \\\"quotes\\\"\"} 3",
+    ] {
+        assert!(scraped.lines().any(|one| one == line), "{line}\n{scraped}");
+    }
+    *names.lock().unwrap() = (0..1_000_000).map(|number| format!("server-{number}")).collect();
+    let series = scrape(&running).await.lines().filter(|line| line.starts_with("longhaul_gateway_")).count();
+    assert_eq!(series, 300, "a hundred servers with three series each");
+    names.lock().unwrap().clear();
+    let scraped = scrape(&running).await;
+    assert!(!scraped.contains("longhaul_gateway_"), "a server that is gone leaves no series: {scraped}");
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_tool_that_is_not_declared_is_not_a_label() {
     let running =
         serve::start(&server(&tools()), &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
@@ -132,7 +181,7 @@ async fn metrics_are_on_their_own_port_and_off_by_default() {
     assert_eq!((get(metrics, "/mcp").await, get(metrics, "/console").await), (404, 404));
     assert_eq!((get(metrics, "/healthz").await, get(metrics, "/readyz").await), (200, 200));
     let posted = reqwest::Client::new().post(format!("http://{metrics}/metrics")).send().await.unwrap();
-    assert_eq!(posted.status(), 405);
+    assert_eq!((posted.status().as_u16(), posted.headers()["allow"].as_bytes()), (405, &b"GET, HEAD"[..]));
     running.stop().await;
 }
 
@@ -152,8 +201,9 @@ async fn a_second_server_on_the_port_of_the_metrics_is_refused_with_one_sentence
 
 #[tokio::test]
 async fn each_query_of_the_dashboard_names_a_metric_and_each_metric_has_a_query() {
-    let running =
-        serve::start(&server(&tools()), &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
+    let of_search = || vec![Processes { server: "search".to_owned(), starting: 0, running: 1, restarts: 0 }];
+    let server = server(&tools()).processes(of_search);
+    let running = serve::start(&server, &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
     let scraped = scrape(&running).await;
     let declared = |line: &str| {
         let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;

@@ -8,12 +8,12 @@ use longhaul_core::ports::{Delivery, Message};
 use longhaul_core::{OwnerId, Task, TaskKey, Timestamp};
 use rusqlite::Connection;
 
-use crate::DatabaseError;
 use crate::limits::{OWNERS_SEARCHED_MAX, OWNERS_WINDOW, TABLE_KNOWN_MS};
 use crate::queue::in_memory::InMemory;
 use crate::queue::message::{Owners, Receipt, Waiting, delivery};
 use crate::queue::table::{self, Table};
 use crate::queue::turns::{Counts, Freed, Turns};
+use crate::{Backlog, DatabaseError};
 
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
@@ -81,6 +81,11 @@ impl Deliveries {
     /// Whether a message of this task is in memory.
     pub(crate) fn has(&self, task: &TaskKey) -> bool {
         self.in_memory.has(task)
+    }
+
+    /// The visible messages in memory.
+    pub(crate) fn backlog(&self, now: Timestamp) -> Backlog {
+        self.in_memory.backlog(now)
     }
 
     /// How many messages in memory are gone.
