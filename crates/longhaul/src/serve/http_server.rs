@@ -187,7 +187,7 @@ impl Server {
         let console = console.as_ref().filter(|_| Console::has(path));
         let read = health.answer(method, path).await;
         let read = match (read, metrics) {
-            (None, Some(metrics)) => Some(metrics.answer(method, path, health).await),
+            (None, Some(metrics)) => Some(metrics.answer(method, request.uri(), request.headers(), health).await),
             (read, _) => read,
         };
         let answer = match (read, console, endpoint) {

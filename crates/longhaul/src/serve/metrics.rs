@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Method, Response, StatusCode};
+use http::{HeaderMap, Method, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use longhaul_core::Task;
 use longhaul_engine::{IsRecorded, Observer};
-use longhaul_http::Body;
+use longhaul_http::{Body, OriginPolicy};
 use longhaul_sqlite::Backlog;
 use prometheus_client::encoding::{EncodeLabelSet, prometheus_text};
 use prometheus_client::metrics::counter::Counter;
@@ -21,8 +21,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::health::{self, Health};
-use crate::Processes;
+use super::options::Config;
 use crate::serve::limits::METRICS_LABELS_MAX;
+use crate::{Processes, Server};
 
 /// Where the metrics are.
 const METRICS_PATH: &str = "/metrics";
@@ -72,6 +73,8 @@ type CountedProcesses = Arc<dyn Fn() -> Vec<Processes> + Send + Sync>;
 /// Counts and times of the tasks that this process accepts and runs.
 pub(super) struct Metrics {
     registry: Registry,
+    /// Which web pages and hosts may read them.
+    pages: OriginPolicy,
     processes: CountedProcesses,
     /// The tools that have a label of their own.
     tools: Mutex<HashSet<String>>,
@@ -87,10 +90,11 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    pub(super) fn new(processes: CountedProcesses) -> Self {
+    pub(super) fn of(server: &Server, config: &Config) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix(PREFIX),
-            processes,
+            pages: config.metrics_policy(),
+            processes: server.counted_processes(),
             tools: Mutex::default(),
             accepted: Family::default(),
             ended: Family::default(),
@@ -130,8 +134,12 @@ impl Metrics {
     }
 
     /// The answer to a request on the port of the metrics.
-    pub(super) async fn answer(&self, method: &Method, path: &str, of: &Health) -> Response<Body> {
-        let (status, text) = match (path, method) {
+    pub(super) async fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap, of: &Health) -> Response<Body> {
+        let allowed = self.pages.check_host(uri, headers).and_then(|()| self.pages.check_origin(headers));
+        if let Err(rejection) = allowed {
+            return rejection.into_response();
+        }
+        let (status, text) = match (uri.path(), method) {
             (METRICS_PATH, &Method::GET | &Method::HEAD) => match self.text(of.backlog().await) {
                 Some(text) => (StatusCode::OK, text),
                 None => (StatusCode::INTERNAL_SERVER_ERROR, String::new()),

@@ -4,7 +4,12 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject, ServerCapabilities,
+    ServerConfig, Tool,
+};
+use longhaul::rmcp::service::RequestContext;
+use longhaul::rmcp::{self, RoleServer, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::serve::{self, Options, Running, ServeError};
 use longhaul::settings::table;
 use longhaul::{Processes, Server, TaskPolicy};
@@ -164,6 +169,73 @@ async fn a_tool_that_is_not_declared_is_not_a_label() {
     running.stop().await;
 }
 
+/// A tool of any name.
+#[derive(Clone)]
+struct AnyTool;
+
+impl ServerHandler for AnyTool {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        Some(Tool::new(name.to_owned(), "Takes nothing", Arc::new(JsonObject::new())))
+    }
+
+    async fn call_tool(
+        &self,
+        _request: CallToolRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, rmcp::ErrorData> {
+        Ok(CallToolResult::success(vec![ContentBlock::text("done")]).into())
+    }
+}
+
+#[tokio::test]
+async fn many_tools_share_a_label_once_a_hundred_have_one() {
+    let server = Server::new(|| AnyTool).policies(|_tool| Some(TaskPolicy::optional()));
+    let running = serve::start(&server, &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
+    for number in 0..120 {
+        assert_eq!(call_of(&format!("tool-{number}"), &running).send().await.unwrap().status(), 200);
+    }
+    let scraped = scraped_with(&running, "longhaul_tasks_ended_total{tool=\"other\",status=\"completed\"} 20").await;
+    for counted in ["accepted", "ended"] {
+        let series = format!("longhaul_tasks_{counted}_total{{");
+        assert_eq!(scraped.lines().filter(|line| line.starts_with(&series)).count(), 101, "{counted}");
+    }
+    running.stop().await;
+}
+
+/// A server that was asked to stop says so, while it still answers.
+#[tokio::test]
+async fn a_draining_server_is_not_ready_and_still_alive() {
+    let tools = tools();
+    let running =
+        serve::start(&server(&tools), &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
+    let (metrics, call) = (running.metrics_address().unwrap(), call_of("held", &running));
+    let get = async |path: &str| {
+        let answer = reqwest::get(format!("http://{metrics}{path}")).await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    let drained = async {
+        tools.began.acquire().await.unwrap().forget();
+        assert_eq!(get("/readyz").await.0, 200);
+        let asked = async {
+            let mut ready = get("/readyz").await;
+            while ready.0 == 200 {
+                ready = get("/readyz").await;
+            }
+            let alive = get("/healthz").await.0;
+            tools.may_end.add_permits(1);
+            (ready, alive)
+        };
+        tokio::join!(running.stop(), asked).1
+    };
+    let (_answer, ((status, body), alive)) = tokio::join!(call.send(), drained);
+    assert_eq!((status, alive), (503, 200));
+    assert!(body.contains("draining"), "{body}");
+}
+
 #[tokio::test]
 async fn metrics_are_on_their_own_port_and_off_by_default() {
     let running = serve::start(&server(&tools()), &options()).await.unwrap();
@@ -182,6 +254,30 @@ async fn metrics_are_on_their_own_port_and_off_by_default() {
     assert_eq!((get(metrics, "/healthz").await, get(metrics, "/readyz").await), (200, 200));
     let posted = reqwest::Client::new().post(format!("http://{metrics}/metrics")).send().await.unwrap();
     assert_eq!((posted.status().as_u16(), posted.headers()["allow"].as_bytes()), (405, &b"GET, HEAD"[..]));
+    running.stop().await;
+}
+
+/// The status of a scrape with this header.
+async fn status_with(running: &Running, path: &str, header: (&str, &str)) -> u16 {
+    let url = format!("http://127.0.0.1:{}{path}", running.metrics_address().unwrap().port());
+    reqwest::Client::new().get(url).header(header.0, header.1).send().await.unwrap().status().as_u16()
+}
+
+/// A page of another site that has its name resolve to this machine names that site as the `Host`.
+#[tokio::test]
+async fn web_pages_of_other_sites_cannot_read_the_metrics() {
+    let (rebound, page) = (("host", "evil.example"), ("origin", "https://evil.example"));
+    let listening = |address: SocketAddr| options().with(&table::METRICS_LISTEN, address);
+    let running = serve::start(&server(&tools()), &listening(ANY.into())).await.unwrap();
+    assert_eq!(status_with(&running, "/metrics", rebound).await, 403);
+    assert_eq!(status_with(&running, "/metrics", page).await, 403);
+    assert_eq!(status_with(&running, "/metrics", ("host", "localhost:9464")).await, 200);
+    assert_eq!(status_with(&running, "/readyz", rebound).await, 200, "probes name any host");
+    running.stop().await;
+
+    let running = serve::start(&server(&tools()), &listening(([0, 0, 0, 0], 0).into())).await.unwrap();
+    assert_eq!(status_with(&running, "/metrics", ("host", "10.1.2.3:9464")).await, 200, "the address of a container");
+    assert_eq!(status_with(&running, "/metrics", page).await, 403);
     running.stop().await;
 }
 
