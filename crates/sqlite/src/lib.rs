@@ -5,7 +5,6 @@
 //! An async caller's own thread never waits for the disk.
 
 mod attachments;
-mod backlog;
 mod backup;
 mod database;
 mod erase;
@@ -39,13 +38,13 @@ mod unreadable;
 mod work_queue;
 mod writer;
 
-pub use backlog::Backlog;
 pub use backup::{Backup, BackupError, back_up};
 pub use database::Database;
 pub use erase::{EraseError, erase};
 pub use error::{DatabaseError, OpenError};
 pub use outbox::SqliteOutbox;
 pub use purge::Purged;
+pub use queue::backlog::Backlog;
 pub use settings::{Durability, Notifications, Settings};
 pub use store::SqliteStore;
 pub use work_queue::SqliteQueue;

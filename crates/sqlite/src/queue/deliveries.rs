@@ -8,12 +8,13 @@ use longhaul_core::ports::{Delivery, Message};
 use longhaul_core::{OwnerId, Task, TaskKey, Timestamp};
 use rusqlite::Connection;
 
+use crate::DatabaseError;
 use crate::limits::{OWNERS_SEARCHED_MAX, OWNERS_WINDOW, TABLE_KNOWN_MS};
+use crate::queue::backlog::Backlog;
 use crate::queue::in_memory::InMemory;
 use crate::queue::message::{Owners, Receipt, Waiting, delivery};
 use crate::queue::table::{self, Table};
 use crate::queue::turns::{Counts, Freed, Turns};
-use crate::{Backlog, DatabaseError};
 
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {

@@ -8,9 +8,10 @@ use std::ops::Bound;
 use longhaul_core::ports::Message;
 use longhaul_core::{OwnerId, TaskKey, Timestamp};
 
+use crate::DatabaseError;
 use crate::limits::IN_MEMORY_MAX;
+use crate::queue::backlog::Backlog;
 use crate::queue::message::{Owners, Waiting};
-use crate::{Backlog, DatabaseError};
 
 /// Messages, found by their numbers, which are below zero, unlike those of the table.
 #[derive(Default)]

@@ -4,11 +4,12 @@ use longhaul_core::ports::{Delivery, Message};
 use longhaul_core::{OwnerId, Timestamp, TraceParent};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::DatabaseError;
 use crate::limits::BACKLOG_COUNTED_MAX;
+use crate::queue::backlog::Backlog;
 use crate::queue::message::{Owners, Receipt, Waiting, delivery};
 use crate::queue::turns::Turns;
 use crate::sql::{execute, key_in, moment};
-use crate::{Backlog, DatabaseError};
 
 /// When the first message becomes visible, or became so.
 pub(crate) const FIRST_VISIBLE: &str = "SELECT visible_at FROM messages WHERE dead = 0 ORDER BY visible_at LIMIT 1";
