@@ -12,6 +12,7 @@ mod kills;
 mod logs;
 mod memory;
 mod process;
+mod readiness;
 mod rmcp_client;
 mod startup;
 mod webhooks;

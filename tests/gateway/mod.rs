@@ -16,6 +16,7 @@ mod http;
 mod kills;
 mod lists;
 mod lock;
+mod metrics;
 mod older;
 mod outside_jobs;
 mod passing;

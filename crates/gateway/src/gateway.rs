@@ -67,6 +67,9 @@ impl Gateway {
             let unwell = unwell.now().lists.unwell();
             unwell.into_iter().map(|(part, why)| Degraded { part, why }).collect()
         });
+        let counted = Arc::clone(&live);
+        let server = server
+            .processes(move || counted.now().upstreams.iter().filter_map(|upstream| upstream.processes()).collect());
         Ok(Self { server, live, groups, reloading: tokio::sync::Mutex::default() })
     }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::ErrorData;
+use longhaul::Processes;
 use rmcp::model::{ProtocolVersion, Tool};
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, RoleClient, RunningService, serve_client_with_lifecycle,
@@ -13,7 +13,9 @@ use rmcp::transport::Transport;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) mod client;
+mod counts;
 pub(crate) mod credentials;
+mod error;
 mod first_starts;
 pub(crate) mod http;
 mod incoming;
@@ -34,6 +36,8 @@ mod updates;
 pub(crate) mod watch;
 
 use client::{Client, Watched};
+use counts::Counts;
+pub(crate) use error::{ConnectError, RequestError, Retry, failed};
 use http::{Endpoint, Http, ParamHeaders};
 use pool::Pool;
 pub(crate) use pool::{Connection, Keeping};
@@ -115,37 +119,7 @@ pub(crate) struct Upstream {
     ended_sessions: EndedSessions,
     updates: Updates,
     quota: Quota,
-}
-
-/// Why there is no connection, or none any more. Its text is for operators and callers.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{why}")]
-pub(crate) struct ConnectError {
-    why: String,
-    /// Whether the same error will come back.
-    pub(crate) lasting: Retry,
-}
-
-/// Why a request to a server has no result.
-#[derive(Debug)]
-pub(crate) enum RequestError {
-    /// The server could not be reached, or did not answer: the next poll may succeed.
-    Lost(String),
-    /// It answered, with an error: there is nothing to wait for.
-    Refused(ErrorData),
-}
-
-pub(crate) fn failed(why: &str) -> ErrorData {
-    ErrorData::internal_error(why.to_owned(), None)
-}
-
-/// Whether an error comes back at the next try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Retry {
-    /// Yes, until an operator changes the configuration or installs something.
-    Yes,
-    /// Perhaps not.
-    No,
+    processes: Counts,
 }
 
 impl Upstream {
@@ -174,6 +148,7 @@ impl Upstream {
             ended_sessions: EndedSessions::default(),
             updates: Updates::default(),
             quota: Quota::default(),
+            processes: Counts::default(),
         }
     }
 
@@ -184,6 +159,11 @@ impl Upstream {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its processes, if the gateway starts it.
+    pub(crate) fn processes(&self) -> Option<Processes> {
+        self.is_process().then(|| self.processes.of(&self.name))
     }
 
     /// The permits of its calls.
@@ -333,13 +313,14 @@ impl Upstream {
             true => None,
             false => self.groups.first_starts.alone(&launch.command).await,
         };
-        let started = Process::start(&self.name, launch, &self.groups, self.quota.clone(), permit);
+        let started = Process::start(&self.name, launch, &self.groups, self.quota.clone(), (permit, &self.processes));
         let (mut process, pipes) =
             started.map_err(|why| ConnectError { why: self.cannot_start(&why), lasting: Retry::Yes })?;
         let transport = StdioTransport::new(&self.name, pipes, client.watch().clone(), self.task_tools.clone());
         match self.begin(lifecycle, client, transport).await {
             Ok(running) => {
                 self.has_started.store(true, Ordering::Relaxed);
+                process.answered();
                 return Ok(Connection::new(&self.name, running, Some(process), None));
             }
             Err(None) => process.note(LATE),

@@ -108,7 +108,7 @@ pub use program::Program;
 pub use rmcp;
 #[cfg(feature = "serve")]
 pub use serve::{serve, serve_stdio};
-pub use server::{Degraded, Server};
+pub use server::{Degraded, Processes, Server};
 pub use system::{OsIds, SystemClock};
 pub use tool_env::{NotInToolEnv, ToolEnv};
 

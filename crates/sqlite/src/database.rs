@@ -7,7 +7,9 @@ use longhaul_core::{Clock, IdSource};
 use rusqlite::{OptionalExtension, params};
 
 use crate::handle::Handle;
+use crate::queue::backlog::Backlog;
 use crate::queue::deliveries::lock;
+use crate::queue::table;
 use crate::readers::Readers;
 use crate::schema::MIGRATIONS;
 use crate::store::Sends;
@@ -102,6 +104,16 @@ impl Database {
     #[must_use]
     pub fn unreadable_tasks(&self) -> usize {
         self.shared.unreadable.count(self.shared.clock.now())
+    }
+
+    /// Counts the messages that wait for a worker. It reads, and does not delay receives.
+    pub async fn backlog(&self) -> Result<Backlog, DatabaseError> {
+        let (now, deliveries) = (self.shared.clock.now(), Arc::clone(&self.shared.deliveries));
+        let read = self.shared.read(move |connection| {
+            let in_table = table::backlog(connection, now)?;
+            Ok(in_table.and(lock(&deliveries).backlog(now)))
+        });
+        read.await
     }
 
     /// Accepts no more calls, and returns once the waiting ones are answered and the file is closed. Every later call

@@ -44,6 +44,7 @@ pub use erase::{EraseError, erase};
 pub use error::{DatabaseError, OpenError};
 pub use outbox::SqliteOutbox;
 pub use purge::Purged;
+pub use queue::backlog::Backlog;
 pub use settings::{Durability, Notifications, Settings};
 pub use store::SqliteStore;
 pub use work_queue::SqliteQueue;

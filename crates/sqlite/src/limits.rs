@@ -70,6 +70,9 @@ pub(crate) const OWNERS_SEARCHED_MAX: usize = 64;
 /// How long what is known about the table is relied on. It is wrong after a transaction that could not be committed.
 pub(crate) const TABLE_KNOWN_MS: u64 = 1_000;
 
+/// Waiting messages of the table that are counted for metrics, so that the count of a very long queue ends soon.
+pub(crate) const BACKLOG_COUNTED_MAX: usize = 100_000;
+
 /// Messages that are kept in memory. Further ones are written to the table.
 pub(crate) const IN_MEMORY_MAX: usize = 16_384;
 

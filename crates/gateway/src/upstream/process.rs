@@ -14,6 +14,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
+use super::counts::{Counted, Counts};
 use super::first_starts::FirstStarts;
 use super::notes::Notes;
 use super::quota::Quota;
@@ -140,6 +141,7 @@ struct Running {
     notes: Notes,
     /// Counts as a process of its server until it has ended.
     _permit: OwnedSemaphorePermit,
+    counted: Counted,
 }
 
 /// The ends of a new process that are read and written.
@@ -157,7 +159,7 @@ impl Process {
         launch: &Launch,
         groups: &Groups,
         quota: Quota,
-        permit: OwnedSemaphorePermit,
+        (permit, counts): (OwnedSemaphorePermit, &Counts),
     ) -> Result<(Self, Pipes), String> {
         let mut command = Command::new(&launch.command);
         command.args(&launch.args).env_clear().envs(&launch.env).process_group(0).kill_on_drop(true);
@@ -168,7 +170,7 @@ impl Process {
         let mut child = command.spawn().map_err(|error| unstartable(launch, &error))?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).ok_or("it ended at once")?;
         groups.lock().insert(id);
-        let group = Group { id, groups: groups.clone() };
+        let (group, counted) = (Group { id, groups: groups.clone() }, counts.started());
         let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err("its input and output cannot be reached".to_owned());
@@ -177,12 +179,19 @@ impl Process {
         let pipes = Pipes { id, stdin: Arc::clone(&stdin), stdout, notes: notes.clone() };
         let server = server.to_owned();
         let stderr = log_stderr(stderr::log(server.clone(), stderr, notes.clone(), quota));
-        Ok((Self(Some(Running { server, child, group, stdin, stderr, notes, _permit: permit })), pipes))
+        Ok((Self(Some(Running { server, child, group, stdin, stderr, notes, _permit: permit, counted })), pipes))
     }
 
     /// Whether it has not ended.
     pub(crate) fn is_alive(&self) -> bool {
         self.0.as_ref().is_some_and(|running| !running.group.leader_has_ended())
+    }
+
+    /// It has answered its first request.
+    pub(crate) fn answered(&mut self) {
+        if let Some(running) = &mut self.0 {
+            running.counted.answered();
+        }
     }
 
     /// Notes why the gateway ends it.
@@ -209,6 +218,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        if let Some(running) = self.0.as_ref().filter(|running| running.has_failed()) {
+            running.counted.failed();
+        }
         // Without a runtime nothing can wait: the group is killed when `running` is dropped here.
         if let (Some(running), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(running.end());
@@ -217,6 +229,11 @@ impl Drop for Process {
 }
 
 impl Running {
+    /// Whether it has ended on its own, or the gateway ends it for a fault.
+    fn has_failed(&self) -> bool {
+        self.notes.why().is_some() || self.group.leader_has_ended()
+    }
+
     async fn end(mut self) {
         // A writer to a process that reads nothing holds the lock. Then signals end the process.
         if let Ok(mut stdin) = self.stdin.try_lock() {

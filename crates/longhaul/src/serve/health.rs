@@ -7,13 +7,13 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use longhaul_core::ports::{StoreError, TaskStore};
 use longhaul_core::{Clock, IdSource, OwnerId, TaskKey, Timestamp};
 use longhaul_http::{Body, HEALTH_PATH};
-use longhaul_sqlite::Database;
+use longhaul_sqlite::{Backlog, Database};
 use tokio::sync::Mutex;
 
 use crate::serve::limits::{HEALTH_REMEMBERED_MS, PROBE_WAIT};
@@ -80,6 +80,11 @@ pub(super) trait Probe: Send + Sync {
     fn unreadable_tasks(&self) -> usize {
         0
     }
+
+    /// The messages that wait for a worker, if they can be counted here. SQS has them in CloudWatch.
+    async fn backlog(&self) -> Option<Backlog> {
+        None
+    }
 }
 
 /// A store, whose queue is in the same file, or is not known here.
@@ -104,6 +109,36 @@ impl Probe for StoreAlone {
     fn unreadable_tasks(&self) -> usize {
         self.database.as_ref().map_or(0, Database::unreadable_tasks)
     }
+
+    async fn backlog(&self) -> Option<Backlog> {
+        let backlog = self.database.as_ref()?.backlog().await;
+        let failed = |error: &_| tracing::warn!(error = error as &dyn Error, "the queue cannot be counted for metrics");
+        backlog.inspect_err(failed).ok()
+    }
+}
+
+/// An answer that is given again for a while, so that frequent requests cost nothing.
+struct Recent<T>(Mutex<Option<(Timestamp, T)>>);
+
+impl<T> Default for Recent<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Copy> Recent<T> {
+    /// The last answer, or a new one if it is too old. Requests at the same time wait for the same answer.
+    async fn or(&self, new: impl Future<Output = T>) -> T {
+        let mut last = self.0.lock().await;
+        if let Some((at, answer)) = *last
+            && SystemClock.now().since_ms(at) < HEALTH_REMEMBERED_MS
+        {
+            return answer;
+        }
+        let answer = new.await;
+        *last = Some((SystemClock.now(), answer));
+        answer
+    }
 }
 
 /// Names the parts of a server that cannot be used now.
@@ -115,7 +150,8 @@ pub(super) struct Health {
     is_draining: AtomicBool,
     probe: OnceLock<Arc<dyn Probe>>,
     degraded: Option<DegradedParts>,
-    last: Mutex<Option<(Timestamp, Result<(), Unready>)>>,
+    last: Recent<Result<(), Unready>>,
+    last_backlog: Recent<Option<Backlog>>,
 }
 
 impl Health {
@@ -126,7 +162,7 @@ impl Health {
     }
 
     /// A server is ready although parts of it cannot be used: `parts` says which.
-    pub(super) fn naming(parts: DegradedParts) -> Self {
+    pub(super) fn counting(parts: DegradedParts) -> Self {
         Self { degraded: Some(parts), ..Self::default() }
     }
 
@@ -141,7 +177,7 @@ impl Health {
             return None;
         }
         if !matches!(*method, Method::GET | Method::HEAD) {
-            return Some(json(StatusCode::METHOD_NOT_ALLOWED, "{\"error\":\"this path is read with GET\"}\n"));
+            return Some(not_read());
         }
         if path == HEALTH_PATH {
             return Some(json(StatusCode::OK, "{\"status\":\"ok\"}\n"));
@@ -152,19 +188,12 @@ impl Health {
         })
     }
 
-    /// That the server is ready, and what of it is not: names only, since everyone may ask.
+    /// That the server is ready, and how much of it is not. Everyone may ask, so there are no names.
     fn ready_answer(&self) -> String {
-        let mut answer = serde_json::Map::from_iter([("status".to_owned(), "ready".into())]);
         let unreadable = self.probe.get().map_or(0, |probe| probe.unreadable_tasks());
-        if unreadable > 0 {
-            answer.insert("unreadableTasks".to_owned(), unreadable.into());
-        }
-        let degraded: Vec<String> =
-            self.degraded.as_ref().map(|parts| parts()).unwrap_or_default().into_iter().map(|one| one.part).collect();
-        if !degraded.is_empty() {
-            answer.insert("degraded".to_owned(), degraded.into());
-        }
-        format!("{}\n", serde_json::Value::Object(answer))
+        let degraded = self.degraded.as_ref().map_or(0, |parts| parts().len());
+        let answer = serde_json::json!({"status": "ready", "degradedParts": degraded, "unreadableTasks": unreadable});
+        format!("{answer}\n")
     }
 
     async fn ready(&self) -> Result<(), Unready> {
@@ -172,16 +201,20 @@ impl Health {
             return Err(Unready::Draining);
         }
         let probe = self.probe.get().ok_or(Unready::Starting)?;
-        // Whoever asks meanwhile waits for the same answer.
-        let mut last = self.last.lock().await;
-        if let Some((at, ready)) = *last
-            && SystemClock.now().since_ms(at) < HEALTH_REMEMBERED_MS
-        {
-            return ready;
-        }
-        let ready = tokio::time::timeout(PROBE_WAIT, probe.probe()).await.unwrap_or(Err(Unready::Slow));
-        *last = Some((SystemClock.now(), ready));
-        ready
+        let ready = tokio::time::timeout(PROBE_WAIT, probe.probe());
+        self.last.or(async { ready.await.unwrap_or(Err(Unready::Slow)) }).await
+    }
+
+    /// The messages that wait for a worker; `None` if they cannot be counted, or not in time.
+    pub(super) async fn backlog(&self) -> Option<Backlog> {
+        let backlog = tokio::time::timeout(PROBE_WAIT, self.probe.get()?.backlog());
+        let counted = async {
+            backlog.await.unwrap_or_else(|_late| {
+                tracing::warn!("the queue took too long to be counted for metrics");
+                None
+            })
+        };
+        self.last_backlog.or(counted).await
     }
 }
 
@@ -195,6 +228,13 @@ pub(super) fn starting() -> Response<Body> {
 /// The answer to clients of a process that answers health checks only.
 pub(super) fn nothing_else() -> Response<Body> {
     json(StatusCode::NOT_FOUND, "{\"error\":\"this process runs tasks: it answers /healthz and /readyz only\"}\n")
+}
+
+/// The answer to a request with another method than GET or HEAD.
+pub(super) fn not_read() -> Response<Body> {
+    let mut answer = json(StatusCode::METHOD_NOT_ALLOWED, "{\"error\":\"this path is read with GET\"}\n");
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    answer
 }
 
 fn json(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {

@@ -186,7 +186,10 @@ impl Server {
         let (method, path) = (request.method(), request.uri().path());
         let console = console.as_ref().filter(|_| Console::has(path));
         let read = health.answer(method, path).await;
-        let read = read.or_else(|| metrics.as_ref().map(|metrics| metrics.answer(method, path)));
+        let read = match (read, metrics) {
+            (None, Some(metrics)) => Some(metrics.answer(method, request.uri(), request.headers(), health).await),
+            (read, _) => read,
+        };
         let answer = match (read, console, endpoint) {
             (Some(answer), ..) => answer,
             (None, Some(console), _) => console.respond(request.map(|body| RequestBody::new(body, &exchange))).await,

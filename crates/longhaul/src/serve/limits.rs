@@ -66,8 +66,9 @@ pub(crate) const DRAIN_WAIT: Duration = Duration::from_secs(5);
 /// How long an idle connection may take to end after the message that ends it.
 pub(crate) const GOODBYE_WAIT: Duration = Duration::from_secs(1);
 
-/// Tools with time series of their own in the metrics. All further tools share one.
-pub(crate) const METRICS_TOOLS_MAX: usize = 100;
+/// Tools with time series of their own in the metrics. All further tools share one. Also the most servers behind a
+/// gateway.
+pub(crate) const METRICS_LABELS_MAX: usize = 100;
 
 /// How long to wait after a connection could not be accepted: doubled each time, up to the second value.
 pub(crate) const ACCEPT_BACKOFF_MS: (u64, u64) = (10, 1_000);

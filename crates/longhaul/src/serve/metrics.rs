@@ -1,16 +1,18 @@
 //! The metrics of one process, which Prometheus reads at `/metrics` on a port of their own.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
-use http::{Method, Response, StatusCode};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Method, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use longhaul_core::Task;
 use longhaul_engine::{IsRecorded, Observer};
-use longhaul_http::Body;
+use longhaul_http::{Body, OriginPolicy};
+use longhaul_sqlite::Backlog;
 use prometheus_client::encoding::{EncodeLabelSet, prometheus_text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -18,13 +20,19 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::serve::limits::METRICS_TOOLS_MAX;
+use super::health::{self, Health};
+use super::options::Config;
+use crate::serve::limits::METRICS_LABELS_MAX;
+use crate::{Processes, Server};
 
 /// Where the metrics are.
 const METRICS_PATH: &str = "/metrics";
 
 /// The type of the text format of Prometheus.
 const TEXT: HeaderValue = HeaderValue::from_static(prometheus_text::CONTENT_TYPE);
+
+/// The first word of each name.
+const PREFIX: &str = "longhaul";
 
 /// The label that all further tools share.
 const OTHER: &str = "other";
@@ -48,9 +56,26 @@ struct OfStatus {
     status: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfServer {
+    server: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfServerAndState {
+    server: String,
+    state: &'static str,
+}
+
+/// Counts the processes that tools start.
+type CountedProcesses = Arc<dyn Fn() -> Vec<Processes> + Send + Sync>;
+
 /// Counts and times of the tasks that this process accepts and runs.
 pub(super) struct Metrics {
     registry: Registry,
+    /// Which web pages and hosts may read them.
+    pages: OriginPolicy,
+    processes: CountedProcesses,
     /// The tools that have a label of their own.
     tools: Mutex<HashSet<String>>,
     accepted: Family<OfTool, Counter>,
@@ -65,9 +90,11 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    pub(super) fn new() -> Self {
+    pub(super) fn of(server: &Server, config: &Config) -> Self {
         let mut metrics = Self {
-            registry: Registry::with_prefix("longhaul"),
+            registry: Registry::with_prefix(PREFIX),
+            pages: config.metrics_policy(),
+            processes: server.counted_processes(),
             tools: Mutex::default(),
             accepted: Family::default(),
             ended: Family::default(),
@@ -107,40 +134,74 @@ impl Metrics {
     }
 
     /// The answer to a request on the port of the metrics.
-    pub(super) fn answer(&self, method: &Method, path: &str) -> Response<Body> {
-        let (status, text) = match (path, method) {
-            (METRICS_PATH, &Method::GET | &Method::HEAD) => match self.text() {
+    pub(super) async fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap, of: &Health) -> Response<Body> {
+        let allowed = self.pages.check_host(uri, headers).and_then(|()| self.pages.check_origin(headers));
+        if let Err(rejection) = allowed {
+            return rejection.into_response();
+        }
+        let (status, text) = match (uri.path(), method) {
+            (METRICS_PATH, &Method::GET | &Method::HEAD) => match self.text(of.backlog().await) {
                 Some(text) => (StatusCode::OK, text),
                 None => (StatusCode::INTERNAL_SERVER_ERROR, String::new()),
             },
-            (METRICS_PATH, _) => (StatusCode::METHOD_NOT_ALLOWED, "this path is read with GET\n".to_owned()),
+            (METRICS_PATH, _) => return health::not_read(),
             _ => (StatusCode::NOT_FOUND, "the metrics are on /metrics\n".to_owned()),
         };
         let mut answer = Response::new(Full::new(Bytes::from(text)).boxed_unsync());
         *answer.status_mut() = status;
         answer.headers_mut().insert(CONTENT_TYPE, TEXT);
-        if status == StatusCode::METHOD_NOT_ALLOWED {
-            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        }
         answer
     }
 
-    fn text(&self) -> Option<String> {
+    fn text(&self, backlog: Option<Backlog>) -> Option<String> {
         let mut text = String::new();
-        prometheus_text::encode(&mut text, &self.registry).ok().map(|()| text)
+        prometheus_text::encode(&mut text, &self.registry).ok()?;
+        prometheus_text::encode(&mut text, &read_now(backlog, (self.processes)())).ok()?;
+        Some(text)
     }
 
     /// The label of a tool. Each value is a time series for as long as the process runs, so their number has a limit.
     fn label(&self, tool: &str) -> String {
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         if !tools.contains(tool) {
-            if tools.len() >= METRICS_TOOLS_MAX {
+            if tools.len() >= METRICS_LABELS_MAX {
                 return OTHER.to_owned();
             }
             tools.insert(tool.to_owned());
         }
         tool.to_owned()
     }
+}
+
+/// The values that are read for one scrape, in a registry of their own. A server that was removed from the
+/// configuration leaves no series behind, and a queue that cannot be read has no old value.
+fn read_now(backlog: Option<Backlog>, processes: Vec<Processes>) -> Registry {
+    let mut registry = Registry::with_prefix(PREFIX);
+    if let Some(Backlog { messages, oldest_age_ms }) = backlog {
+        let (waiting, oldest) = (Gauge::<i64>::default(), Gauge::<f64, AtomicU64>::default());
+        waiting.set(gauge(u64::try_from(messages).unwrap_or(u64::MAX)));
+        oldest.set(seconds(oldest_age_ms));
+        registry.register("queue_messages", "Messages that wait for a worker", waiting);
+        let help = "Time that the oldest waiting message has waited";
+        registry.register_with_unit("queue_oldest_age", help, Unit::Seconds, oldest);
+    }
+    if !processes.is_empty() {
+        let (now, restarts) = (Family::<OfServerAndState, Gauge>::default(), Family::<OfServer, Counter>::default());
+        for Processes { server, starting, running, restarts: count } in processes.into_iter().take(METRICS_LABELS_MAX) {
+            for (state, count) in [("starting", starting), ("running", running)] {
+                now.get_or_create(&OfServerAndState { server: server.clone(), state }).set(gauge(count));
+            }
+            restarts.get_or_create(&OfServer { server }).inc_by(count);
+        }
+        registry.register("gateway_processes", "Processes of the servers behind the gateway", now);
+        let help = "Processes that were started after one of the same server had failed";
+        registry.register("gateway_process_restarts", help, restarts);
+    }
+    registry
+}
+
+fn gauge(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 fn seconds(ms: u64) -> f64 {

@@ -322,6 +322,14 @@ impl Config {
         }
         OriginPolicy::new(hosts, self.allow_origin.clone())
     }
+
+    /// The same for the metrics. Prometheus reads those of other machines by addresses and names that no setting has.
+    pub(super) fn metrics_policy(&self) -> OriginPolicy {
+        match self.metrics_listen {
+            Some(address) if !address.ip().is_loopback() => OriginPolicy::behind_router(self.allow_origin.clone()),
+            Some(_) | None => self.origin_policy(),
+        }
+    }
 }
 
 /// The attempts of one owner, if the operator says nothing: all but an eighth, so that the next owner finds a free one.

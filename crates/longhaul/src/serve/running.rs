@@ -182,9 +182,9 @@ impl Running {
         let metrics_address = listeners.metrics.as_ref().and_then(|listener| listener.local_addr().ok());
         let parts = Parts {
             server: server.clone(),
+            metrics: listeners.metrics.is_some().then(|| Arc::new(Metrics::of(server, &config))),
             config: Arc::new(config),
-            health: Arc::new(Health::naming(server.degraded_parts())),
-            metrics: listeners.metrics.is_some().then(|| Arc::new(Metrics::new())),
+            health: Arc::new(Health::counting(server.degraded_parts())),
             mcp: Arc::default(),
             drain: CancellationToken::new(),
             workers: TaskTracker::new(),

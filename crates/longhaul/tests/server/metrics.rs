@@ -2,12 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject, ServerCapabilities,
+    ServerConfig, Tool,
+};
+use longhaul::rmcp::service::RequestContext;
+use longhaul::rmcp::{self, RoleServer, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::serve::{self, Options, Running, ServeError};
 use longhaul::settings::table;
-use longhaul::{Server, TaskPolicy};
+use longhaul::{Processes, Server, TaskPolicy};
 use tokio::sync::Semaphore;
 
 use crate::call_of;
@@ -106,6 +111,55 @@ async fn calls_are_counted_while_they_run_and_when_they_have_ended() {
 }
 
 #[tokio::test]
+async fn calls_that_wait_for_a_worker_are_counted_with_the_age_of_the_oldest() {
+    let tools = tools();
+    let options = options().with(&table::CONCURRENCY, 1_u64).with(&table::METRICS_LISTEN, SocketAddr::from(ANY));
+    let running = serve::start(&server(&tools), &options).await.unwrap();
+    let idle = scraped_with(&running, "longhaul_queue_messages 0").await;
+    assert!(idle.contains("longhaul_queue_oldest_age_seconds 0.0\n"), "{idle}");
+
+    let scraped_during = async {
+        tools.began.acquire().await.unwrap().forget();
+        let during = scraped_with(&running, "longhaul_queue_messages 2").await;
+        tools.may_end.add_permits(3);
+        during
+    };
+    let call = || call_of("held", &running).send();
+    let (first, second, third, during) = tokio::join!(call(), call(), call(), scraped_during);
+    assert_eq!([first, second, third].map(|answer| answer.unwrap().status().as_u16()), [200; 3]);
+    let age = during.lines().find_map(|line| line.strip_prefix("longhaul_queue_oldest_age_seconds "));
+    assert!(age.unwrap().parse::<f64>().unwrap() > 0.0, "{during}");
+    scraped_with(&running, "longhaul_queue_messages 0").await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_processes_of_other_servers_are_shown_as_they_are_now() {
+    let names = Arc::new(Mutex::new(["search", "with \"quotes\""].map(str::to_owned).to_vec()));
+    let named = Arc::clone(&names);
+    let counted = move |name: &str| Processes { server: name.to_owned(), starting: 1, running: 2, restarts: 3 };
+    let server = server(&tools()).processes(move || named.lock().unwrap().iter().map(|name| counted(name)).collect());
+    let running = serve::start(&server, &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
+    let scraped = scrape(&running).await;
+    for line in [
+        "# TYPE longhaul_gateway_processes gauge",
+        "longhaul_gateway_processes{server=\"search\",state=\"starting\"} 1",
+        "longhaul_gateway_processes{server=\"search\",state=\"running\"} 2",
+        "longhaul_gateway_process_restarts_total{server=\"search\"} 3",
+        "longhaul_gateway_process_restarts_total{server=\"with \\\"quotes\\\"\"} 3",
+    ] {
+        assert!(scraped.lines().any(|one| one == line), "{line}\n{scraped}");
+    }
+    *names.lock().unwrap() = (0..1_000_000).map(|number| format!("server-{number}")).collect();
+    let series = scrape(&running).await.lines().filter(|line| line.starts_with("longhaul_gateway_")).count();
+    assert_eq!(series, 300, "a hundred servers with three series each");
+    names.lock().unwrap().clear();
+    let scraped = scrape(&running).await;
+    assert!(!scraped.contains("longhaul_gateway_"), "a server that is gone leaves no series: {scraped}");
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_tool_that_is_not_declared_is_not_a_label() {
     let running =
         serve::start(&server(&tools()), &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
@@ -113,6 +167,73 @@ async fn a_tool_that_is_not_declared_is_not_a_label() {
     let scraped = scrape(&running).await;
     assert!(!scraped.contains("undeclared"), "{scraped}");
     running.stop().await;
+}
+
+/// A tool of any name.
+#[derive(Clone)]
+struct AnyTool;
+
+impl ServerHandler for AnyTool {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        Some(Tool::new(name.to_owned(), "Takes nothing", Arc::new(JsonObject::new())))
+    }
+
+    async fn call_tool(
+        &self,
+        _request: CallToolRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, rmcp::ErrorData> {
+        Ok(CallToolResult::success(vec![ContentBlock::text("done")]).into())
+    }
+}
+
+#[tokio::test]
+async fn many_tools_share_a_label_once_a_hundred_have_one() {
+    let server = Server::new(|| AnyTool).policies(|_tool| Some(TaskPolicy::optional()));
+    let running = serve::start(&server, &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
+    for number in 0..120 {
+        assert_eq!(call_of(&format!("tool-{number}"), &running).send().await.unwrap().status(), 200);
+    }
+    let scraped = scraped_with(&running, "longhaul_tasks_ended_total{tool=\"other\",status=\"completed\"} 20").await;
+    for counted in ["accepted", "ended"] {
+        let series = format!("longhaul_tasks_{counted}_total{{");
+        assert_eq!(scraped.lines().filter(|line| line.starts_with(&series)).count(), 101, "{counted}");
+    }
+    running.stop().await;
+}
+
+/// A server that was asked to stop says so, while it still answers.
+#[tokio::test]
+async fn a_draining_server_is_not_ready_and_still_alive() {
+    let tools = tools();
+    let running =
+        serve::start(&server(&tools), &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
+    let (metrics, call) = (running.metrics_address().unwrap(), call_of("held", &running));
+    let get = async |path: &str| {
+        let answer = reqwest::get(format!("http://{metrics}{path}")).await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    let drained = async {
+        tools.began.acquire().await.unwrap().forget();
+        assert_eq!(get("/readyz").await.0, 200);
+        let asked = async {
+            let mut ready = get("/readyz").await;
+            while ready.0 == 200 {
+                ready = get("/readyz").await;
+            }
+            let alive = get("/healthz").await.0;
+            tools.may_end.add_permits(1);
+            (ready, alive)
+        };
+        tokio::join!(running.stop(), asked).1
+    };
+    let (_answer, ((status, body), alive)) = tokio::join!(call.send(), drained);
+    assert_eq!((status, alive), (503, 200));
+    assert!(body.contains("draining"), "{body}");
 }
 
 #[tokio::test]
@@ -132,7 +253,31 @@ async fn metrics_are_on_their_own_port_and_off_by_default() {
     assert_eq!((get(metrics, "/mcp").await, get(metrics, "/console").await), (404, 404));
     assert_eq!((get(metrics, "/healthz").await, get(metrics, "/readyz").await), (200, 200));
     let posted = reqwest::Client::new().post(format!("http://{metrics}/metrics")).send().await.unwrap();
-    assert_eq!(posted.status(), 405);
+    assert_eq!((posted.status().as_u16(), posted.headers()["allow"].as_bytes()), (405, &b"GET, HEAD"[..]));
+    running.stop().await;
+}
+
+/// The status of a scrape with this header.
+async fn status_with(running: &Running, path: &str, header: (&str, &str)) -> u16 {
+    let url = format!("http://127.0.0.1:{}{path}", running.metrics_address().unwrap().port());
+    reqwest::Client::new().get(url).header(header.0, header.1).send().await.unwrap().status().as_u16()
+}
+
+/// A page of another site that has its name resolve to this machine names that site as the `Host`.
+#[tokio::test]
+async fn web_pages_of_other_sites_cannot_read_the_metrics() {
+    let (rebound, page) = (("host", "evil.example"), ("origin", "https://evil.example"));
+    let listening = |address: SocketAddr| options().with(&table::METRICS_LISTEN, address);
+    let running = serve::start(&server(&tools()), &listening(ANY.into())).await.unwrap();
+    assert_eq!(status_with(&running, "/metrics", rebound).await, 403);
+    assert_eq!(status_with(&running, "/metrics", page).await, 403);
+    assert_eq!(status_with(&running, "/metrics", ("host", "localhost:9464")).await, 200);
+    assert_eq!(status_with(&running, "/readyz", rebound).await, 200, "probes name any host");
+    running.stop().await;
+
+    let running = serve::start(&server(&tools()), &listening(([0, 0, 0, 0], 0).into())).await.unwrap();
+    assert_eq!(status_with(&running, "/metrics", ("host", "10.1.2.3:9464")).await, 200, "the address of a container");
+    assert_eq!(status_with(&running, "/metrics", page).await, 403);
     running.stop().await;
 }
 
@@ -152,8 +297,9 @@ async fn a_second_server_on_the_port_of_the_metrics_is_refused_with_one_sentence
 
 #[tokio::test]
 async fn each_query_of_the_dashboard_names_a_metric_and_each_metric_has_a_query() {
-    let running =
-        serve::start(&server(&tools()), &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
+    let of_search = || vec![Processes { server: "search".to_owned(), starting: 0, running: 1, restarts: 0 }];
+    let server = server(&tools()).processes(of_search);
+    let running = serve::start(&server, &options().with(&table::METRICS_LISTEN, SocketAddr::from(ANY))).await.unwrap();
     let scraped = scrape(&running).await;
     let declared = |line: &str| {
         let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;

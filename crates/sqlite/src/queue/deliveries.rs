@@ -10,6 +10,7 @@ use rusqlite::Connection;
 
 use crate::DatabaseError;
 use crate::limits::{OWNERS_SEARCHED_MAX, OWNERS_WINDOW, TABLE_KNOWN_MS};
+use crate::queue::backlog::Backlog;
 use crate::queue::in_memory::InMemory;
 use crate::queue::message::{Owners, Receipt, Waiting, delivery};
 use crate::queue::table::{self, Table};
@@ -81,6 +82,11 @@ impl Deliveries {
     /// Whether a message of this task is in memory.
     pub(crate) fn has(&self, task: &TaskKey) -> bool {
         self.in_memory.has(task)
+    }
+
+    /// The visible messages in memory.
+    pub(crate) fn backlog(&self, now: Timestamp) -> Backlog {
+        self.in_memory.backlog(now)
     }
 
     /// How many messages in memory are gone.

@@ -10,6 +10,7 @@ use longhaul_core::{OwnerId, TaskKey, Timestamp};
 
 use crate::DatabaseError;
 use crate::limits::IN_MEMORY_MAX;
+use crate::queue::backlog::Backlog;
 use crate::queue::message::{Owners, Waiting};
 
 /// Messages, found by their numbers, which are below zero, unlike those of the table.
@@ -53,6 +54,13 @@ impl InMemory {
     /// When the first message becomes visible that is not visible at `now`.
     pub(crate) fn next_visible(&self, now: Timestamp) -> Option<Timestamp> {
         self.by_time.range((Bound::Excluded((now, i64::MAX)), Bound::Unbounded)).next().map(|(at, _number)| *at)
+    }
+
+    /// The messages that are visible.
+    pub(crate) fn backlog(&self, now: Timestamp) -> Backlog {
+        let visible = self.by_time.range(..=(now, i64::MAX)).map(|(at, _number)| *at);
+        let oldest_age_ms = visible.clone().next().map_or(0, |at| now.since_ms(at));
+        Backlog { messages: visible.count(), oldest_age_ms }
     }
 
     /// The owner's message that has been visible longest.

@@ -5,6 +5,8 @@ use longhaul_core::{OwnerId, Timestamp, TraceParent};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::DatabaseError;
+use crate::limits::BACKLOG_COUNTED_MAX;
+use crate::queue::backlog::Backlog;
 use crate::queue::message::{Owners, Receipt, Waiting, delivery};
 use crate::queue::turns::Turns;
 use crate::sql::{execute, key_in, moment};
@@ -15,6 +17,10 @@ pub(crate) const FIRST_VISIBLE: &str = "SELECT visible_at FROM messages WHERE de
 /// When the next message becomes visible.
 pub(crate) const NEXT_VISIBLE: &str =
     "SELECT visible_at FROM messages WHERE dead = 0 AND visible_at > ?1 ORDER BY visible_at LIMIT 1";
+
+/// When visible messages became so; first those that have been visible longest.
+pub(crate) const BACKLOG: &str =
+    "SELECT visible_at FROM messages WHERE dead = 0 AND visible_at <= ?1 ORDER BY visible_at LIMIT ?2";
 
 /// Whose messages are visible; first what has been visible longest.
 pub(crate) const WAITING: &str =
@@ -168,6 +174,18 @@ pub(crate) fn first_visible(connection: &Connection) -> Result<Option<Timestamp>
 pub(crate) fn next_visible(connection: &Connection, now: Timestamp) -> Result<Option<Timestamp>, DatabaseError> {
     let mut statement = connection.prepare_cached(NEXT_VISIBLE)?;
     Ok(statement.query_row([moment(now)], |row| row.get(0).map(timestamp)).optional()?)
+}
+
+pub(crate) fn backlog(connection: &Connection, now: Timestamp) -> Result<Backlog, DatabaseError> {
+    let mut statement = connection.prepare_cached(BACKLOG)?;
+    let max = i64::try_from(BACKLOG_COUNTED_MAX).unwrap_or(i64::MAX);
+    let mut rows = statement.query(params![moment(now), max])?;
+    let mut backlog = Backlog::default();
+    while let Some(row) = rows.next()? {
+        let age_ms = now.since_ms(timestamp(row.get(0)?));
+        backlog = backlog.and(Backlog { messages: 1, oldest_age_ms: age_ms });
+    }
+    Ok(backlog)
 }
 
 pub(crate) fn hide(connection: &Connection, receipt: Receipt, visible_at: Timestamp) -> Result<(), DatabaseError> {

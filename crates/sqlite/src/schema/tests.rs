@@ -24,6 +24,7 @@ fn no_query_reads_a_whole_table_or_sorts() {
         quota::RECOUNT,
         queue::table::FIRST_VISIBLE,
         queue::table::WAITING,
+        queue::table::BACKLOG,
         queue::table::NEXT_OWNER,
         queue::table::FIRST_OF_OWNER,
         queue::table::DEAD,

@@ -1,6 +1,7 @@
 //! The task store and the work queue in a SQLite file: the contracts of their ports, and what a file adds to them.
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
+mod backlog;
 #[cfg(unix)]
 mod backup;
 mod contract;

@@ -61,6 +61,7 @@ async fn a_server_runs_its_tasks_on_a_store_and_a_queue_of_its_own() {
     // Nothing is kept in `db`: it is not what this server runs on.
     let (listen, db) = (SocketAddr::from(([127, 0, 0, 1], 0)), "/nowhere/at/all.db");
     let options = Options::default().with(&table::LISTEN, listen).with(&table::DB, db);
+    let options = options.with(&table::METRICS_LISTEN, listen);
     let server = Server::new(|| Tools).task("add_up", TaskPolicy::optional());
     let running = serve::start(&server, &options.on(Backend::new(Arc::clone(&store) as Arc<dyn TaskStore>, queue)))
         .await
@@ -74,5 +75,10 @@ async fn a_server_runs_its_tasks_on_a_store_and_a_queue_of_its_own() {
     let [task] = &page.tasks[..] else { panic!("one task is on record: {page:?}") };
     assert_eq!((task.tool.as_str(), task.status()), ("add_up", Status::Completed));
     assert_eq!(store.journal(&task.key()).await.unwrap().len(), 2, "both steps are on record");
+
+    let metrics = format!("http://{}/metrics", running.metrics_address().unwrap());
+    let scraped = reqwest::get(metrics).await.unwrap().text().await.unwrap();
+    let queue = |line: &&str| line.starts_with("longhaul_queue_messages") || line.starts_with("longhaul_queue_oldest");
+    assert_eq!(scraped.lines().find(queue), None, "the depth of such a queue is not known");
     running.stop().await;
 }
