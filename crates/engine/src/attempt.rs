@@ -26,6 +26,7 @@ mod journal;
 mod pending;
 mod place;
 mod polling;
+mod race;
 mod replayed;
 mod retry;
 mod round;
@@ -288,7 +289,7 @@ impl Attempt {
             if until > replayed_until {
                 self.stay_at_the_end::<()>().await;
             }
-            return;
+            return self.until_shown_moment(until).await;
         }
         let left_ms = until.since_ms(self.0.engine.now());
         if left_ms == 0 {

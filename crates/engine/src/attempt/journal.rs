@@ -22,6 +22,7 @@ impl Attempt {
     }
 
     pub(crate) async fn recorded(&self, kind: EntryKind, name: &str) -> Option<String> {
+        self.until_shown(kind, name).await;
         let (payload, at) = self.lock_journal().get(&(kind, name.to_owned())).cloned()?;
         let _reading = self.0.compensations.reading();
         let text = self.load_or_abort(&payload).await;

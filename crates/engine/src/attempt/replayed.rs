@@ -44,7 +44,7 @@ impl Attempt {
         let mut place = self.place();
         place.entry = format!("{}#{name}", kind.as_str());
         place.draws = 0;
-        place.visited.insert((kind, name.to_owned()));
+        place.visit(kind, name);
         place.at = place.at.max(at);
     }
 
@@ -67,7 +67,7 @@ impl Attempt {
         self.lock_journal().keys().any(|entry| is_on_the_way(entry) && !place.visited.contains(entry))
     }
 
-    fn place(&self) -> MutexGuard<'_, Place> {
+    pub(super) fn place(&self) -> MutexGuard<'_, Place> {
         self.0.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -22,6 +22,7 @@ mod permits_taken_over;
 mod polling;
 mod publishing;
 mod queues;
+mod races;
 mod recovering;
 mod retries;
 mod rounds;
