@@ -18,6 +18,7 @@ mod owners;
 mod parallel;
 mod programs;
 mod questions;
+mod races;
 mod scopes;
 mod starting;
 mod steps;
