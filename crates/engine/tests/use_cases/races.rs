@@ -13,7 +13,7 @@ use longhaul_testkit::given;
 
 use super::world::{Tool, World, answers, completed, tool};
 
-const MINUTE_MS: u64 = 60_000;
+pub(super) const MINUTE_MS: u64 = 60_000;
 
 /// A tool that asks for at most a minute, then sleeps for ten, and returns the answer, or that there was none.
 fn asks_for_a_minute() -> Tool {
@@ -24,7 +24,7 @@ fn asks_for_a_minute() -> Tool {
     })
 }
 
-async fn result_of(world: &World, key: &TaskKey) -> String {
+pub(super) async fn result_of(world: &World, key: &TaskKey) -> String {
     let task = world.on_record(key).await;
     let State::Completed { result, .. } = &task.state else { panic!("it has not completed: {:?}", task.state) };
     world.engine.load(key, result).await.unwrap()
@@ -37,7 +37,7 @@ async fn failure_of(play: fn(Attempt) -> BoxFuture<'static, AttemptEnd>) -> (Fai
     (failure.kind, failure.message)
 }
 
-async fn entries(world: &World, key: &TaskKey) -> Vec<String> {
+pub(super) async fn entries(world: &World, key: &TaskKey) -> Vec<String> {
     let journal = world.store.journal(key).await.unwrap();
     let mut names: Vec<_> =
         journal.into_iter().map(|entry| format!("{} {}", entry.kind.as_str(), entry.name)).collect();
@@ -46,7 +46,7 @@ async fn entries(world: &World, key: &TaskKey) -> Vec<String> {
 }
 
 /// Its step `name` records this number, which is JSON.
-async fn step(attempt: &Attempt, name: &str, value: &str) -> String {
+pub(super) async fn step(attempt: &Attempt, name: &str, value: &str) -> String {
     let Ok(text) = attempt.step(name, async || Ok::<_, Infallible>(value.to_owned())).await;
     text
 }
@@ -126,7 +126,7 @@ async fn a_future_that_is_passed_by_reference_goes_on_after_its_timeout() {
 }
 
 #[tokio::test]
-async fn the_branch_that_won_is_the_only_one_that_later_attempts_run() {
+async fn a_branch_that_lost_comes_no_further_in_later_attempts() {
     let (world, key) = World::with_key().await;
     let runs = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&runs);
@@ -137,6 +137,7 @@ async fn the_branch_that_won_is_the_only_one_that_later_attempts_run() {
                 runs.fetch_add(1, Ordering::Relaxed);
                 step(&attempt, "order", "1").await;
                 attempt.named_sleep_until("pause", attempt.now().plus_ms(2 * MINUTE_MS)).await;
+                step(&attempt, "late", "1").await;
                 "1"
             };
             let fast = async {
@@ -150,8 +151,8 @@ async fn the_branch_that_won_is_the_only_one_that_later_attempts_run() {
         }
     });
     world.work_until_ended(&key, &tool, MINUTE_MS, 20).await;
-    assert_eq!((result_of(&world, &key).await.as_str(), runs.load(Ordering::Relaxed)), ("2", 2));
-    let expected = ["step first", "step order", "timer fast#1", "timer pause#1", "timer pause#2"];
+    assert_eq!((result_of(&world, &key).await.as_str(), runs.load(Ordering::Relaxed)), ("2", 3));
+    let expected = ["step first", "step order", "timer fast#1@first.1", "timer pause#1", "timer pause#1@first.0"];
     assert_eq!(entries(&world, &key).await, expected);
     assert_eq!(world.now(), given::NOW.plus_ms(11 * MINUTE_MS), "the second pause was a whole one");
 }
@@ -165,8 +166,8 @@ async fn a_race_takes_one_write_beside_those_of_its_branches() {
     });
     world.took();
     world.work(&tool).await;
-    // Both branches are begun, and the fakes answer at once.
-    assert_eq!(world.took().iter().filter(|call| *call == "record").count(), 3);
+    // The fakes answer at once: the second branch begins nothing once the first one has ended.
+    assert_eq!(world.took().iter().filter(|call| *call == "record").count(), 2);
 }
 
 #[tokio::test]
