@@ -51,33 +51,49 @@ impl Attempt {
     /// Runs `branches` until the first one ends, records which one that was as step `name`, and drops the others. In
     /// every later attempt, that branch wins, and the others replay only the entries that they had seen by then. If
     /// several are ready at the same time, the first of them counts. No branch begins a step once another one is ready.
-    pub async fn race<B: Future>(&self, name: &str, branches: impl IntoIterator<Item = B>) -> B::Output {
-        let branches: Vec<B> = branches.into_iter().collect();
-        self.name_race(name).await;
-        if branches.is_empty() {
-            let message = format!("the race `{name}` has no branches: give it at least one");
-            return self.fail(FailureKind::Misuse, message).await;
+    pub fn race<'a, B: Future + 'a>(
+        &'a self,
+        name: &'a str,
+        branches: impl IntoIterator<Item = B>,
+    ) -> impl Future<Output = B::Output> {
+        // Branches are boxed at once: races inside races would be too large for the stack.
+        let branches: Vec<_> = branches.into_iter().map(Box::pin).collect();
+        async move {
+            self.name_race(name).await;
+            if branches.is_empty() {
+                let message = format!("the race `{name}` has no branches: give it at least one");
+                return self.fail(FailureKind::Misuse, message).await;
+            }
+            self.first_of(name, branches).await
         }
-        self.first_of(name, branches).await
     }
 
     /// Runs `future`, for at most `ms` milliseconds after this was first called, in whichever attempt that was. `None`
     /// after that time. The deadline is recorded as a timer, and the outcome as step `name`, so that every later
     /// attempt has the same one. A future that ends by a replay counts, even after the deadline. After the deadline, it
     /// begins no step.
-    pub async fn timeout<F: Future>(&self, name: &str, ms: u64, future: F) -> Option<F::Output> {
-        self.name_race(name).await;
-        if name.starts_with(SINCE) {
-            let message = format!("the name of a timeout cannot begin with `{SINCE}`: give `{name}` another one");
-            return self.fail(FailureKind::Misuse, message).await;
+    pub fn timeout<'a, F: Future + 'a>(
+        &'a self,
+        name: &'a str,
+        ms: u64,
+        future: F,
+    ) -> impl Future<Output = Option<F::Output>> {
+        let future = Box::pin(future);
+        async move {
+            self.name_race(name).await;
+            if name.starts_with(SINCE) {
+                let message = format!("the name of a timeout cannot begin with `{SINCE}`: give `{name}` another one");
+                return self.fail(FailureKind::Misuse, message).await;
+            }
+            let deadline = self.deadline_of(name, ms).await;
+            let in_time = async { Some(future.await) };
+            let late = async {
+                self.until_deadline(deadline).await;
+                None
+            };
+            let branches = [Either::Left(in_time), Either::Right(late)];
+            self.first_of(name, branches.map(Box::pin).into()).await
         }
-        let deadline = self.deadline_of(name, ms).await;
-        let in_time = async { Some(future.await) };
-        let late = async {
-            self.until_deadline(deadline).await;
-            None
-        };
-        self.first_of(name, vec![Either::Left(in_time), Either::Right(late)]).await
     }
 
     async fn name_race(&self, name: &str) {
@@ -113,13 +129,10 @@ impl Attempt {
         }
     }
 
-    async fn first_of<B: Future>(&self, name: &str, branches: Vec<B>) -> B::Output {
+    async fn first_of<B: Future>(&self, name: &str, branches: Vec<Pin<Box<B>>>) -> B::Output {
         let at = self.place().cursor().at;
-        let runner = |(number, future)| Runner {
-            future: Some(Box::pin(future)),
-            output: None,
-            branch: Branch::of(name, number, at),
-        };
+        let runner =
+            |(number, future)| Runner { future: Some(future), output: None, branch: Branch::of(name, number, at) };
         let mut runners: Vec<Runner<B>> = branches.into_iter().enumerate().map(runner).collect();
         self.place().begin(EntryKind::Step, name);
         self.run_hidden(name, &mut runners).await;

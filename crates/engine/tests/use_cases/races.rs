@@ -87,6 +87,23 @@ async fn an_answer_in_time_stays_in_time_in_every_later_attempt() {
 }
 
 #[tokio::test]
+async fn a_signal_that_comes_after_its_timeout_changes_nothing() {
+    let (world, key) = World::with_key().await;
+    let tool = tool(|attempt| async move {
+        let signal = attempt.signal("paid", attempt.task().created_at, None);
+        let paid = attempt.timeout("minute", MINUTE_MS, signal).await.flatten();
+        attempt.named_sleep_until("pause", attempt.now().plus_ms(10 * MINUTE_MS)).await;
+        completed(&paid.unwrap_or_else(|| "0".to_owned()))
+    });
+    world.work(&tool).await;
+    world.clock.advance_ms(MINUTE_MS);
+    world.work(&tool).await;
+    world.engine.record_signal(&key, "paid", "1").await.unwrap();
+    world.work_until_ended(&key, &tool, MINUTE_MS, 20).await;
+    assert_eq!(result_of(&world, &key).await, "0");
+}
+
+#[tokio::test]
 async fn a_step_that_takes_too_long_is_dropped_at_the_timeout() {
     let (world, key, delivery) = World::with_key_and_delivery().await;
     let tool = tool(|attempt| async move {
@@ -158,7 +175,7 @@ async fn a_branch_that_lost_comes_no_further_in_later_attempts() {
 }
 
 #[tokio::test]
-async fn a_race_takes_one_write_beside_those_of_its_branches() {
+async fn a_race_takes_one_write_in_addition_to_those_of_its_branches() {
     let (world, _key) = World::with_key().await;
     let tool = tool(|attempt| async move {
         let branches = ["a", "b"].map(|name| step(&attempt, name, "1"));

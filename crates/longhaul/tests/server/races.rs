@@ -127,6 +127,89 @@ async fn a_question_stays_open_while_its_timeouts_end() {
 }
 
 #[tokio::test]
+async fn a_question_that_outlives_a_timeout_has_the_same_answer_after_every_crash() {
+    let answered = json!({"approved": true});
+    let run = testing::tool(approved).answer("approve", answered.clone());
+    run.clone().to_end().await.unwrap().assert_text("true after 1");
+    run.crash_everywhere().await.unwrap();
+    // The first part of this work is done within one timeout, and the rest within another one.
+    let parts = testing::tool(|task: TaskContext| async move {
+        let mut work = Box::pin(async {
+            task.step("order", async || ()).await;
+            task.sleep("delivery", HOUR * 5 / 2).await;
+            task.step("unpack", async || ()).await;
+        });
+        for number in 1..9 {
+            if task.timeout(&format!("part {number}"), HOUR, &mut work).await.is_ok() {
+                return number.to_string();
+            }
+            task.step(&format!("report {number}"), async || ()).await;
+        }
+        String::new()
+    });
+    parts.clone().to_end().await.unwrap().assert_text("3");
+    parts.crash_everywhere().await.unwrap();
+}
+
+/// A race in each round of a loop, whose branches race too.
+async fn rounds(task: TaskContext) -> String {
+    let mut winners = String::new();
+    for round in 1..=2 {
+        let branches = [2, 1].map(|number| {
+            let task = task.clone();
+            async move {
+                let naps = [3, 2].map(|hours| {
+                    let task = task.clone();
+                    async move {
+                        task.sleep("nap", hours * HOUR * number).await;
+                        hours
+                    }
+                });
+                let hours = task.race(&format!("inner {round} {number}"), naps).await;
+                task.step(&format!("after {round} {number}"), async || format!("{number}.{hours} ")).await
+            }
+        });
+        winners += &task.race(&format!("outer {round}"), branches).await;
+        task.step(&format!("round {round}"), async || ()).await;
+    }
+    winners
+}
+
+#[tokio::test]
+async fn races_in_races_in_a_loop_end_the_same_way_after_every_crash() {
+    let run = testing::tool(rounds).to_end().await.unwrap();
+    run.assert_text("1.2 1.2 ");
+    assert_eq!((run.elapsed(), run.times("after 1 2")), (4 * HOUR, 0), "{}", run.report());
+    testing::tool(rounds).crash_everywhere().await.unwrap();
+}
+
+/// Two bookings race, and then the task fails: both are undone.
+async fn two_bookings(task: TaskContext) -> Result<String, ErrorData> {
+    let bookings = [("hotel", 2), ("hostel", 1)].map(|(place, hours)| {
+        let task = task.clone();
+        async move {
+            task.on_failure(&format!("cancel the {place}"), async || Ok::<_, ErrorData>(())).await;
+            task.try_step(place, async || Ok::<_, ErrorData>(())).await?;
+            task.sleep("confirmed", hours * HOUR).await;
+            task.on_failure(&format!("send the {place} home"), async || Ok::<_, ErrorData>(())).await;
+            task.try_step(&format!("pay the {place}"), async || Ok::<_, ErrorData>(())).await
+        }
+    });
+    task.race("booked", bookings).await?;
+    task.sleep("travel", 5 * HOUR).await;
+    Err(ErrorData::internal_error("it rained", None))
+}
+
+#[tokio::test]
+async fn a_branch_that_lost_is_undone_as_far_as_it_came() {
+    let run = testing::tool(two_bookings).expect_failure().to_end().await.unwrap();
+    let times =
+        ["cancel the hotel", "cancel the hostel", "send the hostel home", "send the hotel home", "pay the hotel"];
+    assert_eq!(times.map(|step| run.times(step)), [1, 1, 1, 0, 0], "{}", run.report());
+    testing::tool(two_bookings).expect_failure().crash_everywhere().await.unwrap();
+}
+
+#[tokio::test]
 async fn two_of_one_name_and_a_race_of_nothing_fail_with_a_sentence() {
     let twice = testing::tool(|task: TaskContext| async move {
         task.race("first", [async {}]).await;

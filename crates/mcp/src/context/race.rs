@@ -48,11 +48,11 @@ impl TaskContext {
     ///
     /// The deadline is recorded when this is first called, and the outcome as a step of this name. So every attempt has
     /// the same deadline and takes the same branch. That takes two writes and two entries of the journal. A future that
-    /// is ready when the tool is resumed counts as in time.
+    /// can end with recorded values when the tool is resumed counts as in time. It begins no step after the deadline.
     ///
-    /// After the time, the future is dropped at its await point, and later attempts do not run it. Its question is
-    /// withdrawn. A step of it may have been done. A tool that it called runs on, unless this task fails. Its
-    /// compensations stay registered.
+    /// After the time, the future is dropped at its await point. Later attempts replay only the entries that it had
+    /// seen. Its question is withdrawn. A step of it may have been done. A tool that it called runs on, unless this
+    /// task fails. A token of its callback stays valid. Its compensations stay registered.
     ///
     /// Pass a pinned future by reference (`&mut question`) to continue to wait for it afterwards.
     ///
@@ -62,16 +62,24 @@ impl TaskContext {
     ///
     /// # Errors
     /// [`TimedOut`] after the time.
-    pub async fn timeout<F: Future>(&self, name: &str, time: Duration, future: F) -> Result<F::Output, TimedOut> {
-        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let output = match &self.0.run {
-            Run::Task(attempt) => attempt.timeout(name, ms, future).await,
-            Run::Plain(call) => match select(pin!(future), pin!(call.clock().sleep_ms(ms))).await {
-                Either::Left((output, _)) => Some(output),
-                Either::Right(((), _)) => None,
-            },
-        };
-        output.ok_or_else(|| TimedOut { name: name.to_owned(), after: time })
+    pub fn timeout<'a, F: Future + 'a>(
+        &'a self,
+        name: &'a str,
+        time: Duration,
+        future: F,
+    ) -> impl Future<Output = Result<F::Output, TimedOut>> {
+        let future = Box::pin(future);
+        async move {
+            let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            let output = match &self.0.run {
+                Run::Task(attempt) => attempt.timeout(name, ms, future).await,
+                Run::Plain(call) => match select(future, pin!(call.clock().sleep_ms(ms))).await {
+                    Either::Left((output, _)) => Some(output),
+                    Either::Right(((), _)) => None,
+                },
+            };
+            output.ok_or_else(|| TimedOut { name: name.to_owned(), after: time })
+        }
     }
 
     /// Runs branches until the first one ends, and returns its output. A branch is a step, a sleep, a question, a
@@ -96,25 +104,34 @@ impl TaskContext {
     /// }
     /// ```
     ///
-    /// The branch that came first is recorded as a step of this name, in one write. Later attempts run only that
-    /// branch, which returns what it has recorded. If several are ready at the same time, the first of them counts.
+    /// The branch that came first is recorded as a step of this name, in one write, and wins in every later attempt.
+    /// The others replay only the entries that they had seen. If several are ready at the same time, the first of them
+    /// counts. No branch begins a step once another one is ready.
     ///
-    /// All branches are begun, and the others are dropped when it ends. Their questions are withdrawn. A step of them
-    /// may have been done. A tool that they called runs on, unless this task fails. Their compensations stay
-    /// registered.
+    /// The other branches are dropped when it ends. Their questions are withdrawn. A step of them may have been done. A
+    /// tool that they called runs on, unless this task fails. Tokens of their callbacks stay valid. Their compensations
+    /// stay registered.
+    ///
+    /// Sleeps in a branch are counted on their own, and `now()`, `random()` and `uuid()` are the same in every attempt.
     ///
     /// A race without branches fails the task. A second step, race or timeout of this name fails it too. In a plain
     /// call nothing is recorded.
-    pub async fn race<B: Future>(&self, name: &str, branches: impl IntoIterator<Item = B>) -> B::Output {
-        let call = match &self.0.run {
-            Run::Task(attempt) => return attempt.race(name, branches).await,
-            Run::Plain(call) => call,
-        };
+    pub fn race<'a, B: Future + 'a>(
+        &'a self,
+        name: &'a str,
+        branches: impl IntoIterator<Item = B>,
+    ) -> impl Future<Output = B::Output> {
         let branches: Vec<_> = branches.into_iter().map(Box::pin).collect();
-        if branches.is_empty() {
-            let message = format!("the race `{name}` has no branches: give it at least one");
-            return call.refuse(ErrorData::internal_error(message, None)).await;
+        async move {
+            let call = match &self.0.run {
+                Run::Task(attempt) => return attempt.race(name, branches).await,
+                Run::Plain(call) => call,
+            };
+            if branches.is_empty() {
+                let message = format!("the race `{name}` has no branches: give it at least one");
+                return call.refuse(ErrorData::internal_error(message, None)).await;
+            }
+            select_all(branches).await.0
         }
-        select_all(branches).await.0
     }
 }
