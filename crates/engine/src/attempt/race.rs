@@ -185,28 +185,33 @@ impl Attempt {
     /// The number of the branch that comes first. All branches replay their entries first. They begin work only if none
     /// of them has ended by then.
     async fn decide<B: Future>(&self, runners: &mut [Runner<B>]) -> usize {
-        poll_fn(|context| {
-            for holds in [true, false] {
-                for runner in runners.iter_mut() {
-                    runner.branch.holds = holds;
-                    self.poll_branch(runner, context);
-                    if !holds && runner.output.is_some() {
-                        break;
-                    }
-                }
-                if runners.iter().any(|runner| runner.branch.reading > 0) {
-                    return Poll::Pending;
-                }
-                if let Some(won) = runners.iter().position(|runner| runner.output.is_some()) {
-                    return Poll::Ready(won);
-                }
-                if !release(runners) {
-                    return Poll::Pending;
-                }
+        poll_fn(|context| self.poll_race(runners, context)).await
+    }
+
+    fn poll_race<B: Future>(&self, runners: &mut [Runner<B>], context: &mut Context<'_>) -> Poll<usize> {
+        for holds in [true, false] {
+            self.poll_in_turn(runners, holds, context);
+            if runners.iter().any(|runner| runner.branch.reading > 0) {
+                return Poll::Pending;
             }
-            Poll::Pending
-        })
-        .await
+            if let Some(won) = runners.iter().position(|runner| runner.output.is_some()) {
+                return Poll::Ready(won);
+            }
+            if !release(runners) {
+                return Poll::Pending;
+            }
+        }
+        Poll::Pending
+    }
+
+    fn poll_in_turn<B: Future>(&self, runners: &mut [Runner<B>], holds: bool, context: &mut Context<'_>) {
+        for runner in runners {
+            runner.branch.holds = holds;
+            self.poll_branch(runner, context);
+            if !holds && runner.output.is_some() {
+                return;
+            }
+        }
     }
 
     /// The output of the branch that came first, in a later attempt.
@@ -319,7 +324,7 @@ impl Attempt {
         is_shown
     }
 
-    async fn until(&self, may_continue: impl Fn(&Self) -> bool) {
+    async fn until(&self, may_continue: impl Fn(&Self) -> bool + Send + Sync) {
         poll_fn(|context| {
             if may_continue(self) {
                 return Poll::Ready(());
