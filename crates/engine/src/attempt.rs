@@ -26,6 +26,7 @@ mod journal;
 mod pending;
 mod place;
 mod polling;
+mod race;
 mod replayed;
 mod retry;
 mod round;
@@ -283,7 +284,13 @@ impl Attempt {
 
     /// Waits in this attempt if it is short and fits; ends the attempt otherwise. `running` must live
     /// until the wait of this branch is known.
-    async fn wait_until(&self, until: Timestamp, running: StepRunning<'_>) {
+    async fn wait_until(&self, until: Timestamp, mut running: StepRunning<'_>) {
+        if !self.shows_moment(until) {
+            // A branch that lost a race does not delay the end of the attempt.
+            drop(running);
+            self.until_shown_moment(until).await;
+            running = self.0.suspend.step_running();
+        }
         if let Some(replayed_until) = self.0.compensations.replayed_until() {
             if until > replayed_until {
                 self.stay_at_the_end::<()>().await;
@@ -348,6 +355,7 @@ impl Attempt {
     /// Leaves the next step to another attempt if this one has little time left, but never before it recorded
     /// something. So attempts that are shorter than the margin still do one step each.
     async fn yield_near_the_end(&self) {
+        self.until_released().await;
         let near = self.left_ms() == Some(0);
         if self.0.stopping.is_cancelled() || (near && self.0.pending.has_advanced()) {
             self.0.suspend.yield_attempt();

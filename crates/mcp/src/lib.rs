@@ -42,7 +42,7 @@ mod waiting;
 pub use cleanup::{End, EndedTask, EndedTaskError};
 pub use context::{
     Amount, Answer, Compensation, InputResponse, Outcomes, Parallel, ProgressReport, Step, StepContext, StepError,
-    StepValue, StepWork, TaskContext, UseTryStep, VariableError, form_of,
+    StepValue, StepWork, TaskContext, TimedOut, UseTryStep, VariableError, form_of,
 };
 pub use longhaul_engine::{Every, Retry, VariableLimit};
 pub use policy::{Policies, TaskPolicy};

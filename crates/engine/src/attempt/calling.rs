@@ -127,6 +127,7 @@ impl Attempt {
 
     async fn child_end(&self, called: Called) -> ChildEnd {
         let name = called.child.to_string();
+        self.until_shown(EntryKind::Signal, &name).await;
         if self.was_quiet()
             && !self.is_replay()
             && !self.lock_journal().contains_key(&(EntryKind::Signal, name.clone()))

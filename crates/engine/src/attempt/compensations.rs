@@ -81,26 +81,11 @@ impl Compensations {
         self.lock().phase == Phase::Undo
     }
 
-    /// Holds the end of a replay back until the guard is dropped: the tool is about to continue.
-    pub(super) fn reading(&self) -> Reading<'_> {
-        self.lock().reading += 1;
-        Reading(self)
-    }
-
     pub(super) fn take_last(&self) -> Option<Compensation> {
         self.lock().registered.pop()
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-pub(super) struct Reading<'a>(&'a Compensations);
-
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.reading = state.reading.saturating_sub(1);
     }
 }

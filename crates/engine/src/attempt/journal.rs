@@ -22,8 +22,9 @@ impl Attempt {
     }
 
     pub(crate) async fn recorded(&self, kind: EntryKind, name: &str) -> Option<String> {
+        self.until_shown(kind, name).await;
         let (payload, at) = self.lock_journal().get(&(kind, name.to_owned())).cloned()?;
-        let _reading = self.0.compensations.reading();
+        let _reading = self.reading();
         let text = self.load_or_abort(&payload).await;
         self.come_to_entry(kind, name, at);
         Some(text)
@@ -110,7 +111,27 @@ impl Attempt {
         }
     }
 
+    /// Holds back the end of a replay, and the outcome of a race, until the guard is dropped: the tool is about to
+    /// continue.
+    pub(super) fn reading(&self) -> Reading<'_> {
+        self.0.compensations.lock().reading += 1;
+        self.place().polled_mut().iter_mut().for_each(|branch| branch.reading += 1);
+        Reading(self)
+    }
+
     pub(crate) fn lock_journal(&self) -> MutexGuard<'_, Journal> {
         self.0.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) struct Reading<'a>(&'a Attempt);
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.0.compensations.lock();
+        state.reading = state.reading.saturating_sub(1);
+        drop(state);
+        let mut place = self.0.place();
+        place.polled_mut().iter_mut().for_each(|branch| branch.reading = branch.reading.saturating_sub(1));
     }
 }

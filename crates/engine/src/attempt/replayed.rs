@@ -4,7 +4,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 use longhaul_core::{EntryKind, Timestamp};
 
-use super::place::{Place, SINCE};
+use super::place::{Cursor, Place, SINCE};
 use crate::Attempt;
 
 impl Attempt {
@@ -13,20 +13,25 @@ impl Attempt {
     #[must_use]
     pub fn recorded_now(&self) -> Timestamp {
         let due_at = self.0.task.due_at();
-        self.place().at.map_or(due_at, |at| at.max(due_at))
+        self.place().cursor().at.map_or(due_at, |at| at.max(due_at))
     }
 
     /// A name that the tool gets at this call, in every attempt, and at no other call: for numbers that look random.
     #[must_use]
     pub fn next_draw(&self) -> String {
         let mut place = self.place();
-        place.draws = place.draws.saturating_add(1);
-        format!("{}\0{}", place.entry, place.draws)
+        let cursor = place.cursor();
+        cursor.draws = cursor.draws.saturating_add(1);
+        format!("{}\0{}", cursor.entry, cursor.draws)
     }
 
     /// The recorded text of step `name`, before the tool comes to it.
     pub async fn peek_at_step(&self, name: &str) -> Option<String> {
+        if !self.place().shows(EntryKind::Step, name) {
+            return None;
+        }
         let (payload, _at) = self.lock_journal().get(&(EntryKind::Step, name.to_owned())).cloned()?;
+        let _reading = self.reading();
         Some(self.load_or_abort(&payload).await)
     }
 
@@ -42,16 +47,16 @@ impl Attempt {
     /// Notes that the tool has come to an entry, which was recorded at `at`. Entries of older versions have no time.
     pub(super) fn come_to_entry(&self, kind: EntryKind, name: &str, at: Option<Timestamp>) {
         let mut place = self.place();
-        place.entry = format!("{}#{name}", kind.as_str());
-        place.draws = 0;
-        place.visited.insert((kind, name.to_owned()));
-        place.at = place.at.max(at);
+        place.visit(kind, name);
+        let cursor = place.cursor();
+        *cursor = Cursor { entry: format!("{}#{name}", kind.as_str()), at: cursor.at.max(at), draws: 0 };
     }
 
     /// Notes that the tool has waited until `at`.
     pub(super) fn come_to_moment(&self, at: Timestamp) {
         let mut place = self.place();
-        place.at = place.at.max(Some(at));
+        let cursor = place.cursor();
+        cursor.at = cursor.at.max(Some(at));
     }
 
     /// Whether a step, a sleep or an answer is recorded that the tool has not come to yet. Then an earlier attempt has
@@ -67,7 +72,7 @@ impl Attempt {
         self.lock_journal().keys().any(|entry| is_on_the_way(entry) && !place.visited.contains(entry))
     }
 
-    fn place(&self) -> MutexGuard<'_, Place> {
+    pub(super) fn place(&self) -> MutexGuard<'_, Place> {
         self.0.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

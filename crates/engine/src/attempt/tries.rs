@@ -113,6 +113,9 @@ impl Attempt {
     /// The recorded value or error of step `name`; `None` if nothing is recorded. Runs nothing.
     pub async fn recorded_step(&self, name: &str) -> Option<Result<String, String>> {
         self.check_name(EntryKind::Step, name).await;
+        if !self.place().shows(EntryKind::Step, name) {
+            return None;
+        }
         let text = self.recorded(EntryKind::Step, name).await?;
         self.came_to(name, IsRecorded::Yes);
         Some(outcome(text))

@@ -17,19 +17,19 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Everything that was done, in its order.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
+pub(super) struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    fn note(&self, what: &str) {
+    pub(super) fn note(&self, what: &str) {
         self.0.lock().unwrap().push(what.to_owned());
     }
 
-    fn take(&self) -> Vec<String> {
+    pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
     /// A step that is noted.
-    async fn step(&self, attempt: &Attempt, name: &str) {
+    pub(super) async fn step(&self, attempt: &Attempt, name: &str) {
         let work = async || {
             self.note(name);
             Ok::<_, Infallible>("1".to_owned())
@@ -38,7 +38,7 @@ impl Log {
     }
 
     /// Registers a compensation that is noted, and fails so many times.
-    async fn undone_by(&self, attempt: &Attempt, name: &str, fails: u32, retry: Retry) {
+    pub(super) async fn undone_by(&self, attempt: &Attempt, name: &str, fails: u32, retry: Retry) {
         let (log, noted) = (self.clone(), name.to_owned());
         let work = move |number: u32| {
             log.note(&noted);
@@ -51,7 +51,7 @@ impl Log {
 }
 
 /// A tool that is replayed, and undone, when its task has not ended with success.
-fn compensating<F>(play: impl Fn(Attempt) -> F + Clone + Send + Sync + 'static) -> Tool
+pub(super) fn compensating<F>(play: impl Fn(Attempt) -> F + Clone + Send + Sync + 'static) -> Tool
 where
     F: Future<Output = AttemptEnd> + Send + 'static,
 {
@@ -69,7 +69,7 @@ where
     })
 }
 
-fn failed() -> AttemptEnd {
+pub(super) fn failed() -> AttemptEnd {
     AttemptEnd::Failed { message: "no".to_owned(), detail: "{}".to_owned() }
 }
 
@@ -91,11 +91,11 @@ where
     })
 }
 
-async fn armed(world: &World) -> TaskKey {
+pub(super) async fn armed(world: &World) -> TaskKey {
     world.accept(Call { cleanup: Cleanup::ARMED, ..call() }).await.key()
 }
 
-async fn cleanup(world: &World, key: &TaskKey) -> Cleanup {
+pub(super) async fn cleanup(world: &World, key: &TaskKey) -> Cleanup {
     world.on_record(key).await.cleanup
 }
 

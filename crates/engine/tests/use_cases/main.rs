@@ -22,6 +22,8 @@ mod permits_taken_over;
 mod polling;
 mod publishing;
 mod queues;
+mod races;
+mod races_lost;
 mod recovering;
 mod retries;
 mod rounds;

@@ -184,6 +184,8 @@ fn between(expected: &Run, crashed: &Run, order: Order, where_: &str) -> Vec<Str
         differences.push(format!("{where_}: cleaning up ended with {other} instead of {one}"));
     }
     if order == Order::Matters
+        && !runs_concurrently(expected)
+        && !runs_concurrently(crashed)
         && let (Some(one), Some(other)) = (expected.seen().last(), crashed.seen().last())
         && let Some((first, then)) = swapped(one, other)
     {
@@ -220,7 +222,7 @@ fn within(run: &Run, order: Order, where_: &str) -> Vec<String> {
              otherwise the next time"
         ));
     }
-    if order == Order::Matters {
+    if order == Order::Matters && !runs_concurrently(run) {
         let swaps = attempts.iter().zip(attempts.iter().skip(1)).filter_map(|(one, other)| swapped(one, other));
         differences.extend(swaps.map(|(first, then)| {
             format!("{where_}: the tool came to step `{then}` before `{first}`, and after it in the attempt before")
@@ -267,6 +269,12 @@ fn came_to(attempt: &[Seen]) -> Vec<&str> {
         }
     }
     steps
+}
+
+/// Whether two steps were under way at a time in any attempt. The other attempts replay one of these steps, and begin
+/// the other one.
+fn runs_concurrently(run: &Run) -> bool {
+    run.seen().iter().any(|attempt| has_branches(attempt))
 }
 
 /// Whether two steps were under way at a time. One that failed looks as if it still were, and so does one that looks

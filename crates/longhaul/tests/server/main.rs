@@ -19,6 +19,7 @@ mod owners;
 mod parallel;
 mod programs;
 mod questions;
+mod races;
 mod scopes;
 mod starting;
 mod steps;

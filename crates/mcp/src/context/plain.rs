@@ -232,6 +232,7 @@ impl PlainCall {
                 waits.broken.get_or_insert(ErrorData::internal_error(message, None));
             }
         });
+        let _asking = Asking { call: self, key };
         std::future::pending().await
     }
 
@@ -324,5 +325,17 @@ struct StepRunning<'a>(&'a PlainCall);
 impl Drop for StepRunning<'_> {
     fn drop(&mut self) {
         self.0.change(|waits| waits.steps_running = waits.steps_running.saturating_sub(1));
+    }
+}
+
+/// An open question. It is withdrawn when its branch is dropped because another one was faster.
+struct Asking<'a> {
+    call: &'a PlainCall,
+    key: &'a str,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.call.change(|waits| drop(waits.asks.remove(self.key)));
     }
 }

@@ -189,6 +189,15 @@ async fn a_sleep_is_waited_for_up_to_a_limit() {
 }
 
 #[tokio::test]
+async fn races_and_timeouts_run_in_memory() {
+    let world = World::plain();
+    for (ms, expected) in [(3_000, "3000"), (6_000, "the timeout `four` has elapsed, 4000 ms after it began")] {
+        let result = world.while_time_passes(world.result(&plain("races", json!({"ms": ms})))).await;
+        assert_eq!(result["content"][0]["text"], expected);
+    }
+}
+
+#[tokio::test]
 async fn looks_go_on_up_to_the_limit_of_a_sleep() {
     let world = World::plain();
     let found = world.while_time_passes(world.result(&plain("looks", json!({"looks": 3, "ms": 10_000})))).await;

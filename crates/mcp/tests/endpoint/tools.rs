@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use futures::FutureExt;
 use longhaul_mcp::{Answer, TaskContext, VariableError, VariableLimit, VerifiedCaller};
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::tool::{InputResponses as Answers, RequestState, schema_for_type};
@@ -269,6 +270,13 @@ impl Tools {
     async fn sleeps(&self, Parameters(Sleep { ms }): Parameters<Sleep>, task: TaskContext) -> CallToolResult {
         task.sleep("sleep", Duration::from_millis(ms)).await;
         text(format!("attempt {}", task.attempt()))
+    }
+
+    #[tool]
+    async fn races(&self, Parameters(Sleep { ms }): Parameters<Sleep>, task: TaskContext) -> CallToolResult {
+        let nap = |ms| task.sleep("nap", Duration::from_millis(ms)).map(move |()| ms);
+        let won = task.timeout("four", Duration::from_secs(4), task.race("first", [ms, 5_000].map(nap))).await;
+        text(won.map_or_else(|late| late.to_string(), |ms| ms.to_string()))
     }
 
     /// Looks as often as it is told to.
