@@ -11,7 +11,8 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use http::request::Parts;
 use http::{Request, Response};
-use longhaul_core::{OwnerId, Principal, TaskId};
+use longhaul_core::verbatim::take_params;
+use longhaul_core::{OwnerId, Principal, TaskId, strict_json};
 use rmcp::ErrorData;
 use rmcp::model::{
     ClientCapabilities, ClientJsonRpcMessage, ClientRequest, GetExtensions, InitializeRequestParams, JsonRpcMessage,
@@ -33,7 +34,7 @@ use crate::revision::{Generation, own_revision};
 use crate::signing::session::Scope;
 use crate::state::Shared;
 use crate::tool_calls::asking::{self, Awaited};
-use crate::tool_calls::caller::RequestSpan;
+use crate::tool_calls::caller::{ArgumentsText, RequestSpan};
 use crate::tool_calls::cancelling::{self, Ending};
 use crate::views::revised;
 
@@ -171,7 +172,11 @@ struct Open {
 impl Open {
     fn new(mut request: ClientRequest, call: &Incoming<'_>, endpoint: &Endpoint) -> Self {
         let ending = Ending::default();
-        request.extensions_mut().insert(around(call.http, call.caller, &call.scope, &ending));
+        let mut parts = around(call.http, call.caller, &call.scope, &ending);
+        if let Some(arguments) = call.members.get("arguments").filter(|_| call.method == "tools/call") {
+            parts.extensions.insert(ArgumentsText(part_of(call.http.body(), arguments.get())));
+        }
+        request.extensions_mut().insert(parts);
         request.extensions_mut().insert(call.meta.clone());
         let message = JsonRpcMessage::Request(JsonRpcRequest::new(call.id.clone(), request));
         let conversation = endpoint.backend().converse(message, client(call.client, call.capabilities()));
@@ -308,7 +313,12 @@ impl Open {
         self.requests += 1;
         let mut request = serde_json::to_value(request)
             .map_err(|error| errors::internal("a request to the client could not be written", &error))?;
-        asking::strip_progress_token(&mut request);
+        asking::strip_additions(&mut request);
+        let own_text = take_params(&mut request);
+        let params = own_text.as_deref().and_then(|text| strict_json::from_str::<Value>(text).ok());
+        if let (Some(request), Some(params)) = (request.as_object_mut(), params) {
+            request.insert("params".to_owned(), params);
+        }
         let Value::Object(mut request) = request else {
             return Err(ErrorData::internal_error("a request to the client could not be written", None));
         };
@@ -324,7 +334,7 @@ impl Open {
             }
         }));
         self.asked.insert(id_text, signed.clone());
-        Ok(asking::message(&signed, request))
+        Ok(asking::message(&signed, request, own_text.as_deref()))
     }
 
     fn answered(&self, answer: ClientJsonRpcMessage) {
@@ -369,6 +379,13 @@ fn around(http: &Request<Bytes>, caller: &Arc<Principal>, scope: &Scope, ending:
     parts.extensions.insert(scope.clone());
     parts.extensions.insert(Arc::clone(caller));
     parts
+}
+
+/// A text that was read from a body, as a part of it if it is one.
+fn part_of(body: &Bytes, text: &str) -> Bytes {
+    let from = text.as_ptr().addr().checked_sub(body.as_ptr().addr());
+    let part = from.and_then(|from| Some(from..from.checked_add(text.len())?)).filter(|part| part.end <= body.len());
+    part.map_or_else(|| Bytes::copy_from_slice(text.as_bytes()), |part| body.slice(part))
 }
 
 /// The client as the handler would have met it in a handshake.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 
+use longhaul_core::verbatim::in_one_line;
 use longhaul_core::{Cleanup, Principal, RequestedTerms, Task, Terms, Timestamp, TraceParent, limits, strict_json};
 use longhaul_engine::{Call, Engine, Idempotency};
 use rmcp::ErrorData;
@@ -12,6 +13,7 @@ use rmcp::model::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::TaskPolicy;
 use crate::reply::errors;
@@ -34,7 +36,7 @@ pub(crate) fn own_call(
     }
     let mut params = CallToolRequestParams::new(tool.to_owned());
     params.arguments = arguments;
-    let stored = StoredCall::new(params, meta, BTreeMap::new());
+    let stored = StoredCall::new(params, meta, BTreeMap::new(), None)?;
     call(shared, caller, (tool.to_owned(), stored), Terms::negotiate(&policy.terms, RequestedTerms::default()), None)
 }
 
@@ -52,8 +54,15 @@ pub(crate) fn call_of(
     let idempotency = request.scope.bind(idempotency)?;
     meta.set_client_capabilities(request.capabilities());
     let (tool, progress_token) = (params.name.to_string(), meta.get_progress_token());
-    let stored = StoredCall::new(params, meta, BTreeMap::new()).with_progress_token(progress_token);
+    let text = request.members.get("arguments").map(RawValue::get);
+    let text = text.filter(|text| is_text_of(text, params.arguments.as_ref()));
+    let stored = StoredCall::new(params, meta, BTreeMap::new(), text)?.with_progress_token(progress_token);
     call(shared, request.caller, (tool, stored), Terms::negotiate(&policy.terms, requested), idempotency)
+}
+
+/// Whether these arguments are those of a text. Only a `null` may have been left out of them.
+pub(crate) fn is_text_of(text: &str, arguments: Option<&JsonObject>) -> bool {
+    !text.contains("null") || strict_json::from_str::<JsonObject>(text).is_ok_and(|read| Some(&read) == arguments)
 }
 
 /// The call of a tool as the engine takes it. Its caller checks before that the tool exists. `_meta` says what the
@@ -135,7 +144,7 @@ pub(crate) fn never_a_task(tool: &str) -> ErrorData {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StoredCall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) arguments: Option<JsonObject>,
+    pub(crate) arguments: Option<Arguments>,
     /// What the request said about its client: version, name, capabilities.
     #[serde(default, rename = "_meta")]
     pub(crate) meta: RequestMetaObject,
@@ -155,17 +164,53 @@ pub(crate) struct StoredCall {
     pub(crate) caller: Option<VerifiedCaller>,
 }
 
+/// The arguments of a call, and their text as the caller wrote it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(try_from = "Box<RawValue>", into = "Box<RawValue>")]
+pub(crate) struct Arguments {
+    pub(crate) read: JsonObject,
+    pub(crate) text: Box<RawValue>,
+}
+
+impl TryFrom<Box<RawValue>> for Arguments {
+    type Error = serde_json::Error;
+
+    fn try_from(text: Box<RawValue>) -> Result<Self, serde_json::Error> {
+        Ok(Self { read: strict_json::from_str(text.get())?, text })
+    }
+}
+
+impl From<Arguments> for Box<RawValue> {
+    fn from(arguments: Arguments) -> Self {
+        arguments.text
+    }
+}
+
+impl Arguments {
+    /// The arguments that are read from `text`, unless others have replaced them.
+    fn of(read: JsonObject, text: Option<&str>) -> Result<Self, serde_json::Error> {
+        let text = match text {
+            Some(text) => RawValue::from_string(in_one_line(text).into_owned())?,
+            None => serde_json::value::to_raw_value(&read)?,
+        };
+        Ok(Self { read, text })
+    }
+}
+
 impl StoredCall {
-    /// The call to be stored. Its progress token is valid only for the request that brought it, unless it is stored
-    /// [too](Self::with_progress_token).
+    /// The call to be stored, whose caller wrote its arguments as `text`. Its progress token is valid only for the
+    /// request that brought it, unless it is stored [too](Self::with_progress_token).
     pub(crate) fn new(
         request: CallToolRequestParams,
         mut meta: RequestMetaObject,
         given: BTreeMap<String, Value>,
-    ) -> Self {
+        text: Option<&str>,
+    ) -> Result<Self, ErrorData> {
         meta.0.0.shift_remove("progressToken");
         let CallToolRequestParams { arguments, input_responses, request_state, .. } = request;
-        Self { arguments, meta, input_responses, request_state, progress_token: None, given, caller: None }
+        let arguments = arguments.map(|arguments| Arguments::of(arguments, text)).transpose();
+        let arguments = arguments.map_err(|error| errors::internal("the call could not be written", &error))?;
+        Ok(Self { arguments, meta, input_responses, request_state, progress_token: None, given, caller: None })
     }
 
     /// The token for progress notifications to the client of `task`. If the call cannot be read, no progress is
@@ -197,7 +242,7 @@ impl StoredCall {
         round: Option<(Option<String>, InputResponses)>,
     ) -> CallToolRequestParams {
         let mut params = CallToolRequestParams::new(tool.to_owned());
-        params.arguments = self.arguments;
+        params.arguments = self.arguments.map(|arguments| arguments.read);
         (params.request_state, params.input_responses) = match round {
             Some((state, answers)) => (state, Some(answers)),
             None => (self.request_state, self.input_responses),

@@ -84,7 +84,7 @@ async fn start(
     let idempotency = idempotency(call, &meta, &params, wanted.token.as_deref(), &*ports.ids)?;
     let idempotency = call.scope.bind(idempotency)?;
     meta.set_client_capabilities(call.capabilities());
-    let stored = StoredCall::new(params, meta, Default::default());
+    let stored = StoredCall::new(params, meta, Default::default(), None)?;
     let terms = Terms::negotiate(&policy.terms, requested);
     let new = accept::call(endpoint.shared(), call.caller, (tool, stored), terms, idempotency)?;
     let task = accept_as(endpoint, key.id, new).await?;
