@@ -31,7 +31,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("crates/gateway/src/jobs/aws.rs", "reads any JSON, member by member"),
     ("crates/gateway/src/jobs/http_job.rs", "reads any JSON, member by member"),
     ("crates/gateway/src/jobs/step_functions.rs", "reads any JSON, member by member"),
-    ("crates/mcp/src/durable/waiting.rs", "reads what the server has written"),
     ("crates/mcp/src/tool_calls/asking.rs", "answers, which the router has found to be objects"),
 ];
 

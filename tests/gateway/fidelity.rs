@@ -3,24 +3,34 @@
 use harness::caller::Caller;
 use serde_json::{Value, json};
 
+use super::answers::write;
 use super::process::{Gateway, Setup, Somewhere, ended};
 
 /// The output of the fixture `verbatim`, as a client that is connected to it directly gets it.
-const SCHEMA: &str = r#""inputSchema":{"type":"object","properties":{"zeta":{"type":"integer","maximum":18446744073709551617},"alpha":{"type":"number","multipleOf":0.10,"default":0.80},"mid":{"enum":["z","a"],"type":"string"}},"required":["zeta"],"x-order":{"b":1,"a":2}}"#;
-const STRUCTURED: &str = r#""structuredContent":{"z":18446744073709551616,"a":{"y":0.1000000000000000055,"b":[1e-07,1.50,-0,100.0,123456789012345678901234567890]},"id":9007199254740993}"#;
-const META: &str = r#""_meta":{"z/z":0.80,"a/a":{"b":1,"a":2}"#;
+const SCHEMA: &str = r#""inputSchema":{"type":"object","properties":{"zeta":{"type":"integer","maximum":18446744073709551617},"alpha":{"type":"number","multipleOf":0.10,"default":0.80},"mid":{"enum":["z","a"],"type":"string"}},"required":["zeta"],"x-order":{"b":1,"a":1e3}}"#;
+const VENDOR: &str = r#""x-vendor": {"b":"\u00e9","a":1.0},"annotations":{"x-hint":1.0,"readOnlyHint":true}"#;
+const CONTENT: &str = r#""content":[{"x":1E5,"type":"text","text":"caf\u00e9 \/","annotations":{"audience":["robot"]}}, {"type":"hologram","w":1e3}]"#;
+const STRUCTURED: &str = r#""structuredContent":{"z":18446744073709551616,"a":{"y":0.1000000000000000055,"b":[1e-07,1e3,1.50,-0,100.0,123456789012345678901234567890]},"s":"\u00e9","id":9007199254740993},"isError":false,"x-odd":{"b":1,"a":1.0}"#;
+const META: &str = r#""_meta":{"z/z":0.80,"a/a":{"b":1e3,"a":2}}"#;
 
 /// The arguments of a call.
-const ARGUMENTS: &str =
-    r#"{"zeta":18446744073709551617,"alpha":0.30,"other":{"z":[1.10,-0,1e-07],"a":null},"b":9007199254740993}"#;
+const ARGUMENTS: &str = r#"{ "zeta":18446744073709551617,"alpha":0.30,"other":{"z":[1.10,-0,1e-07,1e3],"a":null},"b":9007199254740993, "s":"\u00e9"}"#;
 
 /// Keys that only the caller uses.
 const CALLERS_META: &str = r#""traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"z=1,a=2","baggage":"user=ann","com.example/tenant":{"z":18446744073709551616,"a":1}"#;
 
 fn params() -> Value {
-    let text =
-        format!(r#"{{"name":"verbatim","arguments":{ARGUMENTS},"_meta":{{{CALLERS_META},"dev.longhaul/x":1}}}}"#);
+    let text = format!(r#"{{"name":"verbatim","arguments":"@","_meta":{{{CALLERS_META},"dev.longhaul/x":1}}}}"#);
     serde_json::from_str(&text).unwrap()
+}
+
+/// Calls the tool with arguments that are these bytes.
+async fn called(caller: &Caller) -> String {
+    let request = caller.request("tools/call", params());
+    let built = request.try_clone().unwrap().build().unwrap();
+    let body = std::str::from_utf8(built.body().unwrap().as_bytes().unwrap()).unwrap();
+    let body = body.replace(r#""arguments":"@""#, &format!(r#""arguments":{ARGUMENTS}"#));
+    request.body(body).send().await.unwrap().text().await.unwrap()
 }
 
 async fn text(caller: &Caller, method: &str, params: Value) -> String {
@@ -31,16 +41,38 @@ fn assert_contains(text: &str, expected: &str) {
     assert!(text.contains(expected), "{expected}\nis not in\n{text}");
 }
 
+/// Whether a text passes as it was written, or is read and written again on its way.
+#[derive(Clone, Copy)]
+enum Passes {
+    AsWritten,
+    AsRead,
+}
+
+impl Passes {
+    /// Members of an object, as they arrive.
+    fn of(self, members: &str) -> String {
+        match self {
+            Self::AsWritten => members.to_owned(),
+            Self::AsRead => {
+                let read: Value = serde_json::from_str(&format!("{{{members}}}")).unwrap();
+                read.to_string().trim_start_matches('{').strip_suffix('}').unwrap().to_owned()
+            }
+        }
+    }
+}
+
 /// Calls the tool, and compares all that passes.
-async fn passes(setup: &Setup, gateway: &Gateway) -> String {
+async fn passes(setup: &Setup, gateway: &Gateway, how: Passes) -> String {
     let caller = gateway.caller();
-    assert_contains(&text(&caller, "tools/list", json!({})).await, SCHEMA);
-    let created = caller.result("tools/call", params()).await;
-    let id = created["taskId"].as_str().unwrap().to_owned();
+    let listed = text(&caller, "tools/list", json!({})).await;
+    assert_contains(&listed, SCHEMA);
+    assert_contains(&listed, VENDOR);
+    let created: Value = serde_json::from_str(&called(&caller).await).unwrap();
+    let id = created["result"]["taskId"].as_str().unwrap().to_owned();
     assert_eq!(ended(&caller, &id).await["status"], "completed");
-    result_is_there(&caller, &id).await;
+    result_is_there(&caller, &id, how).await;
     let received = setup.lines("received").pop().unwrap();
-    assert_contains(&received, &format!(r#""arguments":{ARGUMENTS}"#));
+    assert_contains(&received, &how.of(&format!(r#""arguments":{ARGUMENTS}"#)));
     for member in CALLERS_META.split(",\"") {
         assert_contains(&received, member.trim_start_matches('"'));
     }
@@ -48,23 +80,27 @@ async fn passes(setup: &Setup, gateway: &Gateway) -> String {
     id
 }
 
-async fn result_is_there(caller: &Caller, id: &str) {
+async fn result_is_there(caller: &Caller, id: &str, how: Passes) {
     let task = text(caller, "tasks/get", json!({"taskId": id})).await;
-    assert_contains(&task, STRUCTURED);
-    assert_contains(&task, META);
+    for part in [CONTENT, STRUCTURED, META] {
+        assert_contains(&task, &how.of(part));
+    }
 }
 
 #[tokio::test]
 async fn members_keep_their_order_and_numbers_their_digits_also_after_a_restart() {
     let (setup, gateway) = Setup::config(|setup| json!({"mcpServers": {"v": setup.server("verbatim", &[])}})).running();
-    let id = passes(&setup, &gateway).await;
+    let id = passes(&setup, &gateway, Passes::AsWritten).await;
     gateway.terminate();
-    result_is_there(&setup.start().caller(), &id).await;
+    result_is_there(&setup.start().caller(), &id, Passes::AsWritten).await;
 }
 
 #[tokio::test]
 async fn they_do_behind_a_url_and_in_a_task_of_the_server() {
-    for modes in [&["http"][..], &["events"], &["http", "tasks"]] {
+    let written: [&[&str]; 2] = [&["http"], &["events"]];
+    let read: [&[&str]; 1] = [&["http", "tasks"]];
+    let written = written.map(|modes| (modes, Passes::AsWritten));
+    for (modes, how) in written.into_iter().chain(read.map(|modes| (modes, Passes::AsRead))) {
         let mut server = None;
         let setup = Setup::config(|setup| {
             let (started, url) = Somewhere::fixture("verbatim", &[&[setup.path("").as_str()], modes].concat());
@@ -72,7 +108,7 @@ async fn they_do_behind_a_url_and_in_a_task_of_the_server() {
             json!({"mcpServers": {"v": {"type": "http", "url": url}}})
         });
         let gateway = setup.start();
-        passes(&setup, &gateway).await;
+        passes(&setup, &gateway, how).await;
     }
 }
 
@@ -80,15 +116,16 @@ async fn they_do_behind_a_url_and_in_a_task_of_the_server() {
 async fn they_do_in_a_task_of_a_process_and_for_callers_without_tasks() {
     let (setup, gateway) =
         Setup::config(|setup| json!({"mcpServers": {"v": setup.server("verbatim", &["tasks"])}})).running();
-    passes(&setup, &gateway).await;
+    passes(&setup, &gateway, Passes::AsWritten).await;
     let config = |setup: &Setup| {
         let longhaul = json!({"servers": {"v": {"task": "never"}}});
         json!({"mcpServers": {"v": setup.server("verbatim", &[])}, "longhaul": longhaul})
     };
     let (setup, gateway) = Setup::config(config).running();
-    let answer = text(&gateway.caller(), "tools/call", params()).await;
-    assert_contains(&answer, STRUCTURED);
-    assert_contains(&answer, META);
+    let answer = called(&gateway.caller()).await;
+    for part in [CONTENT, STRUCTURED, META] {
+        assert_contains(&answer, part);
+    }
     assert_contains(&setup.lines("received").pop().unwrap(), &format!(r#""arguments":{ARGUMENTS}"#));
 }
 
@@ -133,6 +170,87 @@ async fn the_command_passes_arguments_and_results_as_they_are() {
     let done = tokio::task::spawn_blocking(run).await.unwrap();
     let printed = String::from_utf8(done.stdout).unwrap();
     let compact: String = printed.lines().map(str::trim_start).collect::<String>().replace("\": ", "\":");
-    assert_contains(&compact, STRUCTURED);
-    assert_contains(&setup.lines("received").pop().unwrap(), &format!(r#""arguments":{ARGUMENTS}"#));
+    assert_contains(&compact, &Passes::AsRead.of(STRUCTURED));
+    let arguments = Passes::AsRead.of(&format!(r#""arguments":{ARGUMENTS}"#));
+    assert_contains(&setup.lines("received").pop().unwrap(), &arguments);
+}
+
+/// What a server has besides tools, in lists and on request.
+#[tokio::test]
+async fn prompts_resources_and_completions_are_as_they_were_written() {
+    const PARTS: [(&str, &str, &str); 6] = [
+        (
+            "prompts/list",
+            "prompts",
+            r#"[{"name":"p", "x":1e3,"description":"\u00e9","arguments":[{"x":1.0,"name":"a"}]}]"#,
+        ),
+        (
+            "resources/list",
+            "resources",
+            r#"[{"uri":"x://r", "x":1e3,"name":"r","annotations":{"priority":0.80,"y":1.0}}]"#,
+        ),
+        ("resources/templates/list", "resourceTemplates", r#"[{"uriTemplate":"y://{a}", "x":1e3,"name":"\u00e9"}]"#),
+        ("prompts/get", "messages", r#"[{"x":1e3,"role":"user", "content":{"type":"hologram","w":1.0}}]"#),
+        ("resources/read", "contents", r#"[{"x":1e3,"uri":"x://r", "text":"\u00e9","_meta":{"v":0.80}}]"#),
+        ("completion/complete", "completion", r#"{"x":1e3,"values":["\u00e9"], "total":1.0}"#),
+    ];
+    let (_setup, gateway) = Setup::config(|setup| {
+        let capabilities = r#"{"prompts":{},"resources":{},"completions":{}}"#;
+        let info = r#""serverInfo":{"name":"s","version":"1"}"#;
+        let info = format!(r#""protocolVersion":"2025-11-25","capabilities":{capabilities},{info}"#);
+        let parts = PARTS.map(|(method, member, value)| (method, format!(r#""{member}":{value},"x-odd":1.0"#)));
+        for (method, result) in parts.into_iter().chain([("initialize", info)]) {
+            let answer = format!(r#"{{"jsonrpc":"2.0","id":%d,"result":{{{result}}}}}"#);
+            write(setup, &method.replace('/', "."), answer.as_bytes());
+        }
+        json!({"mcpServers": {"s": setup.server("scripted", &[])}})
+    })
+    .running();
+    for (method, member, value) in PARTS {
+        let params = match method {
+            "prompts/get" => json!({"name": "p"}),
+            "resources/read" => json!({"uri": "x://r"}),
+            "completion/complete" => {
+                json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}})
+            }
+            _ => json!({}),
+        };
+        let answer = text(&gateway.caller(), method, params).await;
+        let whole = format!(r#""{member}":{value}"#);
+        let value = if method.ends_with("list") { value.trim_matches(['[', ']']) } else { &whole };
+        assert_contains(&answer, value);
+    }
+}
+
+/// A form reaches the client as the server wrote it, also a member that no revision knows.
+#[tokio::test]
+async fn a_question_is_asked_in_the_words_of_its_server() {
+    const FORM: &str = r#"{ "x-p":{"b":1,"a":1.0},"message":"caf\u00e9","requestedSchema":{"x-s":1e3,"type":"object","properties":{"zeta":{"maximum":1e3,"type":"number"},"alpha":{"enum":["z","a"],"type":"string"}}}}"#;
+    let (_setup, gateway) = Setup::config(|setup| {
+        let question = format!(r#"{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}"#);
+        write(setup, "tools.call.ask", question.as_bytes());
+        json!({"mcpServers": {"s": setup.server("scripted", &[])}})
+    })
+    .running();
+    let caller = gateway.caller().declaring(json!({"elicitation": {}}));
+    let answer = text(&caller, "tools/call", json!({"name": "ask", "arguments": {}})).await;
+    assert_contains(&answer, &format!(r#""params":{FORM}"#));
+}
+
+/// That the user is done with a URL reaches the client before the result.
+#[tokio::test]
+async fn the_end_of_an_elicitation_reaches_the_client() {
+    const COMPLETE: &str =
+        r#""method":"notifications/elicitation/complete","params":{"elicitationId":"E-1","x":{"b":1,"a":2}}"#;
+    let (_setup, gateway) = Setup::config(|setup| {
+        let result = r#"{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}"#;
+        let messages = format!("{{\"jsonrpc\":\"2.0\",{COMPLETE}}}\n{result}");
+        write(setup, "tools.call.open", messages.as_bytes());
+        let longhaul = json!({"servers": {"s": {"task": "never"}}});
+        json!({"mcpServers": {"s": setup.server("scripted", &[])}, "longhaul": longhaul})
+    })
+    .running();
+    let answer = text(&gateway.caller(), "tools/call", json!({"name": "open", "arguments": {}})).await;
+    let (notification, result) = (answer.find(COMPLETE), answer.find(r#""result""#));
+    assert!(notification.is_some() && notification < result, "{answer}");
 }

@@ -24,6 +24,7 @@
 //! | declare and read settings | [`settings`] | `settings.rs`, `settings/` |
 //! | look up a limit | [`limits`] | `limits.rs` |
 //! | read JSON from outside | [`strict_json`] | `strict_json.rs` |
+//! | pass JSON on as it was written | [`verbatim`] | `verbatim.rs` |
 //!
 //! # A worker takes a task, and ends it
 //!
@@ -80,6 +81,7 @@ mod time;
 mod trace;
 mod transition;
 mod unreadable;
+pub mod verbatim;
 
 pub use causes::with_causes;
 pub use class::ToolClass;

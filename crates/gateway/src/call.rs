@@ -7,6 +7,7 @@ use crate::jobs::{JobError, JobRef, Start, Started};
 use longhaul::ports::Clock;
 use longhaul::{Every, SystemClock, TaskContext};
 use longhaul_core::strict_json;
+use longhaul_core::verbatim::KEY;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ClientCapabilities, ErrorCode};
 use rmcp::service::{Peer, RequestContext, RoleServer, ServiceError};
@@ -18,7 +19,7 @@ use crate::limits;
 use crate::meta;
 use crate::upstream::client::Client;
 use crate::upstream::remote_tasks::{Began, Session};
-use crate::upstream::tasks::{Started as StartedTask, completed};
+use crate::upstream::tasks::Started as StartedTask;
 use crate::upstream::{ConnectError, Lifecycle, RequestError, Retry, Upstream, failed};
 
 mod conversation;
@@ -88,6 +89,9 @@ impl<'g> Call<'g> {
         params.input_responses = request.input_responses;
         params.request_state = kept.state;
         params.meta = meta::passed_on(&context.meta);
+        if let Some(text) = task.arguments_text() {
+            params.meta.get_or_insert_default().0.0.insert(KEY.to_owned(), text.into());
+        }
         // A tool that requires a task is not called in the older lifecycle of its caller, because that lifecycle has
         // other tasks.
         let may_be_older = route.repeatable == Repeatable::Yes && !upstream.requires_task(&route.route.name);
@@ -293,7 +297,7 @@ impl<'g> Call<'g> {
 
     fn answer(&self, answer: CallToolResponse) -> Result<CallToolResponse, ErrorData> {
         match answer {
-            CallToolResponse::Complete(result) => Ok(completed(result).into()),
+            CallToolResponse::Complete(result) => Ok(result.into()),
             CallToolResponse::InputRequired(mut asked) => {
                 let kept = Kept { round: self.round.saturating_add(1), state: asked.request_state.take() };
                 let kept = serde_json::to_string(&kept).map_err(|error| failed(&error.to_string()))?;

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use longhaul::TaskPolicy;
 use rmcp::model::{Prompt, Resource, ResourceTemplate, Tool};
+use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::config::{Durable, Fold, Pattern, Repeat, Server, Terms, nearest};
 use crate::limits;
 use crate::start_error::Problem;
 use crate::upstream::task_tools::Known;
+use crate::verbatim;
 
 mod folds;
 mod listed;
@@ -211,7 +213,9 @@ impl Catalog {
         }
         let repeatable = Repeatable::of(&tool, terms.repeat.unwrap_or(Repeat::Hints));
         tool.name = name.clone().into();
+        verbatim::set_member(&mut tool.meta, "name", &json!(name).to_string());
         if let Some(description) = description {
+            verbatim::set_member(&mut tool.meta, "description", &json!(description).to_string());
             tool.description = Some(description.into());
         }
         self.tool_order.push(name.clone());
@@ -240,6 +244,7 @@ impl Catalog {
         if let Some(other) = other.and_then(|other| servers.get(other.server)) {
             return Some(clash("prompt", name, other, of));
         }
+        verbatim::set_member(&mut prompt.meta, "name", &json!(name).to_string());
         prompt.name = name;
         self.prompts.push((prompt, route));
         None

@@ -20,6 +20,7 @@ use crate::config::{Fold, Pointer};
 use crate::polls::{self, in_words};
 use crate::upstream::tasks::{Delivery, Seen, Started as StartedTask};
 use crate::upstream::{RequestError, Upstream, failed};
+use crate::verbatim;
 
 /// Makes a call, and waits for the end of the task that the server may make of it.
 pub(crate) async fn call(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
@@ -219,6 +220,7 @@ impl ExternalJob for CombinedJob<'_> {
         };
         let state = in_words(&state);
         if self.fold.failed.contains(&state) {
+            verbatim::set_member(&mut status.meta, "isError", "true");
             status.is_error = Some(true);
             return Ok(Poll::Done(Ok(status)));
         }
@@ -249,10 +251,13 @@ impl ExternalJob for CombinedJob<'_> {
 
 /// The value that a pointer finds in the structured content, otherwise in the first text that is JSON.
 fn find(result: &CallToolResult, pointer: &Pointer) -> Option<Value> {
-    let structured = result.structured_content.as_ref().and_then(|content| pointer.find(content));
+    let read = verbatim::text(result.meta.as_ref()).and_then(|text| strict_json::from_str::<Value>(text).ok());
+    let read = read.or_else(|| serde_json::to_value(result).ok())?;
+    let structured = read.get("structuredContent").and_then(|content| pointer.find(content));
     structured.cloned().or_else(|| {
-        let texts = result.content.iter().filter_map(|content| content.as_text());
-        let mut parsed = texts.filter_map(|text| strict_json::from_str::<Value>(&text.text).ok());
+        let blocks = read.get("content").and_then(Value::as_array).into_iter().flatten();
+        let texts = blocks.filter_map(|block| block.get("text")?.as_str());
+        let mut parsed = texts.filter_map(|text| strict_json::from_str::<Value>(text).ok());
         parsed.find_map(|value| pointer.find(&value).cloned())
     })
 }

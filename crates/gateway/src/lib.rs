@@ -41,6 +41,7 @@ mod shared;
 mod skills;
 mod start_error;
 mod upstream;
+mod verbatim;
 
 pub use config::{Config, ConfigError, Repeat};
 pub use gateway::Gateway;

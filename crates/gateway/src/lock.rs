@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use longhaul_core::strict_json;
+use longhaul_core::verbatim::{Layout, laid_out};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Listed, unmatched};
@@ -85,7 +86,7 @@ impl Lock {
     #[must_use]
     pub fn to_json(&self) -> String {
         // Everything in it has come from JSON.
-        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        let mut text = laid_out(&serde_json::to_string(self).unwrap_or_default(), Layout::Lines);
         text.push('\n');
         text
     }

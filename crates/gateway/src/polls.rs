@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use crate::limits;
 use crate::upstream::client::Client;
-use crate::upstream::tasks::completed;
 use crate::upstream::{RequestError, Upstream, failed};
 
 /// The pauses between two polls: the interval that the server or the configuration gives, within limits, otherwise
@@ -34,7 +33,7 @@ pub(crate) async fn call_once(
     let mut params = CallToolRequestParams::new(tool.to_owned());
     params.arguments = Some(arguments);
     match connection.request(async |peer| peer.call_tool_once(params).await).await? {
-        CallToolResponse::Complete(result) => Ok(completed(result)),
+        CallToolResponse::Complete(result) => Ok(result),
         _ => Err(RequestError::Refused(failed(&format!("`{tool}` of `{}` did not answer at once", upstream.name())))),
     }
 }

@@ -11,7 +11,8 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use http::request::Parts;
 use http::{Request, Response};
-use longhaul_core::{OwnerId, Principal, TaskId};
+use longhaul_core::verbatim::take_params;
+use longhaul_core::{OwnerId, Principal, TaskId, strict_json};
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequest, ClientCapabilities, ClientJsonRpcMessage, ClientRequest, GetExtensions, InitializeRequestParams,
@@ -34,7 +35,7 @@ use crate::revision::{Generation, own_revision};
 use crate::signing::session::Scope;
 use crate::state::Shared;
 use crate::tool_calls::asking::{self, Awaited};
-use crate::tool_calls::caller::RequestSpan;
+use crate::tool_calls::caller::{ArgumentsText, RequestSpan};
 use crate::tool_calls::cancelling::{self, Ending};
 use crate::views::revised;
 
@@ -179,7 +180,11 @@ struct Open {
 impl Open {
     fn new(mut request: ClientRequest, call: &Incoming<'_>, endpoint: &Endpoint) -> Self {
         let ending = Ending::default();
-        request.extensions_mut().insert(around(call.http, call.caller, &call.scope, &ending));
+        let mut parts = around(call.http, call.caller, &call.scope, &ending);
+        if let Some(arguments) = call.members.get("arguments").filter(|_| call.method == "tools/call") {
+            parts.extensions.insert(ArgumentsText::of(call.http.body(), arguments.get()));
+        }
+        request.extensions_mut().insert(parts);
         request.extensions_mut().insert(call.meta.whole());
         let message = JsonRpcMessage::Request(JsonRpcRequest::new(call.id.clone(), request));
         let conversation = endpoint.backend().converse(message, client(call.client, call.capabilities()));
@@ -281,16 +286,13 @@ impl Open {
                     let known = cancelled.params.request_id.as_ref().and_then(|id| self.asked.get(&id.to_string()));
                     cancelled.params.request_id = known.map(|id| RequestId::String(id.as_str().into()));
                 }
-                let text = serde_json::to_string(&ServerJsonRpcMessage::Notification(notification));
-                Some(text.map_or_else(
-                    |error| {
-                        Outgoing::Last(Box::new(Err(errors::internal(
-                            "a message of the tool could not be written",
-                            &error,
-                        ))))
-                    },
-                    Outgoing::Before,
-                ))
+                Some(match serde_json::to_string(&ServerJsonRpcMessage::Notification(notification)) {
+                    Ok(text) => Outgoing::Before(text),
+                    Err(error) => {
+                        let error = errors::internal("a message of the tool could not be written", &error);
+                        Outgoing::Last(Box::new(Err(error)))
+                    }
+                })
             }
             ServerJsonRpcMessage::Request(request) => {
                 let id = request.id.clone();
@@ -316,7 +318,12 @@ impl Open {
         self.requests += 1;
         let mut request = serde_json::to_value(request)
             .map_err(|error| errors::internal("a request to the client could not be written", &error))?;
-        asking::strip_progress_token(&mut request);
+        asking::strip_additions(&mut request);
+        let own_text = take_params(&mut request);
+        let params = own_text.as_deref().and_then(|text| strict_json::from_str::<Value>(text).ok());
+        if let (Some(request), Some(params)) = (request.as_object_mut(), params) {
+            request.insert("params".to_owned(), params);
+        }
         let Value::Object(mut request) = request else {
             return Err(ErrorData::internal_error("a request to the client could not be written", None));
         };
@@ -332,7 +339,7 @@ impl Open {
             }
         }));
         self.asked.insert(id_text, signed.clone());
-        Ok(asking::message(&signed, request))
+        Ok(asking::message(&signed, request, own_text.as_deref()))
     }
 
     fn answered(&self, answer: ClientJsonRpcMessage) {

@@ -113,7 +113,8 @@ impl EndedTask {
                 return Err("the task has not ended, or has succeeded".to_owned());
             }
         };
-        Ok(Self(Arc::new(Inner { ended, arguments: call.arguments, caller: call.caller, end })))
+        let arguments = call.arguments.map(|arguments| arguments.read);
+        Ok(Self(Arc::new(Inner { ended, arguments, caller: call.caller, end })))
     }
 
     /// The name of the tool.

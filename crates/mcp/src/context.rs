@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::Either;
@@ -89,6 +89,8 @@ struct Inner {
     tools: Option<Tools>,
     /// How many numbers a plain call has drawn.
     draws: AtomicU64,
+    /// The arguments of the call, as the caller wrote them.
+    arguments: OnceLock<String>,
 }
 
 /// The tools of a server, for those that call each other.
@@ -118,6 +120,7 @@ impl TaskContext {
             caller,
             tools: Some(tools),
             draws: AtomicU64::default(),
+            arguments: OnceLock::new(),
         }))
     }
 
@@ -134,6 +137,7 @@ impl TaskContext {
             caller,
             tools: None,
             draws: AtomicU64::default(),
+            arguments: OnceLock::new(),
         }))
     }
 
@@ -172,6 +176,21 @@ impl TaskContext {
             let capabilities = context.client_capabilities().unwrap_or_default();
             Self::plain(PlainCall::outside(context), capabilities, BTreeMap::new(), None)
         })
+    }
+
+    /// The same call, whose arguments have this text.
+    pub(crate) fn with_arguments(self, text: Option<String>) -> Self {
+        if let Some(text) = text {
+            self.0.arguments.get_or_init(|| text);
+        }
+        self
+    }
+
+    /// The JSON text of the arguments as the caller wrote it, for a tool that passes them on. The order of members, the
+    /// digits and the escapes are the caller's. `None` if they are not of a request, or were changed since.
+    #[must_use]
+    pub fn arguments_text(&self) -> Option<&str> {
+        self.0.arguments.get().map(String::as_str)
     }
 
     /// The attempt of a task; `None` in a plain call.

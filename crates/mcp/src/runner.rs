@@ -22,6 +22,7 @@ use crate::state::Shared;
 use crate::tool_calls::accept::StoredCall;
 use crate::tool_calls::asking;
 use crate::tools::handler::{Panicked, UnusedService, Wire, catch};
+use crate::views::verbatim;
 use crate::{TaskContext, tools};
 
 mod pump;
@@ -95,7 +96,8 @@ impl<H: ServerHandler> Runner<H> {
         let (wire, pipes) = Wire::new();
         let service = serve_directly::<RoleServer, _, _, _, _>(UnusedService, wire, Some(client(declared.clone())));
         let tools = Tools { backend: Arc::clone(&self.backend), shared: Arc::clone(&self.shared) };
-        let context = context(&service, attempt, &call, &declared, tools);
+        let text = call.arguments.as_ref().map(|arguments| arguments.text.get().to_owned());
+        let context = context(&service, attempt, &call, &declared, (tools, text));
         let params = call.into_params(&attempt.task().tool, round);
         let make_handler = Arc::clone(&self.make_handler);
         let tool = {
@@ -210,7 +212,7 @@ fn context(
     attempt: &Attempt,
     call: &StoredCall,
     declared: &ClientCapabilities,
-    tools: Tools,
+    (tools, text): (Tools, Option<String>),
 ) -> RequestContext<RoleServer> {
     let id = NumberOrString::String(attempt.task().id.to_string().into());
     let mut context = RequestContext::new(id.clone(), service.peer().clone());
@@ -218,7 +220,8 @@ fn context(
     context.meta = call.meta_for(ProgressToken(id));
     call.caller.clone().into_iter().for_each(|caller| drop(context.extensions.insert(caller)));
     let (given, caller) = (call.given.clone(), call.caller.clone());
-    context.extensions.insert(TaskContext::task(attempt.clone(), declared.clone(), given, caller, tools));
+    let task = TaskContext::task(attempt.clone(), declared.clone(), given, caller, tools).with_arguments(text);
+    context.extensions.insert(task);
     context
 }
 
@@ -231,7 +234,7 @@ async fn end(attempt: &Attempt, called: Called, declared: &ClientCapabilities) -
             AttemptEnd::Crashed { reason: "the tool panicked".to_owned() }
         }
         Driven::Ended(Ok(Err(error))) => failed(&error),
-        Driven::Ended(Ok(Ok(CallToolResponse::Complete(result)))) => completed(&result),
+        Driven::Ended(Ok(Ok(CallToolResponse::Complete(result)))) => completed(result),
         Driven::Ended(Ok(Ok(CallToolResponse::InputRequired(asked)))) => match round(asked, declared) {
             Ok(round) => attempt.ask_round(round).await,
             Err(error) => failed(&error),
@@ -245,9 +248,13 @@ fn has_succeeded(ended: &Result<Result<CallToolResponse, ErrorData>, Panicked>) 
     matches!(ended, Ok(Ok(CallToolResponse::Complete(result))) if result.is_error != Some(true))
 }
 
-fn completed(result: &CallToolResult) -> AttemptEnd {
+fn completed(mut result: CallToolResult) -> AttemptEnd {
     let kind = if result.is_error == Some(true) { ResultKind::ToolError } else { ResultKind::Success };
-    match serde_json::to_string(result) {
+    let written = match verbatim::take(&mut result) {
+        Some(text) => verbatim::stored(&text),
+        None => serde_json::to_string(&result),
+    };
+    match written {
         Ok(result) => AttemptEnd::Completed { result, kind },
         Err(error) => failed(&errors::internal("the tool's result is not JSON", &error)),
     }
@@ -264,7 +271,7 @@ fn round(asked: InputRequiredResult, declared: &ClientCapabilities) -> Result<Ro
     let mut asks = Vec::new();
     for (key, request) in asked.input_requests.unwrap_or_default() {
         asking::check_declared(declared, &request)?;
-        asks.push(Ask { key, request: serde_json::to_string(&request).map_err(unwritten)? });
+        asks.push(Ask { key, request: asking::written(&request)? });
     }
     let carry = serde_json::to_string(&asked.request_state).map_err(unwritten)?;
     Ok(Round { asks, carry })

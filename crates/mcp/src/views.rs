@@ -6,3 +6,4 @@ pub(crate) mod filtered;
 pub(crate) mod job;
 pub(crate) mod revised;
 pub(crate) mod task;
+pub(crate) mod verbatim;

@@ -2,7 +2,7 @@
 
 #![expect(deprecated, reason = "servers of all revisions may log")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use longhaul::SystemClock;
@@ -10,8 +10,9 @@ use longhaul::ports::Clock;
 use longhaul_core::strict_json;
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolResponse, ClientRequest, ClientResult, CreateTaskResult, CustomRequest, GetTaskParams, InputRequest,
-    InputRequests, InputResponses, LoggingMessageNotificationParam, ServerResult, UpdateTaskParams,
+    CallToolResponse, ClientRequest, ClientResult, CreateTaskResult, CustomNotification, CustomRequest,
+    ElicitRequestParams, GetTaskParams, InputRequest, InputRequests, InputResponses, LoggingMessageNotificationParam,
+    ServerResult, UpdateTaskParams,
 };
 use rmcp::service::ServiceError;
 use serde_json::{Value, json};
@@ -23,6 +24,9 @@ use crate::polls;
 use crate::upstream::tasks::{Seen, seen};
 use crate::upstream::watch::Event;
 use crate::upstream::{Connection, Lifecycle};
+
+/// The ids of elicitations, and those under which the caller knows them.
+type Elicited = BTreeMap<String, String>;
 
 impl Call<'_> {
     /// Whether the caller can be asked. In the older lifecycle a server waits with the call half done. It is gone when
@@ -39,14 +43,14 @@ impl Call<'_> {
     ) -> Result<CallToolResponse, ServiceError> {
         let answer = self.exchange(connection);
         tokio::pin!(answer);
-        let (mut questions, mut furthest) = (0_u32, f64::NEG_INFINITY);
+        let (mut questions, mut furthest, mut elicited) = (0_u32, f64::NEG_INFINITY, Elicited::new());
         loop {
             let event = tokio::select! {
                 biased;
                 answer = &mut answer => {
                     // Everything that was reported before the answer is here by now.
                     while let Ok(event) = events.try_recv() {
-                        self.take_report(event, &mut furthest).await;
+                        self.take_report(event, &mut furthest, &elicited).await;
                     }
                     return answer;
                 }
@@ -54,25 +58,26 @@ impl Call<'_> {
             };
             match event {
                 Event::Question { request, reply } => {
+                    self.note_elicitation(questions, &request, &mut elicited).await;
                     let answer = self.ask(questions, *request).await;
                     questions += 1;
                     // The server may have ended meanwhile, which `answer` tells.
                     drop(reply.send(answer));
                 }
-                report => self.take_report(report, &mut furthest).await,
+                report => self.take_report(report, &mut furthest, &elicited).await,
             }
         }
     }
 
-    async fn take_report(&self, report: Event, furthest: &mut f64) {
+    async fn take_report(&self, report: Event, furthest: &mut f64, elicited: &Elicited) {
         match report {
-            // It only grows.
-            Event::Progress(progress) if progress.progress < *furthest => {}
+            // The number only grows. The words count all the same.
             Event::Progress(progress) => {
-                *furthest = progress.progress;
+                *furthest = furthest.max(progress.progress);
                 polls::note(&self.task, *furthest, progress.total, progress.message.unwrap_or_default()).await;
             }
             Event::Log(message) => self.pass_on(message).await,
+            Event::Elicited(notification) => self.pass_on_elicited(notification, elicited).await,
             // The server has answered without waiting for the answer.
             Event::Question { .. } => {}
         }
@@ -81,6 +86,26 @@ impl Call<'_> {
     async fn pass_on(&self, message: LoggingMessageNotificationParam) {
         if let Err(error) = self.peer.notify_logging_message(message).await {
             tracing::debug!(%error, "a log message was not passed on");
+        }
+    }
+
+    /// Records the id of the first request to open a URL. A server may choose another id when its tool is called again
+    /// with the answer.
+    async fn note_elicitation(&self, number: u32, request: &InputRequest, elicited: &mut Elicited) {
+        let InputRequest::Elicitation(request) = request else { return };
+        let ElicitRequestParams::UrlElicitationParams { elicitation_id: id, .. } = &request.params else { return };
+        let first = self.task.step(&format!("elicitation {number}"), async || id.clone()).await;
+        elicited.insert(id.clone(), first);
+    }
+
+    async fn pass_on_elicited(&self, mut notification: CustomNotification, elicited: &Elicited) {
+        if let Some(Value::String(id)) = notification.params.as_mut().and_then(|params| params.get_mut("elicitationId"))
+            && let Some(first) = elicited.get(id)
+        {
+            id.clone_from(first);
+        }
+        if let Err(error) = self.peer.send_notification(notification.into()).await {
+            tracing::debug!(%error, "the end of an elicitation was not passed on");
         }
     }
 

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rmcp::model::Tool;
+use serde_json::json;
 
 use crate::config::{Fold, Server, unknown};
 use crate::start_error::Problem;
+use crate::verbatim;
 
 /// A tool that clients see.
 pub(super) struct Shown {
@@ -45,6 +47,10 @@ fn one(fold: &Fold, tools: &[Tool]) -> Option<Shown> {
     let mut tool = find(&fold.start)?.clone();
     // The output is that of another tool.
     tool.output_schema = find(fold.result.as_deref().unwrap_or(&fold.status))?.output_schema.clone();
+    match &tool.output_schema {
+        Some(schema) => verbatim::set_member(&mut tool.meta, "outputSchema", &json!(schema).to_string()),
+        None => verbatim::remove_member(&mut tool.meta, "outputSchema"),
+    }
     Some(Shown { name: fold.name.clone(), tool, fold: Some(Arc::new(fold.clone())) })
 }
 

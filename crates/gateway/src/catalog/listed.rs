@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Choice;
 use crate::limits;
 use crate::upstream::task_tools::Known;
+use crate::verbatim;
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -31,13 +32,13 @@ pub(crate) struct Listed {
     /// Which of its tools clients see: in a lock file only.
     #[serde(default, skip_serializing_if = "Choice::is_empty")]
     pub(crate) choice: Choice,
-    #[serde(default)]
+    #[serde(default, with = "verbatim")]
     pub(crate) tools: Vec<Tool>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, with = "verbatim", skip_serializing_if = "Vec::is_empty")]
     pub(crate) prompts: Vec<Prompt>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, with = "verbatim", skip_serializing_if = "Vec::is_empty")]
     pub(super) resources: Vec<Resource>,
-    #[serde(default, rename = "resourceTemplates", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, with = "verbatim", rename = "resourceTemplates", skip_serializing_if = "Vec::is_empty")]
     pub(crate) templates: Vec<ResourceTemplate>,
 }
 

@@ -1,5 +1,6 @@
 //! The output of a job, as the result of a tool.
 
+use longhaul_core::verbatim::KEY;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 
@@ -26,7 +27,9 @@ pub(crate) fn failed(words: &str, error: Value) -> CallToolResult {
 
 /// The same result, or one that says that it is too large to be kept, and where the output is.
 pub(crate) fn within_limits(result: CallToolResult, job: &JobRef) -> CallToolResult {
-    let text = result.content.iter().filter_map(|block| block.as_text()).map(|text| text.text.len()).sum::<usize>();
+    let texts = result.content.iter().filter_map(|block| block.as_text()).map(|text| text.text.len());
+    let whole = result.meta.as_ref().and_then(|meta| meta.0.get(KEY)?.as_str());
+    let text = texts.chain(whole.map(str::len)).sum::<usize>();
     if text > limits::OUTPUT_BYTES_MAX { too_large(job, Some(text)) } else { result }
 }
 

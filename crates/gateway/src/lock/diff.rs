@@ -8,6 +8,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::Lock;
 use crate::catalog::Listed;
+use crate::verbatim::Item;
 
 /// The parts of a server by their names, each with its values by JSON pointer.
 type Parts = BTreeMap<String, BTreeMap<String, String>>;
@@ -65,10 +66,12 @@ fn keys<'m, V>(one: &'m BTreeMap<String, V>, other: &'m BTreeMap<String, V>) -> 
 
 /// The parts of a server that a lock file pins.
 fn parts(listed: &Listed) -> Parts {
-    let tools = listed.tools.iter().map(|tool| (format!("tool `{}`", visible(&tool.name)), values(tool)));
-    let prompts = listed.prompts.iter().map(|prompt| (format!("prompt `{}`", visible(&prompt.name)), values(prompt)));
+    let tools = listed.tools.iter().map(|tool| (format!("tool `{}`", visible(&tool.name)), values(&tool.json().ok())));
+    let prompts = listed.prompts.iter();
+    let prompts = prompts.map(|prompt| (format!("prompt `{}`", visible(&prompt.name)), values(&prompt.json().ok())));
     let templates = listed.templates.iter();
-    let templates = templates.map(|it| (format!("resource template `{}`", visible(&it.uri_template)), values(it)));
+    let templates =
+        templates.map(|it| (format!("resource template `{}`", visible(&it.uri_template)), values(&it.json().ok())));
     let itself = ("itself".to_owned(), values(&listed.info));
     let chosen = (!listed.choice.is_empty()).then(|| ("choice of tools".to_owned(), values(&listed.choice)));
     tools.chain(prompts).chain(templates).chain([itself]).chain(chosen).collect()

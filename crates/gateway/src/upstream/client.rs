@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use longhaul_core::strict_json;
+use longhaul_core::verbatim::KEY;
 use rmcp::ErrorData;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ClientResult, ErrorCode, ExtensionCapabilities, Implementation, InputRequest,
-    JsonObject, JsonRpcMessage, LoggingMessageNotificationParam, ProtocolVersion, ServerNotification, ServerRequest,
-    TASKS_EXTENSION_ID,
+    ClientCapabilities, ClientConfig, ClientResult, ErrorCode, ExtensionCapabilities, GetMeta, Implementation,
+    InputRequest, JsonObject, JsonRpcMessage, LoggingMessageNotificationParam, ProtocolVersion, ServerNotification,
+    ServerRequest, TASKS_EXTENSION_ID,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient, RxJsonRpcMessage, Service, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -160,6 +161,7 @@ impl Client {
                 self.log(&message.params);
                 Some((self.watch.events()?, Event::Log(message.params)))
             }
+            ServerNotification::CustomNotification(elicited) => Some((self.watch.events()?, Event::Elicited(elicited))),
             _ => None,
         }
     }
@@ -195,17 +197,22 @@ const LOG_CHARACTERS_MAX: usize = 4_096;
 impl Service<RoleClient> for Client {
     async fn handle_request(
         &self,
-        request: ServerRequest,
-        _context: RequestContext<RoleClient>,
+        mut request: ServerRequest,
+        context: RequestContext<RoleClient>,
     ) -> Result<ClientResult, ErrorData> {
+        // `rmcp` has moved it there.
+        if let Some(text) = context.meta.0.0.get(KEY) {
+            request.get_meta_mut().0.0.insert(KEY.to_owned(), text.clone());
+        }
         match request {
             ServerRequest::PingRequest(_) => Ok(ClientResult::empty(())),
             ServerRequest::CreateMessageRequest(request) => self.ask(InputRequest::CreateMessage(request)).await,
             ServerRequest::ElicitRequest(request) => self.ask(InputRequest::Elicitation(request)).await,
             ServerRequest::ListRootsRequest(request) => self.ask(InputRequest::ListRoots(request)).await,
-            ServerRequest::CustomRequest(request) if request.method == questions::ELICITATION => {
-                Err(questions::refusal(request.params.as_ref()))
-            }
+            request if questions::is_unaskable(&request) => Err(questions::refusal(match &request {
+                ServerRequest::CustomRequest(request) => request.params.as_ref(),
+                _ => None,
+            })),
             // One of the server's own, or one that a later version of `rmcp` may add.
             _ => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "this client does not know the method", None)),
         }
@@ -298,9 +305,13 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
     }
 }
 
-const fn is_report(notification: &ServerNotification) -> bool {
-    matches!(
-        notification,
-        ServerNotification::ProgressNotification(_) | ServerNotification::LoggingMessageNotification(_)
-    )
+fn is_report(notification: &ServerNotification) -> bool {
+    match notification {
+        ServerNotification::ProgressNotification(_) | ServerNotification::LoggingMessageNotification(_) => true,
+        ServerNotification::CustomNotification(custom) => custom.method == ELICITED,
+        _ => false,
+    }
 }
+
+/// Says that the user is done with a URL.
+const ELICITED: &str = "notifications/elicitation/complete";

@@ -26,6 +26,7 @@ use responses::{Events, Exchange, Failed, Refused, Trouble};
 use super::credentials::{Source, credentials};
 use crate::config::Headers;
 use crate::limits;
+use crate::verbatim;
 
 /// Why a connection did not begin, or was lost, with the cause that the client below found.
 pub(super) fn why(error: &DynamicTransportError) -> String {
@@ -142,7 +143,7 @@ impl Discreet {
         headers: Headers,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failed> {
-        let body = serde_json::to_vec(message)?;
+        let body = verbatim::with_arguments(serde_json::to_string(message)?).into_bytes();
         let (mut pause, mut left) = (limits::BUSY_FIRST, limits::BUSY_MAX);
         loop {
             self.wait_until_free(&mut left).await?;

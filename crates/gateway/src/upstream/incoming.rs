@@ -1,10 +1,14 @@
 //! Messages of MCP in the output of a server, read leniently. An answer that cannot be understood is an error for its
 //! request, since no other answer comes.
 
+use std::borrow::Cow;
+
 use longhaul_client::{repaired, unreadable_answer};
 use longhaul_core::strict_json;
+use longhaul_core::verbatim::{Object, carrying, elements};
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::{questions, results};
@@ -46,23 +50,25 @@ impl Reader {
         if !text.contains(&b'{') {
             return Incoming::Noise;
         }
-        let read = message(text);
-        match (self.understand_unless(read.as_ref(), text, open), read) {
+        if let Some(message) = plain(text, open) {
+            return Incoming::Messages(vec![message]);
+        }
+        match (self.understand(text, open, Addressed::ById), message(text)) {
             // An answer to no request is noted by the code that counts such answers.
-            (None | Some(Incoming::Begun | Incoming::Noise), Some(message)) => Incoming::Messages(vec![message]),
-            (understood, _) => understood.unwrap_or(Incoming::Noise),
+            (Incoming::Begun | Incoming::Noise, Some(message)) => Incoming::Messages(vec![message]),
+            (understood, _) => understood,
         }
     }
 
-    /// Whether a text is one message that `rmcp` can read.
-    pub(super) fn is_plain(text: &[u8], open: &[Open]) -> bool {
-        message(text).is_some_and(|message| is_as_expected(&message, open))
+    /// Whether a text is one message that `rmcp` can read, and loses nothing of.
+    pub(super) fn is_plain(text: &[u8]) -> bool {
+        matches!(message(text), Some(JsonRpcMessage::Notification(_)))
     }
 
     /// The messages in the body of the response to a request, which are all meant for it.
     pub(super) fn read_body(&self, text: &[u8], request: &Open) -> Vec<ServerJsonRpcMessage> {
         let open = std::slice::from_ref(request);
-        if let Some(message) = message(text).filter(|message| is_as_expected(message, open)) {
+        if let Some(message) = plain(text, open) {
             return vec![message];
         }
         match self.understand(text, open, Addressed::ToRequest) {
@@ -79,12 +85,6 @@ impl Reader {
         Some(self.unreadable(text, request, "it is not complete"))
     }
 
-    /// The content of a text, unless it was read as it should be.
-    fn understand_unless(&self, read: Option<&ServerJsonRpcMessage>, text: &[u8], open: &[Open]) -> Option<Incoming> {
-        let is_plain = read.is_some_and(|message| is_as_expected(message, open));
-        (!is_plain).then(|| self.understand(text, open, Addressed::ById))
-    }
-
     fn understand(&self, text: &[u8], open: &[Open], addressed: Addressed) -> Incoming {
         let repaired = repaired(text);
         let text = repaired.trim_start_matches('\u{feff}').trim();
@@ -94,7 +94,7 @@ impl Reader {
             let Some(rest) = text.get(at..) else { continue };
             let (values, error) = values(rest);
             let messages: Vec<_> =
-                values.into_iter().filter_map(|value| self.understood(value, open, addressed)).collect();
+                values.into_iter().filter_map(|text| self.understood(text, open, addressed)).collect();
             if !messages.is_empty() {
                 return Incoming::Messages(messages);
             }
@@ -112,8 +112,9 @@ impl Reader {
         Incoming::Noise
     }
 
-    /// A message in a value.
-    fn understood(&self, mut value: Value, open: &[Open], addressed: Addressed) -> Option<ServerJsonRpcMessage> {
+    /// A message in the text of a value.
+    fn understood(&self, text: &str, open: &[Open], addressed: Addressed) -> Option<ServerJsonRpcMessage> {
+        let mut value: Value = strict_json::from_str(text).ok()?;
         let members = value.as_object_mut()?;
         for member in ["error", "params"] {
             if members.get(member).is_some_and(Value::is_null) {
@@ -133,7 +134,7 @@ impl Reader {
             _ => find(id, open),
         }?;
         let (error, result) = (members.remove("error"), members.remove("result"));
-        match (error, result) {
+        match (error, result.and_then(|_read| Object::read(text).ok()?.get("result"))) {
             (Some(error), _) => Some(ServerJsonRpcMessage::error(error_data(error), Some(request.id.clone()))),
             (None, Some(result)) => Some(self.answer(request, result)),
             (None, None) if is_rpc => {
@@ -144,7 +145,7 @@ impl Reader {
         }
     }
 
-    fn answer(&self, request: &Open, result: Value) -> ServerJsonRpcMessage {
+    fn answer(&self, request: &Open, result: &str) -> ServerJsonRpcMessage {
         match results::read(&self.0, &request.method, result) {
             Ok(result) => ServerJsonRpcMessage::response(result, request.id.clone()),
             Err(why) => {
@@ -179,6 +180,39 @@ fn message(text: &[u8]) -> Option<ServerJsonRpcMessage> {
     message.map(|message| questions::checked(message, text))
 }
 
+/// A message in which nothing has to be repaired. A result has its text with it.
+fn plain(text: &[u8], open: &[Open]) -> Option<ServerJsonRpcMessage> {
+    let text = std::str::from_utf8(text).ok().filter(|text| !has_halves(text))?;
+    let object = Object::read(text).ok()?;
+    let asked = |id: &str| {
+        let id: RequestId = strict_json::from_str(id).ok()?;
+        open.iter().find(|open| open.id == id)
+    };
+    let answered = match (object.get("id"), object.get("result")) {
+        (Some(id), Some(result)) if object.get("method").is_none() => asked(id).map(|request| (request, result)),
+        _ => None,
+    };
+    if let Some((request, result)) = answered
+        && object.get("error").is_none()
+        && object.get("jsonrpc") == Some("\"2.0\"")
+        && let Some(result) = results::unread(&request.method, result)
+    {
+        return result.ok().map(|result| ServerJsonRpcMessage::response(result, request.id.clone()));
+    }
+    let carried = questions::is_question(object.get("method")).then(|| carrying(text)).flatten();
+    let text = carried.as_deref().unwrap_or(text);
+    let mut message = message(text.as_bytes()).filter(|message| is_as_expected(message, open))?;
+    if let (JsonRpcMessage::Response(response), Some((_, text))) = (&mut message, answered) {
+        results::add_text(&mut response.result, text);
+    }
+    Some(message)
+}
+
+/// Whether there may be half of a surrogate pair in a text.
+fn has_halves(text: &str) -> bool {
+    (text.contains("\\ud") || text.contains("\\uD")) && matches!(repaired(text.as_bytes()), Cow::Owned(_))
+}
+
 /// Whether nothing has to be repaired in a message.
 fn is_as_expected(message: &ServerJsonRpcMessage, open: &[Open]) -> bool {
     let asked = |id: &RequestId| open.iter().find(|open| open.id == *id);
@@ -210,20 +244,20 @@ fn is_result_of(method: &str, result: &ServerResult) -> bool {
 /// So many messages may be in one line.
 const VALUES_MAX: usize = 64;
 
-/// The values at the beginning of a text, those in a list one by one, and why there are no more.
-fn values(mut text: &str) -> (Vec<Value>, Option<serde_json::Error>) {
+/// The values at the beginning of a text, unread, those in a list one by one, and why there are no more.
+fn values(mut text: &str) -> (Vec<&str>, Option<serde_json::Error>) {
     let mut values = Vec::new();
     for _ in 0..VALUES_MAX {
-        let (value, rest) = match strict_json::from_str(text) {
-            Ok(value) => (value, ""),
+        let (value, rest) = match strict_json::from_str::<IgnoredAny>(text) {
+            Ok(_) => (text, ""),
             Err(error) => match split_before(text, &error) {
                 Some(parts) => parts,
                 None => return (values, Some(error)),
             },
         };
-        match value {
-            Value::Array(batch) => values.extend(batch),
-            value => values.push(value),
+        match elements(value) {
+            Ok(batch) => values.extend(batch),
+            Err(_no_list) => values.push(value),
         }
         if rest.is_empty() {
             break;
@@ -234,10 +268,10 @@ fn values(mut text: &str) -> (Vec<Value>, Option<serde_json::Error>) {
 }
 
 /// The value before the place where an error says that more follows it, and what follows.
-fn split_before<'t>(text: &'t str, error: &serde_json::Error) -> Option<(Value, &'t str)> {
+fn split_before<'t>(text: &'t str, error: &serde_json::Error) -> Option<(&'t str, &'t str)> {
     let line: usize = text.split_inclusive('\n').take(error.line().checked_sub(1)?).map(str::len).sum();
     let (value, rest) = text.split_at_checked(line + error.column().checked_sub(1)?)?;
-    strict_json::from_str(value).ok().map(|value| (value, rest))
+    strict_json::from_str::<IgnoredAny>(value).ok().map(|_value| (value, rest))
 }
 
 /// The request that an answer with this id is for: without one, the only one.

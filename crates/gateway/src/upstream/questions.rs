@@ -1,15 +1,21 @@
 //! Forms that a server has its caller asked for. `rmcp` only reads the parts of a form that it has types for. A form
 //! that would lose something is refused by the name of its property, and never asked as another form.
 
+use std::borrow::Cow;
+
 use longhaul_core::strict_json;
+use longhaul_core::verbatim::{Object, carrying};
 use rmcp::ErrorData;
 use rmcp::model::{
     CustomRequest, InputRequest, JsonRpcMessage, PrimitiveSchemaDefinition, ServerJsonRpcMessage, ServerRequest,
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-pub(super) const ELICITATION: &str = "elicitation/create";
+const ELICITATION: &str = "elicitation/create";
+
+/// The method under which a question is left that cannot be asked.
+const UNASKABLE: &str = "dev.longhaul/unaskable";
 
 /// Members of a schema without which a form asks for the same.
 const ONLY_DESCRIBE: [&str; 5] = ["$comment", "deprecated", "examples", "readOnly", "writeOnly"];
@@ -26,9 +32,46 @@ pub(super) fn checked(message: ServerJsonRpcMessage, text: &[u8]) -> ServerJsonR
         && let Ok(Asked { params }) = strict_json::from_slice(text)
         && lossy(&params).is_some()
     {
-        request.request = ServerRequest::CustomRequest(CustomRequest::new(ELICITATION, Some(params)));
+        request.request = ServerRequest::CustomRequest(CustomRequest::new(UNASKABLE, Some(params)));
     }
     JsonRpcMessage::Request(request)
+}
+
+/// Whether a method, as JSON, is one of a question to the caller.
+pub(super) fn is_question(method: Option<&str>) -> bool {
+    matches!(method, Some(r#""elicitation/create""# | r#""sampling/createMessage""# | r#""roots/list""#))
+}
+
+/// The text of a result, each of whose questions carries its own text.
+pub(super) fn carrying_all(result: &str) -> Option<String> {
+    let whole = Object::read(result).ok()?;
+    let requests = Object::read(whole.get("inputRequests")?).ok()?;
+    let carried = requests.members().map(|(key, request)| {
+        let request = carrying(request).map_or(Cow::Borrowed(request), Cow::Owned);
+        format!("{}:{request}", Value::from(key))
+    });
+    Some(whole.with("inputRequests", &format!("{{{}}}", carried.collect::<Vec<_>>().join(","))))
+}
+
+/// Whether a request was left as one that cannot be asked.
+pub(super) fn is_unaskable(request: &ServerRequest) -> bool {
+    matches!(request, ServerRequest::CustomRequest(request)
+        if matches!(request.method.as_str(), UNASKABLE | ELICITATION))
+}
+
+/// Checks the questions that a result asks.
+///
+/// # Errors
+/// Which of them cannot be asked.
+pub(super) fn all_askable(requests: Option<&str>) -> Result<(), String> {
+    let requests = requests.and_then(|requests| strict_json::from_str::<Map<String, Value>>(requests).ok());
+    for request in requests.unwrap_or_default().values() {
+        let params = request.get("params").filter(|_| request.get("method").is_some_and(|name| name == ELICITATION));
+        if params.and_then(lossy).is_some() {
+            return Err(refusal(params).message.into_owned());
+        }
+    }
+    Ok(())
 }
 
 /// A question of a server's task; `None` if the question has an unknown shape.
@@ -39,7 +82,8 @@ pub(super) fn of_task(method: &str, params: Value) -> Result<Option<InputRequest
     if method == ELICITATION && lossy(&params).is_some() {
         return Err(refusal(Some(&params)));
     }
-    Ok(strict_json::from_value(json!({"method": method, "params": params})).ok())
+    let request = json!({"method": method, "params": params}).to_string();
+    Ok(strict_json::from_str(carrying(&request).as_deref().unwrap_or(&request)).ok())
 }
 
 /// Why a form is not asked.

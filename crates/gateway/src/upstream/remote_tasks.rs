@@ -8,6 +8,7 @@ use longhaul::SystemClock;
 use longhaul::ports::Clock;
 use longhaul_client::{Call, Called, Client, Error, Identity, Nobody, Raw, Refusal, Status, Task, Tool};
 use longhaul_core::strict_json;
+use longhaul_core::verbatim::KEY;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, ErrorCode, InputRequests, InputResponses,
@@ -81,7 +82,8 @@ impl Session {
     ) -> Result<Began, RequestError> {
         let listed = Tool::read(&json!({"name": params.name, "execution": {"taskSupport": "required"}}));
         let arguments = params.arguments.clone().unwrap_or_default();
-        let meta = params.meta.clone().unwrap_or_default().0.0;
+        let mut meta = params.meta.clone().unwrap_or_default().0.0;
+        meta.shift_remove(KEY);
         let call = Call { listed, ttl_ms, meta, ..Call::new(&params.name, arguments) };
         let called = tokio::time::timeout(limits::ANSWER_MAX, self.0.call(&call, &mut Nobody)).await;
         let session = SessionId(self.0.session());
@@ -93,7 +95,8 @@ impl Session {
                 Ok(Began::Task(Started { task_id, every_ms, session: Some(session) }))
             }
             Ok(Called::Result(result)) => {
-                tool_result(server, result).map(Box::new).map(Began::Result).map_err(RequestError::Refused)
+                let result = tool_result(server, &result.to_string());
+                result.map(Box::new).map(Began::Result).map_err(RequestError::Refused)
             }
             Ok(Called::Unanswered(_question)) => {
                 Err(RequestError::Refused(failed("the server asks before it makes a task of the call")))
@@ -246,7 +249,7 @@ fn seen(server: &str, task: Task, asked_in: Option<&str>) -> Seen {
     let Task { status, message, questions, end, .. } = task;
     match (status, end) {
         (Status::Completed | Status::Failed, Some(Ok(result))) => {
-            Seen::Ended(tool_result(server, result).map(Box::new))
+            Seen::Ended(tool_result(server, &result.to_string()).map(Box::new))
         }
         (Status::Completed | Status::Failed, Some(Err(refusal))) => Seen::Ended(Err(error_data(refusal))),
         (Status::Completed | Status::Failed, None) => {

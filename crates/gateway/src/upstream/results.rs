@@ -1,12 +1,18 @@
 //! Results of a server, read leniently. A member that cannot be understood is left out, and the log says so.
 
+use std::borrow::Cow;
+
 use longhaul_core::strict_json;
+use longhaul_core::verbatim::{KEY, Object, changed, elements};
 use rmcp::model::{
-    CallToolResult, ContentBlock, CreateTaskResult, CustomResult, InputRequiredResult, MetaObject, ResultType,
-    ServerResult,
+    CallToolResult, CompleteResult, CreateTaskResult, CustomResult, GetPromptResult, InputRequiredResult, MetaObject,
+    ReadResourceResult, ResultType, ServerResult, TaskPayload,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+
+use super::questions;
+use crate::verbatim;
 
 /// The members without which one of a list is nothing.
 const LISTS: [(&str, &str, &[&str]); 4] = [
@@ -16,117 +22,195 @@ const LISTS: [(&str, &str, &[&str]); 4] = [
     ("resources/templates/list", "resourceTemplates", &["uriTemplate", "name"]),
 ];
 
-/// The result of a request.
+/// The result of a request, of which this is the text.
 ///
 /// # Errors
 /// Why it cannot be understood.
-pub(super) fn read(server: &str, method: &str, result: Value) -> Result<ServerResult, String> {
-    if method == "tools/call" {
-        return of_a_call(server, result);
-    }
+pub(super) fn read(server: &str, method: &str, text: &str) -> Result<ServerResult, String> {
     if let Some((_, items, needed)) = LISTS.iter().find(|(list, ..)| *list == method) {
-        let Value::Object(members) = result else { return Err(format!("its result is {}", kind(&result))) };
-        return of_a_list(server, (items, needed), members);
+        return of_a_list(server, (items, needed), text);
     }
-    match (method, result) {
+    if let Some(result) = unread(method, text) {
+        return result;
+    }
+    match (method, strict_json::from_str(text).map_err(|error| error.to_string())?) {
         ("initialize", Value::Object(members)) => of_initialize(server, members),
         (_, Value::Null) => Ok(ServerResult::empty(())),
         (_, result) => strict_json::from_value(result).map_err(|error| error.to_string()),
     }
 }
 
-/// The answer to a call. A task of revision `2025-11-25`, whose kind is not named, stays as it is.
-fn of_a_call(server: &str, result: Value) -> Result<ServerResult, String> {
-    if result.pointer("/task/taskId").is_some_and(Value::is_string) {
-        return Ok(ServerResult::CustomResult(CustomResult::new(result)));
+/// A result that goes to its client as it is; `None` if it does not.
+///
+/// # Errors
+/// Why it cannot.
+pub(super) fn unread(method: &str, text: &str) -> Option<Result<ServerResult, String>> {
+    let (needed, mut result): (_, ServerResult) = match method {
+        "tools/call" | "tasks/result" => return Some(of_a_call(text)),
+        "prompts/get" => ("messages", GetPromptResult::default().into()),
+        "resources/read" => ("contents", ServerResult::ReadResourceResult(ReadResourceResult::new(Vec::new()))),
+        "completion/complete" => ("completion", ServerResult::CompleteResult(CompleteResult::default())),
+        _ => return None,
+    };
+    let object = Object::read(text).ok()?;
+    if object.get("resultType") == Some("\"input_required\"") {
+        return None;
     }
-    match result.get("resultType").and_then(Value::as_str).unwrap_or("complete") {
-        "complete" => of_a_tool(server, result).map(ServerResult::CallToolResult),
-        "input_required" => typed::<InputRequiredResult>(result),
-        "task" => typed::<CreateTaskResult>(result),
-        other => Err(format!("its `resultType` is `{other}`, which is not known")),
+    if object.get(needed).is_none() {
+        return Some(Err(format!("its result has no `{needed}`")));
     }
+    add_text(&mut result, text);
+    Some(Ok(result))
 }
 
-/// The result of a tool. One that has nothing in it is a result too.
+/// The answer to a call. A task of revision `2025-11-25`, whose kind is not named, stays as it is.
 ///
 /// # Errors
 /// Why it cannot be understood.
-pub(super) fn of_a_tool(server: &str, result: Value) -> Result<CallToolResult, String> {
-    let mut members = match result {
-        Value::Object(members) => members,
-        Value::Null => Map::new(),
-        other => return Err(format!("its result is {}, and not the result of a tool", kind(&other))),
+pub(super) fn of_a_call(text: &str) -> Result<ServerResult, String> {
+    let Ok(object) = Object::read(text) else { return of_a_tool(text).map(ServerResult::CallToolResult) };
+    let task = object.get("task").and_then(|task| Object::read(task).ok()?.get("taskId"));
+    let kind = object.get("resultType").map_or(Ok("complete".to_owned()), strict_json::from_str);
+    match (task, kind.as_deref().unwrap_or("complete")) {
+        (Some(id), _) if id.starts_with('"') => typed::<CustomResult>(text),
+        (_, "complete") => of_a_tool(text).map(ServerResult::CallToolResult),
+        (_, "input_required") => {
+            questions::all_askable(object.get("inputRequests"))?;
+            typed::<InputRequiredResult>(questions::carrying_all(text).as_deref().unwrap_or(text))
+        }
+        (_, "task") => typed::<CreateTaskResult>(text),
+        (_, other) => Err(format!("its `resultType` is `{other}`, which is not known")),
+    }
+}
+
+/// The result of a tool, as its text. One that has nothing in it is a result too.
+///
+/// # Errors
+/// Why it cannot be understood.
+pub(super) fn of_a_tool(text: &str) -> Result<CallToolResult, String> {
+    let text = if text.trim() == "null" { "{}" } else { text };
+    let object = Object::read(text);
+    let object = object.map_err(|_| format!("its result is {}, and not the result of a tool", kind_of(text)))?;
+    let as_text = |error: serde_json::Error| error.to_string();
+    let (mut read, mut text) = (CallToolResult::default(), Cow::Borrowed(text));
+    read.result_type = object.get("resultType").map(|_| ResultType::COMPLETE);
+    if let Some(content) = content(object.get("content"))? {
+        text = Cow::Owned(Object::read(&text).map_err(as_text)?.with("content", &content));
+    }
+    read.is_error = match object.get("isError") {
+        None => None,
+        Some("true" | "\"true\"") => Some(true),
+        Some(_) => Some(false),
     };
-    let content = match members.remove("content") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(blocks)) => blocks,
-        Some(block @ (Value::Object(_) | Value::String(_))) => vec![block],
-        Some(other) => return Err(format!("the `content` of its result is {}", kind(&other))),
-    };
-    let mut read = CallToolResult::default();
-    read.result_type = members.contains_key("resultType").then_some(ResultType::COMPLETE);
-    read.content = content.into_iter().map(|block| content_block(server, block)).collect();
-    read.structured_content = members.remove("structuredContent");
-    read.is_error =
-        members.remove("isError").and_then(|value| value.as_bool().or_else(|| value.as_str()?.parse().ok()));
-    read.meta = members.remove("_meta").and_then(|meta| strict_json::from_value::<MetaObject>(meta).ok());
+    if let Some(said) = object.get("isError").filter(|said| !matches!(*said, "true" | "false")) {
+        let whole = Object::read(&text).map_err(as_text)?;
+        let changed = if said.starts_with('"') {
+            whole.with("isError", if read.is_error == Some(true) { "true" } else { "false" })
+        } else {
+            whole.without("isError")
+        };
+        text = Cow::Owned(changed);
+    }
+    verbatim::set(&mut read.meta, text.into_owned());
     Ok(read)
 }
 
-fn typed<T: DeserializeOwned + Into<ServerResult>>(result: Value) -> Result<ServerResult, String> {
-    strict_json::from_value::<T>(result).map(Into::into).map_err(|error| error.to_string())
+/// The content of a result, if it is to be another one: a list of blocks.
+///
+/// # Errors
+/// If nothing can be made of it.
+fn content(content: Option<&str>) -> Result<Option<String>, String> {
+    let blocks = match content {
+        None | Some("null") => Vec::new(),
+        Some(block) if block.starts_with(['{', '"']) => vec![block],
+        Some(list) => elements(list).map_err(|_| format!("the `content` of its result is {}", kind_of(list)))?,
+    };
+    if content.is_some_and(|content| content.starts_with('[')) && blocks.iter().all(|block| block.starts_with('{')) {
+        return Ok(None);
+    }
+    let blocks = blocks.into_iter().map(|block| match strict_json::from_str(block) {
+        Ok(Value::Object(_)) => block.to_owned(),
+        Ok(Value::String(text)) => json!({"type": "text", "text": text}).to_string(),
+        _ => json!({"type": "text", "text": block}).to_string(),
+    });
+    Ok(Some(format!("[{}]", blocks.collect::<Vec<_>>().join(","))))
 }
 
-/// The members that make a block of content what it is.
-const OF_CONTENT: [&str; 7] = ["type", "text", "data", "mimeType", "uri", "name", "resource"];
+fn typed<T: DeserializeOwned + Into<ServerResult>>(text: &str) -> Result<ServerResult, String> {
+    strict_json::from_str::<T>(text).map(Into::into).map_err(|error| error.to_string())
+}
 
-/// A block without those of its members whose values are not known. One of a kind that is not known is passed on as its
-/// JSON text.
-fn content_block(server: &str, block: Value) -> ContentBlock {
-    if let Value::String(text) = block {
-        return ContentBlock::text(text);
+/// Has a result that was read from a text be sent on as that text.
+pub(super) fn add_text(result: &mut ServerResult, text: &str) {
+    match result {
+        ServerResult::GetPromptResult(result) => {
+            result.messages.clear();
+            verbatim::set(&mut result.meta, text.to_owned());
+        }
+        ServerResult::ReadResourceResult(result) => {
+            result.contents.clear();
+            verbatim::set(&mut result.meta, text.to_owned());
+        }
+        ServerResult::CompleteResult(result) => verbatim::set(&mut result.meta, text.to_owned()),
+        ServerResult::GetTaskResult(result) => {
+            if let TaskPayload::Completed { result } = &mut result.task.payload
+                && let Some(text) = Object::read(text).ok().and_then(|task| task.get("result"))
+            {
+                *result = Map::from_iter([(KEY.to_owned(), text.into())]);
+            }
+        }
+        ServerResult::ListToolsResult(list) => {
+            add_texts(list.tools.iter_mut().map(|item| &mut item.meta).collect(), text, "tools");
+        }
+        ServerResult::ListPromptsResult(list) => {
+            add_texts(list.prompts.iter_mut().map(|item| &mut item.meta).collect(), text, "prompts");
+        }
+        ServerResult::ListResourcesResult(list) => {
+            add_texts(list.resources.iter_mut().map(|item| &mut item.meta).collect(), text, "resources");
+        }
+        ServerResult::ListResourceTemplatesResult(list) => {
+            let metas = list.resource_templates.iter_mut().map(|item| &mut item.meta);
+            add_texts(metas.collect(), text, "resourceTemplates");
+        }
+        _ => {}
     }
-    let read = |block: Value| strict_json::from_value::<ContentBlock>(block).ok();
-    if let Some(block) = read(block.clone()) {
-        return block;
+}
+
+fn add_texts(items: Vec<&mut Option<MetaObject>>, text: &str, list: &str) {
+    let texts = Object::read(text).ok().and_then(|object| elements(object.get(list)?).ok()).unwrap_or_default();
+    if texts.len() == items.len() {
+        items.into_iter().zip(texts).for_each(|(meta, text)| verbatim::set(meta, text.to_owned()));
     }
-    let kind = block.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let needed: Vec<&str> = OF_CONTENT.into_iter().filter(|name| block.get(name).is_some()).collect();
-    let good = without_bad_members(block.clone(), &needed, &|block| read(block).is_some());
-    if let Ok((Some(good), left_out)) = good.map(|(good, left_out)| (read(good), left_out)) {
-        tracing::warn!(server, kind, left_out = left_out.join(", "), "members of content are left out");
-        return good;
-    }
-    tracing::warn!(server, kind, "content of an unknown kind is passed on as its JSON text");
-    ContentBlock::text(block.to_string())
 }
 
 /// A list without those of its members that cannot be understood.
-fn of_a_list(
-    server: &str,
-    (items, needed): (&str, &[&str]),
-    mut members: Map<String, Value>,
-) -> Result<ServerResult, String> {
+fn of_a_list(server: &str, (items, needed): (&str, &[&str]), text: &str) -> Result<ServerResult, String> {
+    let Ok(Value::Object(mut members)) = strict_json::from_str(text) else {
+        return Err(format!("its result is {}", kind_of(text)));
+    };
     let listed = match members.remove(items) {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(listed)) => listed,
         Some(other) => return Err(format!("its `{items}` are {}", kind(&other))),
     };
+    let texts = Object::read(text).ok().and_then(|object| elements(object.get(items)?).ok()).unwrap_or_default();
     let read = |listed: Vec<Value>| {
         let list = json!({ items: listed });
         strict_json::from_value::<ServerResult>(list).ok().filter(|list| !matches!(list, ServerResult::CustomResult(_)))
     };
-    let mut kept = Vec::new();
-    for item in listed {
+    let (mut kept, mut kept_texts) = (Vec::new(), Vec::new());
+    for (item, text) in listed.into_iter().zip(texts) {
         if read(vec![item.clone()]).is_some() {
             kept.push(item);
+            kept_texts.push(text.to_owned());
             continue;
         }
         let name = item.get("name").or_else(|| item.get("uri")).and_then(Value::as_str).unwrap_or("?").to_owned();
         match without_bad_members(item, needed, &|item| read(vec![item]).is_some()) {
             Ok((item, left_out)) => {
                 tracing::warn!(server, items, name, left_out = left_out.join(", "), "members of a list are left out");
+                let changed = item.as_object().and_then(|item| changed(text, item).ok());
+                kept_texts.push(changed.unwrap_or_else(|| item.to_string()));
                 kept.push(item);
             }
             Err(why) => tracing::warn!(server, items, name, why, "one of a list is left out"),
@@ -141,7 +225,9 @@ fn of_a_list(
         tracing::warn!(server, items, name, "a member of a list's answer is left out");
         list.remove(&name);
     }
-    strict_json::from_value(Value::Object(list)).map_err(|error| error.to_string())
+    let mut list = strict_json::from_value(Value::Object(list)).map_err(|error| error.to_string())?;
+    add_text(&mut list, &format!("{{\"{items}\":[{}]}}", kept_texts.join(",")));
+    Ok(list)
 }
 
 const fn is_list(result: &ServerResult) -> bool {
@@ -230,6 +316,10 @@ fn of_initialize(server: &str, mut members: Map<String, Value>) -> Result<Server
         tracing::warn!(server, left_out = left_out.join(", "), "members of the answer to `initialize` are left out");
     }
     strict_json::from_value(with(capabilities)).map_err(|error| error.to_string())
+}
+
+fn kind_of(text: &str) -> &'static str {
+    strict_json::from_str(text).map_or("not JSON", |value| kind(&value))
 }
 
 fn kind(value: &Value) -> &'static str {

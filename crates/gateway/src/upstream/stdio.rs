@@ -19,6 +19,7 @@ use super::process::{Pipes, Stdin, ended};
 use super::task_tools::TaskTools;
 use super::watch::Watch;
 use crate::limits;
+use crate::verbatim;
 
 /// MCP over the standard input and output of a process: one message a line. `rmcp` has a transport for child processes,
 /// but it skips a line that is too long, so the call of that line would wait forever. It also does not notice the end
@@ -177,7 +178,7 @@ impl Transport<RoleClient> for StdioTransport {
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let (stdin, watch) = (Arc::clone(&self.stdin), self.watch.clone());
         async move {
-            let mut line = serde_json::to_vec(&message)?;
+            let mut line = verbatim::with_arguments(serde_json::to_string(&message)?).into_bytes();
             line.push(b'\n');
             let mut stdin = stdin.lock().await;
             let open = stdin.as_mut().ok_or(io::ErrorKind::NotConnected)?;

@@ -4,10 +4,11 @@ use std::sync::atomic::Ordering;
 
 use longhaul_client::Raw;
 use longhaul_core::strict_json;
+use longhaul_core::verbatim::KEY;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResult, CancelTaskParams, ClientCapabilities, CreateTaskResult, ErrorCode, GetTaskParams, InputRequests,
-    InputResponses, ResultType, TaskPayload, UpdateTaskParams,
+    InputResponses, TaskPayload, UpdateTaskParams,
 };
 use rmcp::service::{Peer, RoleClient};
 use serde::{Deserialize, Serialize};
@@ -212,7 +213,11 @@ fn is_about_the_request(code: ErrorCode) -> bool {
 pub(crate) fn seen(server: &str, payload: TaskPayload, message: Option<String>) -> Seen {
     match payload {
         TaskPayload::InputRequired { input_requests } => Seen::Asks(input_requests),
-        TaskPayload::Completed { result } => Seen::Ended(tool_result(server, Value::Object(result)).map(Box::new)),
+        TaskPayload::Completed { result } => {
+            let text = result.get(KEY).and_then(Value::as_str).map(str::to_owned);
+            let text = text.unwrap_or_else(|| Value::Object(result).to_string());
+            Seen::Ended(tool_result(server, &text).map(Box::new))
+        }
         TaskPayload::Failed { error } => {
             let error = strict_json::from_value(Value::Object(error));
             Seen::Ended(Err(error.unwrap_or_else(|_| failed(&format!("a task of `{server}` failed without a reason")))))
@@ -223,16 +228,10 @@ pub(crate) fn seen(server: &str, payload: TaskPayload, message: Option<String>) 
     }
 }
 
-pub(crate) fn tool_result(server: &str, result: Value) -> Result<CallToolResult, ErrorData> {
-    results::of_a_tool(server, result).map(completed).map_err(|why| {
+pub(crate) fn tool_result(server: &str, text: &str) -> Result<CallToolResult, ErrorData> {
+    results::of_a_tool(text).map_err(|why| {
         failed(&format!("a task of `{server}` ended with something that is not the result of a tool: {why}"))
     })
-}
-
-/// The result with its type, which results of older revisions lack.
-pub(crate) fn completed(mut result: CallToolResult) -> CallToolResult {
-    result.result_type.get_or_insert(ResultType::COMPLETE);
-    result
 }
 
 pub(crate) fn cancelled(server: &str, message: Option<String>) -> ErrorData {

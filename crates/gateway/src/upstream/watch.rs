@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{
-    ClientResult, GetMeta, InputRequest, JsonRpcMessage, LoggingMessageNotificationParam, ProgressNotificationParam,
-    ProgressToken, RequestId, ServerNotification, ServerRequest,
+    ClientResult, CustomNotification, GetMeta, InputRequest, JsonRpcMessage, LoggingMessageNotificationParam,
+    ProgressNotificationParam, ProgressToken, RequestId, ServerNotification, ServerRequest,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::{ErrorData, RoleClient};
@@ -18,6 +18,8 @@ use super::incoming::Open;
 pub(crate) enum Event {
     Progress(ProgressNotificationParam),
     Log(LoggingMessageNotificationParam),
+    /// The user is done with a URL that the server has asked to open.
+    Elicited(CustomNotification),
     /// A question to the caller. The server waits for the answer.
     Question {
         request: Box<InputRequest>,

@@ -10,7 +10,8 @@ use crate::protocol_version::Endpoint;
 use crate::reply::{self, errors, json};
 use crate::request::incoming::Incoming;
 use crate::revision::Generation;
-use crate::views::revised;
+use crate::tool_calls::asking;
+use crate::views::{revised, verbatim};
 
 /// The members of a result. Fails if it is not an object.
 pub(crate) fn members(result: &ServerResult) -> Result<Map<String, Value>, ErrorData> {
@@ -28,17 +29,29 @@ pub(super) fn patched(call: &Incoming<'_>, endpoint: &Endpoint, mut result: Serv
     }
     complete(call.client.revision(), &mut result);
     let mut members = members(&result)?;
+    verbatim::expand(&mut members);
     endpoint.patch(call, &mut members);
-    Ok(Value::Object(members).to_string())
+    verbatim::written(members)
 }
 
 /// The same of a result that is the same in every protocol version of a revision.
 pub(crate) fn written(revision: &str, mut result: ServerResult) -> Result<String, ErrorData> {
     complete(revision, &mut result);
+    let text = verbatim::take_of_any(&mut result);
+    let is_of_a_tool = matches!(result, ServerResult::CallToolResult(_));
+    if let Some(text) = text {
+        let text = verbatim::for_client(text, &members(&result)?)?;
+        return if is_of_a_tool { revised::result_text(revision, text) } else { Ok(text) };
+    }
     let is_as_it_is = match &result {
         ServerResult::CallToolResult(CallToolResult { structured_content, .. }) => {
             revised::is_known(revision, structured_content.as_ref())
         }
+        ServerResult::ListToolsResult(_)
+        | ServerResult::ListPromptsResult(_)
+        | ServerResult::ListResourcesResult(_)
+        | ServerResult::ListResourceTemplatesResult(_)
+        | ServerResult::InputRequiredResult(_) => false,
         _ => true,
     };
     if is_as_it_is {
@@ -46,8 +59,16 @@ pub(crate) fn written(revision: &str, mut result: ServerResult) -> Result<String
             .map_err(|error| errors::internal("the handler's result could not be written", &error));
     }
     let mut members = members(&result)?;
-    revised::result(revision, &mut members);
-    Ok(Value::Object(members).to_string())
+    if is_of_a_tool {
+        revised::result(revision, &mut members);
+    }
+    verbatim::expand(&mut members);
+    match members.get_mut("inputRequests").map(Value::take) {
+        Some(Value::Object(requests)) => {
+            verbatim::with_member(members, "inputRequests", &asking::all_written(requests))
+        }
+        _ => verbatim::written(members),
+    }
 }
 
 /// Marks a result as complete, where the revision requires that and the handler has not done it.

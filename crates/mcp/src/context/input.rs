@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use super::form::form_of;
 use super::{Run, TaskContext};
-use crate::reply::errors;
 use crate::schema::Schema;
 use crate::tool_calls::asking;
 
@@ -93,9 +92,7 @@ impl TaskContext {
             }
             Run::Task(attempt) => {
                 asking::check_declared(&self.0.capabilities, &request)?;
-                let request = serde_json::to_string(&request)
-                    .map_err(|error| errors::internal("a question could not be written", &error))?;
-                let answer = attempt.ask(key, request).await;
+                let answer = attempt.ask(key, asking::written(&request)?).await;
                 match strict_json::from_str(&answer) {
                     Ok(answer) => asking::unless_refused(answer),
                     Err(error) => {

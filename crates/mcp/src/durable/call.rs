@@ -147,7 +147,8 @@ impl<H: ServerHandler> Durable<H> {
         request.request_state = state;
         let mut meta = context.meta.clone();
         meta.set_client_capabilities(caller.capabilities.clone());
-        let call = StoredCall::of_round(request, meta, answers);
+        let text = caller::arguments_text(context);
+        let call = StoredCall::of_round(request, meta, answers, text);
         let terms = Terms::negotiate(&policy.terms, RequestedTerms::default());
         let call = accept::call(&self.shared, &caller.principal, (tool, call), terms, idempotency)?;
         let mut listener = self.shared.engine.listener();

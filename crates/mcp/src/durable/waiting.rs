@@ -4,11 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use longhaul_core::{Ask, Progress, State, Task, TaskKey};
+use longhaul_core::{Ask, Progress, ResultKind, State, Task, TaskKey};
 use longhaul_engine::{Listener, PollError};
 use rmcp::model::{
-    CallToolResponse, CallToolResult, InputRequest, InputRequests, InputRequiredResult, LoggingLevel,
-    LoggingMessageNotificationParam, ProgressNotificationParam, ResultType,
+    CallToolResponse, InputRequests, InputRequiredResult, LoggingLevel, ProgressNotificationParam, ResultType,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
@@ -21,9 +20,9 @@ use crate::signing::signer::{Binding, Rounds};
 use crate::state::Shared;
 use crate::tool_calls::asking::{self, NoAnswer};
 use crate::tool_calls::caller::{self, Caller};
-use crate::views::fields::Outcome;
-use crate::views::{job, task as task_view};
-use crate::waiting::task_logs::Following;
+use crate::views::fields::{self, Outcome};
+use crate::views::{job, task as task_view, verbatim};
+use crate::waiting::task_logs::{Following, Said};
 use crate::waiting::watch::{Event, Reported, TaskWatch};
 
 /// Which view of a task the caller gets.
@@ -91,7 +90,7 @@ impl Waiting<'_> {
                 messages = log.next() => (messages, None),
             };
             for message in messages {
-                self.notify_log(message).await;
+                self.notify(message).await;
             }
             if let Some(event) = event {
                 return event;
@@ -258,27 +257,27 @@ impl Waiting<'_> {
         }
     }
 
-    async fn notify_log(&self, message: LoggingMessageNotificationParam) {
-        if let Err(error) = self.context.peer.notify_logging_message(message).await {
-            tracing::debug!(%error, "a log message was not sent");
+    async fn notify(&self, message: Said) {
+        if let Err(error) = self.context.peer.send_notification(message.into()).await {
+            tracing::debug!(%error, "a message of a tool was not sent");
         }
     }
 
     /// The outcome, in the form that the caller gets.
     async fn ended(&self, task: &Task) -> Result<Option<CallToolResponse>, ErrorData> {
         let engine = &self.shared.engine;
-        let Some(outcome) = Outcome::of(engine, task).await.map_err(errors::of_load)? else { return Ok(None) };
-        if self.view == View::Status {
-            return Ok(Some(job::ended(task, outcome).into()));
+        if let (State::Completed { result, kind }, true) = (&task.state, self.view != View::Status) {
+            let text = fields::object(engine.load(&task.key(), result).await.map_err(errors::of_load)?)?;
+            let mut result = verbatim::result(text, *kind == ResultKind::ToolError);
+            // For clients of `2026-07-28`; `rmcp` removes it for older ones.
+            result.result_type = Some(ResultType::COMPLETE);
+            return Ok(Some(result.into()));
         }
+        let Some(outcome) = Outcome::of(engine, task).await.map_err(errors::of_load)? else { return Ok(None) };
         match outcome {
-            Outcome::Result(result) => {
-                let mut result: CallToolResult = serde_json::from_value(result.into())
-                    .map_err(|error| errors::internal("the stored result of this task cannot be read", &error))?;
-                // For clients of `2026-07-28`; `rmcp` removes it for older ones.
-                result.result_type = Some(ResultType::COMPLETE);
-                Ok(Some(result.into()))
-            }
+            outcome if self.view == View::Status => Ok(Some(job::ended(task, outcome).into())),
+            // Only a completed task has one, which was read above.
+            Outcome::Result(_) => Ok(None),
             Outcome::Error(error) => Err(match self.caller.generation {
                 Generation::PerRequest => error,
                 Generation::Handshake => errors::for_older(error),
@@ -290,7 +289,7 @@ impl Waiting<'_> {
     /// The questions of the task, if this client can be asked all of them; otherwise none.
     fn may_ask(&self, task: &Task) -> Result<InputRequests, ErrorData> {
         let State::InputRequired { asks, .. } = &task.state else { return Ok(InputRequests::new()) };
-        let read = |ask: &Ask| Ok((ask.key.clone(), serde_json::from_str::<InputRequest>(&ask.request)?));
+        let read = |ask: &Ask| Ok((ask.key.clone(), asking::read_carrying(&ask.request)?));
         let requests = asks.iter().map(read).collect::<Result<InputRequests, _>>();
         let requests = requests.map_err(|error| asking::unreadable(&error))?;
         let can = requests.values().all(|request| asking::check_declared(&self.caller.capabilities, request).is_ok());

@@ -15,10 +15,9 @@ use rmcp::model::{
 };
 use tokio::task::JoinHandle;
 
-use crate::reply::errors;
 use crate::tool_calls::asking;
 use crate::tools::handler::Pipes;
-use crate::waiting::task_logs::TaskLog;
+use crate::waiting::task_logs::{ELICITED, Said, TaskLog};
 
 /// Runs a tool and takes what it sends.
 pub(super) struct Pump {
@@ -88,7 +87,10 @@ impl Pump {
                     let (done, total) = (params.progress, params.total);
                     self.attempt.progress(Progress { done, total, message: params.message });
                 }
-                ServerNotification::LoggingMessageNotification(message) => self.log.add(message.params),
+                ServerNotification::LoggingMessageNotification(message) => self.log.add(Said::Log(message.params)),
+                ServerNotification::CustomNotification(notification) if notification.method == ELICITED => {
+                    self.log.add(Said::Elicited(notification.params));
+                }
                 // The others need a stream, and a task has none.
                 _other => tracing::debug!("a notification of a task's tool was dropped"),
             },
@@ -121,7 +123,7 @@ impl Pump {
         asking::check_declared(&self.declared, &request)?;
         let key = format!("peer-{}", self.requests);
         self.requests += 1;
-        Ok(Question::Ask { key, request: write(&request)? })
+        Ok(Question::Ask { key, request: asking::written(&request)? })
     }
 
     fn send(&self, message: ClientJsonRpcMessage) {
@@ -133,13 +135,6 @@ impl Pump {
 enum Question {
     Ping,
     Ask { key: String, request: String },
-}
-
-fn write(request: &InputRequest) -> Result<String, ErrorData> {
-    let written = serde_json::to_value(request);
-    let mut request = written.map_err(|error| errors::internal("a question could not be written", &error))?;
-    asking::strip_progress_token(&mut request);
-    Ok(request.to_string())
 }
 
 fn answer(text: &str, id: RequestId) -> ClientJsonRpcMessage {

@@ -1,15 +1,18 @@
 //! Accepting a tool call as a task, the same for all protocol versions; and the call as the task's record stores it for
 //! the worker.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::error::Error;
 
+use longhaul_core::verbatim::in_one_line;
 use longhaul_core::{Cleanup, Principal, RequestedTerms, Task, Terms, Timestamp, TraceParent, limits, strict_json};
 use longhaul_engine::{Call, Engine, Idempotency};
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, ClientCapabilities, InputResponses, JsonObject, ProgressToken, RequestMetaObject,
 };
+use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -45,18 +48,32 @@ pub(crate) struct Arguments<'a> {
     pub(crate) read: Option<JsonObject>,
 }
 
-impl Arguments<'_> {
+impl<'a> Arguments<'a> {
     /// Arguments whose text is not known.
     pub(crate) const fn read(read: Option<JsonObject>) -> Self {
         Self { given: None, read }
     }
+
+    /// Arguments that were read from `text`. Some that are `null` may have been left out since.
+    fn read_from(text: Option<&'a str>, read: Option<JsonObject>) -> Self {
+        let text = text.filter(|text| is_text_of(text, read.as_ref()));
+        let given = text.and_then(|text| strict_json::from_str(text).ok());
+        Self { given, read }
+    }
+}
+
+/// Whether these arguments are those of a text. Only a `null` may have been left out of them.
+pub(crate) fn is_text_of(text: &str, arguments: Option<&JsonObject>) -> bool {
+    !text.contains("null") || strict_json::from_str::<JsonObject>(text).is_ok_and(|read| Some(&read) == arguments)
 }
 
 impl Serialize for Arguments<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.given {
-            Some(given) => given.serialize(serializer),
-            None => self.read.serialize(serializer),
+        let Some(given) = self.given else { return self.read.serialize(serializer) };
+        // A server on standard input reads lines.
+        match in_one_line(given.get()) {
+            Cow::Borrowed(_) => given.serialize(serializer),
+            Cow::Owned(text) => RawValue::from_string(text).map_err(S::Error::custom)?.serialize(serializer),
         }
     }
 }
@@ -163,7 +180,7 @@ pub(crate) fn never_a_task(tool: &str) -> ErrorData {
 /// A tool call, with everything that the tool may want to know about it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct StoredCall<A = JsonObject> {
+pub(crate) struct StoredCall<A = StoredArguments> {
     #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
     pub(crate) arguments: Option<A>,
     /// What the request said about its client: version, name, capabilities.
@@ -185,6 +202,28 @@ pub(crate) struct StoredCall<A = JsonObject> {
     pub(crate) caller: Option<VerifiedCaller>,
 }
 
+/// The arguments of a stored call, and their text as the caller wrote it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(try_from = "Box<RawValue>", into = "Box<RawValue>")]
+pub(crate) struct StoredArguments {
+    pub(crate) read: JsonObject,
+    pub(crate) text: Box<RawValue>,
+}
+
+impl TryFrom<Box<RawValue>> for StoredArguments {
+    type Error = serde_json::Error;
+
+    fn try_from(text: Box<RawValue>) -> Result<Self, serde_json::Error> {
+        Ok(Self { read: strict_json::from_str(text.get())?, text })
+    }
+}
+
+impl From<StoredArguments> for Box<RawValue> {
+    fn from(arguments: StoredArguments) -> Self {
+        arguments.text
+    }
+}
+
 impl<A> StoredCall<A> {
     /// The call to be stored. Its progress token is valid only for the request that brought it, unless it is stored
     /// [too](Self::with_progress_token).
@@ -201,17 +240,21 @@ impl<A> StoredCall<A> {
     }
 }
 
-impl StoredCall {
-    /// The call of a later round, which brings answers and a state.
+impl<'a> StoredCall<Arguments<'a>> {
+    /// The call of a later round, which brings answers and a state. Its caller wrote the arguments as `text`.
     pub(crate) fn of_round(
         request: CallToolRequestParams,
         meta: RequestMetaObject,
         given: BTreeMap<String, Value>,
+        text: Option<&'a str>,
     ) -> Self {
         let CallToolRequestParams { arguments, input_responses, request_state, .. } = request;
+        let arguments = arguments.is_some().then(|| Arguments::read_from(text, arguments));
         Self { input_responses, request_state, given, ..Self::new(arguments, meta) }
     }
+}
 
+impl StoredCall {
     /// The token for progress notifications to the client of `task`. If the call cannot be read, no progress is
     /// reported; the rest of an answer does not depend on it.
     pub(crate) async fn progress_token_of(engine: &Engine, task: &Task) -> Option<ProgressToken> {
@@ -235,7 +278,7 @@ impl StoredCall {
         round: Option<(Option<String>, InputResponses)>,
     ) -> CallToolRequestParams {
         let mut params = CallToolRequestParams::new(tool.to_owned());
-        params.arguments = self.arguments;
+        params.arguments = self.arguments.map(|arguments| arguments.read);
         (params.request_state, params.input_responses) = match round {
             Some((state, answers)) => (state, Some(answers)),
             None => (self.request_state, self.input_responses),

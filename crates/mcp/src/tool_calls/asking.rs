@@ -5,6 +5,8 @@
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
+use longhaul_core::strict_json;
+use longhaul_core::verbatim::{Object, carrying, request_text, with_params};
 use longhaul_core::{Ask, OwnerId, Task, TaskId, TaskKey};
 use longhaul_engine::AnswerError;
 use rmcp::model::{
@@ -56,6 +58,8 @@ pub(crate) struct Question {
     id: String,
     method: String,
     pub(crate) params: Map<String, Value>,
+    /// The parameters as they are stored.
+    text: Option<String>,
 }
 
 impl Question {
@@ -69,8 +73,9 @@ impl Question {
     }
 
     pub(crate) fn message(&self) -> String {
-        let Self { id, method, params } = self;
-        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+        let Self { id, method, params, text } = self;
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
+        with_params(message, text.as_deref(), params)
     }
 }
 
@@ -89,7 +94,33 @@ pub(crate) fn question(shared: &Shared, task: &Task, ask: &Ask) -> Result<Questi
         meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task.id.to_string()}));
     }
     let id = Asked::Task(task.id, ask.key.clone()).id(shared, &task.owner)?;
-    Ok(Question { id, method, params })
+    let text = Object::read(&ask.request).ok().and_then(|request| request.get("params").map(str::to_owned));
+    Ok(Question { id, method, params, text })
+}
+
+/// The text of a question, as it is stored.
+pub(crate) fn written(request: &InputRequest) -> Result<String, ErrorData> {
+    let written = serde_json::to_value(request);
+    let request = written.map_err(|error| errors::internal("a question could not be written", &error))?;
+    Ok(text_of_question(request))
+}
+
+/// The texts of questions that a result asks.
+pub(crate) fn all_written(requests: Map<String, Value>) -> String {
+    let members =
+        requests.into_iter().map(|(key, request)| format!("{}:{}", Value::from(key), text_of_question(request)));
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}
+
+fn text_of_question(mut request: Value) -> String {
+    strip_additions(&mut request);
+    request_text(request)
+}
+
+/// Reads a stored question, which has its text with it.
+pub(crate) fn read_carrying(text: &str) -> Result<InputRequest, serde_json::Error> {
+    let carried = carrying(text);
+    strict_json::from_str(carried.as_deref().unwrap_or(text))
 }
 
 /// Checks that a stored question can be read, for protocol versions that send its stored text.
@@ -275,7 +306,7 @@ async fn response(
     }
 }
 
-/// What is stored in place of an answer if the client refused.
+/// The stored text instead of an answer, if the client refused.
 pub(crate) fn refusal(error: &ErrorData) -> String {
     json!({REFUSED: error}).to_string()
 }
@@ -297,16 +328,21 @@ pub(crate) fn client_result(answer: Value) -> ClientResult {
     serde_json::from_value(answer.clone()).unwrap_or(ClientResult::CustomResult(CustomResult(answer)))
 }
 
-/// A complete request: `request` has its method and its parameters.
-pub(crate) fn message(id: &str, mut request: Map<String, Value>) -> String {
+/// A complete request: `request` has its method and its parameters, which were read from `text`.
+pub(crate) fn message(id: &str, mut request: Map<String, Value>, text: Option<&str>) -> String {
     request.insert("jsonrpc".to_owned(), "2.0".into());
     request.insert("id".to_owned(), id.into());
-    Value::Object(request).to_string()
+    let params = request.get("params").and_then(Value::as_object).cloned().unwrap_or_default();
+    with_params(Value::Object(request).to_string(), text, &params)
 }
 
-/// Removes the progress token that `rmcp` adds: it means nothing to a client that reports no progress.
-pub(crate) fn strip_progress_token(request: &mut Value) {
+/// Removes the additions of `rmcp` from a request. A progress token means nothing to a client that reports no progress.
+/// An elicitation without an id gets an empty one.
+pub(crate) fn strip_additions(request: &mut Value) {
     let Some(params) = request.get_mut("params").and_then(Value::as_object_mut) else { return };
+    if params.get("elicitationId").is_some_and(|id| id == "") {
+        params.shift_remove("elicitationId");
+    }
     let meta_is_empty = params.get_mut("_meta").and_then(Value::as_object_mut).is_some_and(|meta| {
         meta.shift_remove("progressToken");
         meta.is_empty()

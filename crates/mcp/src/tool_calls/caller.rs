@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::HeaderMap;
 use http::request::Parts;
 use longhaul_core::{OwnerId, Principal, Scopes, VerifiedIdentity, limits};
@@ -87,6 +88,26 @@ pub(crate) fn span(context: &RequestContext<RoleServer>) -> Span {
 
 pub(crate) fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
     context.extensions.get::<Parts>()
+}
+
+/// The text of a call's arguments, in the parts of its request.
+#[derive(Clone)]
+pub(crate) struct ArgumentsText(Bytes);
+
+impl ArgumentsText {
+    /// The text of arguments that were read from `body`: a part of it, unless they were written again since.
+    pub(crate) fn of(body: &Bytes, text: &str) -> Self {
+        let from = text.as_ptr().addr().checked_sub(body.as_ptr().addr());
+        let part =
+            from.and_then(|from| Some(from..from.checked_add(text.len())?)).filter(|part| part.end <= body.len());
+        Self(part.map_or_else(|| Bytes::copy_from_slice(text.as_bytes()), |part| body.slice(part)))
+    }
+}
+
+/// The arguments as the caller wrote them.
+pub(crate) fn arguments_text(context: &RequestContext<RoleServer>) -> Option<&str> {
+    let ArgumentsText(text) = parts(context)?.extensions.get()?;
+    std::str::from_utf8(text).ok()
 }
 
 /// How the call ends early, if its protocol version says so.

@@ -1,9 +1,12 @@
 //! Messages as older revisions have them: what a revision does not know is left out of what is sent to it, and shown in
 //! another form if there is one.
 
+use longhaul_core::strict_json;
+use longhaul_core::verbatim::Object;
 use rmcp::ErrorData;
 use serde_json::{Map, Value, json};
 
+use crate::reply::errors;
 use crate::revision::own_revision;
 
 /// The first revision with structured content and links to resources in results.
@@ -42,6 +45,21 @@ pub(crate) fn result(revision: &str, result: &mut Map<String, Value>) {
     if let Some(structured) = structured.filter(|_| blocks.is_empty()) {
         blocks.push(text(structured.to_string()));
     }
+}
+
+/// The same of a result that is a text: it stays as it is if the revision has all of it.
+pub(crate) fn result_text(revision: &str, text: String) -> Result<String, ErrorData> {
+    let unreadable = |error| errors::internal("the handler's result could not be read", &error);
+    let structured = Object::read(&text).map_err(unreadable)?.get("structuredContent").map(|structured| {
+        let is_object = structured.starts_with('{');
+        if is_object { json!({}) } else { Value::Null }
+    });
+    if is_known(revision, structured.as_ref()) {
+        return Ok(text);
+    }
+    let mut members = strict_json::from_str(&text).map_err(unreadable)?;
+    result(revision, &mut members);
+    Ok(Value::Object(members).to_string())
 }
 
 /// Leaves out of a tool in a list what its results are, if `revision` does not know such results.

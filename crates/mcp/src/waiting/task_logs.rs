@@ -10,7 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use http::HeaderMap;
 use longhaul_core::TaskId;
-use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam};
+use rmcp::model::{
+    CustomNotification, LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParam, ServerNotification,
+};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
@@ -27,6 +30,45 @@ const SESSIONS_MAX: usize = 1_024;
 
 /// What clients of older revisions get that have not set a level.
 const LEVEL: LoggingLevel = LoggingLevel::Info;
+
+/// Says that the user is done with a URL that a tool has asked to open.
+pub(crate) const ELICITED: &str = "notifications/elicitation/complete";
+
+/// A message of a tool to its client that is not progress.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Said {
+    Log(LoggingMessageNotificationParam),
+    /// The parameters of [`ELICITED`].
+    Elicited(Option<Value>),
+}
+
+impl From<Said> for ServerNotification {
+    fn from(said: Said) -> Self {
+        match said {
+            Said::Log(message) => Self::LoggingMessageNotification(LoggingMessageNotification::new(message)),
+            Said::Elicited(params) => Self::CustomNotification(CustomNotification::new(ELICITED, params)),
+        }
+    }
+}
+
+impl Said {
+    /// How long it is, in bytes of JSON.
+    fn bytes(&self) -> usize {
+        let text = match self {
+            Self::Log(message) => serde_json::to_vec(message),
+            Self::Elicited(params) => serde_json::to_vec(params),
+        };
+        text.map_or(usize::MAX, |text| text.len())
+    }
+
+    fn is_wanted_from(&self, level: LoggingLevel) -> bool {
+        match self {
+            // The levels are in the order of their severity.
+            Self::Log(message) => message.level as u8 >= level as u8,
+            Self::Elicited(_) => true,
+        }
+    }
+}
 
 /// The log messages of all tasks that run in this process, and the levels that sessions have set. Clones are the same.
 #[derive(Clone, Default)]
@@ -90,7 +132,7 @@ pub(crate) struct TaskLog {
 
 #[derive(Default)]
 struct Messages {
-    latest: VecDeque<LoggingMessageNotificationParam>,
+    latest: VecDeque<Said>,
     /// How many there were before the latest ones.
     before: usize,
 }
@@ -100,8 +142,8 @@ impl TaskLog {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn add(&self, message: LoggingMessageNotificationParam) {
-        let bytes = serde_json::to_vec(&message).map_or(usize::MAX, |text| text.len());
+    pub(crate) fn add(&self, message: Said) {
+        let bytes = message.bytes();
         if bytes > MESSAGE_BYTES_MAX {
             tracing::debug!(bytes, "a log message is too long to be passed on");
             return;
@@ -130,17 +172,16 @@ impl Following {
     }
 
     /// Those that were not read yet.
-    pub(crate) fn unread(&mut self) -> Vec<LoggingMessageNotificationParam> {
+    pub(crate) fn unread(&mut self) -> Vec<Said> {
         let messages = self.log.lock();
         let skipped = self.read.saturating_sub(messages.before);
         self.read = messages.before + messages.latest.len();
         let unread = messages.latest.iter().skip(skipped);
-        // The levels are in the order of their severity.
-        unread.filter(|message| message.level as u8 >= self.level as u8).cloned().collect()
+        unread.filter(|message| message.is_wanted_from(self.level)).cloned().collect()
     }
 
     /// Waits until there are some. If this is dropped before it returns, nothing is lost.
-    pub(crate) async fn next(&mut self) -> Vec<LoggingMessageNotificationParam> {
+    pub(crate) async fn next(&mut self) -> Vec<Said> {
         let log = Arc::clone(&self.log);
         loop {
             let more = log.more.notified();
@@ -161,12 +202,19 @@ mod tests {
 
     use super::*;
 
-    fn message(level: LoggingLevel, text: &str) -> LoggingMessageNotificationParam {
-        LoggingMessageNotificationParam::new(level, text.into())
+    fn message(level: LoggingLevel, text: &str) -> Said {
+        Said::Log(LoggingMessageNotificationParam::new(level, text.into()))
     }
 
-    fn texts(messages: &[LoggingMessageNotificationParam]) -> Vec<&str> {
-        messages.iter().map(|message| message.data.as_str().unwrap()).collect()
+    fn text(message: &Said) -> &str {
+        match message {
+            Said::Log(message) => message.data.as_str().unwrap(),
+            Said::Elicited(params) => params.as_ref().unwrap().as_str().unwrap(),
+        }
+    }
+
+    fn texts(messages: &[Said]) -> Vec<&str> {
+        messages.iter().map(text).collect()
     }
 
     #[tokio::test]
@@ -174,8 +222,9 @@ mod tests {
         let log = Arc::new(TaskLog::default());
         log.add(message(LoggingLevel::Error, "one"));
         log.add(message(LoggingLevel::Debug, "too fine"));
+        log.add(Said::Elicited(Some("done".into())));
         let mut following = Following::new(Arc::clone(&log), LoggingLevel::Info);
-        assert_eq!(texts(&following.next().await), ["one"]);
+        assert_eq!(texts(&following.next().await), ["one", "done"]);
         let (more, ()) = tokio::join!(following.next(), async { log.add(message(LoggingLevel::Info, "two")) });
         assert_eq!(texts(&more), ["two"]);
         assert!(following.unread().is_empty());

@@ -301,7 +301,7 @@ fn lost(error: reqwest::Error) -> Failed {
 /// An event as `rmcp` reads it: several if it has several messages.
 fn readable(reader: &Reader, open: &[Open], event: Sse) -> Vec<Sse> {
     let Some(data) = event.data.as_deref().filter(|data| !data.trim().is_empty()) else { return vec![event] };
-    if Reader::is_plain(data.as_bytes(), open) {
+    if Reader::is_plain(data.as_bytes()) {
         return vec![event];
     }
     let messages = match reader.read(data.as_bytes(), open) {

@@ -5,6 +5,8 @@
 //! id of the last event that it received: the id is signed and holds the position, so any instance can resume the
 //! stream.
 
+#![expect(deprecated, reason = "messages of tools have levels")]
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -13,8 +15,9 @@ use http::{Response, StatusCode};
 use longhaul_core::{OwnerId, Progress, Task, TaskId, TaskKey};
 use longhaul_engine::{Listener, LoadError};
 use rmcp::ErrorData;
-use rmcp::model::{ProgressToken, RequestId};
+use rmcp::model::{LoggingLevel, ProgressToken, RequestId};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::wire::{self, listened};
 use crate::Body;
@@ -26,6 +29,7 @@ use crate::signing::signer::Purpose;
 use crate::state::Shared;
 use crate::tool_calls::accept::StoredCall;
 use crate::tool_calls::asking;
+use crate::waiting::task_logs::{ELICITED, Following, Said};
 use crate::waiting::watch::{Event, Reported, TaskWatch};
 
 /// The position of a stream, and what was reported to its client. An event's id contains it.
@@ -54,6 +58,8 @@ struct Open {
     watch: TaskWatch,
     /// Frames that wait to be sent.
     queue: VecDeque<Bytes>,
+    /// The other messages of the tool.
+    said: Following,
     _held: Held,
 }
 
@@ -108,8 +114,18 @@ impl Frames for Open {
                 self.watch.sent();
                 return Some(frame);
             }
-            let event = self.watch.next().await?;
-            self.render(&event).await;
+            let said = {
+                let mut event = std::pin::pin!(self.watch.next());
+                tokio::select! {
+                    biased;
+                    event = &mut event => Err(event?),
+                    said = self.said.next() => Ok(said),
+                }
+            };
+            match said {
+                Err(event) => self.render(&event).await,
+                Ok(said) => said.into_iter().for_each(|said| self.send_elicited(said)),
+            }
         }
     }
 }
@@ -125,7 +141,8 @@ impl Open {
     ) -> Self {
         let (settings, tasks) = (&shared.settings, [(task, position.reported.clone())]);
         let watch = TaskWatch::new(listener, settings, &shared.closing, settings.result_ms_max, tasks);
-        Self { shared: Arc::clone(shared), owner, position, watch, queue: VecDeque::new(), _held: held }
+        let said = Following::new(shared.logs.of(position.task), LoggingLevel::Emergency);
+        Self { shared: Arc::clone(shared), owner, position, watch, queue: VecDeque::new(), said, _held: held }
     }
 
     fn stream(mut self) -> Response<Body> {
@@ -162,6 +179,14 @@ impl Open {
             Event::KeepAlive => self.queue.push_back(Bytes::from_static(sse::KEEP_ALIVE)),
             Event::Close(_) => self.send_position(),
             Event::Changed(_) | Event::Left => {}
+        }
+    }
+
+    /// That the user is done with a URL. Log messages are not for this stream.
+    fn send_elicited(&mut self, said: Said) {
+        if let Said::Elicited(params) = said {
+            let message = json!({"jsonrpc": "2.0", "method": ELICITED, "params": params});
+            self.send(&message.to_string());
         }
     }
 

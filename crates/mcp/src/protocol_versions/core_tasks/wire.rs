@@ -1,12 +1,11 @@
 //! MCP `2025-11-25` on the wire: the task that a request names, and how a task looks.
 
-use indexmap::IndexMap;
+use longhaul_core::verbatim::Object;
 use longhaul_core::{Progress, ResultKind, State, Task, TaskKey, Timestamp, limits, strict_json};
 use longhaul_engine::{Engine, Listener, LoadError};
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, ProgressToken};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::reply::errors;
@@ -150,31 +149,27 @@ pub(super) async fn outcome(engine: &Engine, task: &Task) -> Result<Option<Resul
 }
 
 /// The result as the tool returned it, with the id of the task in `_meta`, and without what this revision does not
-/// know. Its fields are copied unparsed, however large they are.
+/// know. All else is copied as it was written, however large it is.
 fn related(result: &str, task: &Task) -> Result<String, serde_json::Error> {
-    let mut fields: IndexMap<String, Box<RawValue>> = strict_json::from_str(result)?;
-    fields.shift_remove("resultType");
-    leave_out_structure(&mut fields)?;
-    let meta = fields.get("_meta").map(|meta| strict_json::from_str::<Value>(meta.get())).transpose()?;
-    let mut meta = meta.filter(Value::is_object).unwrap_or_else(|| json!({}));
-    if let Some(meta) = meta.as_object_mut() {
-        meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task.id.to_string()}));
-    }
-    fields.insert("_meta".to_owned(), serde_json::value::to_raw_value(&meta)?);
-    serde_json::to_string(&fields)
+    let text = without_structure(Object::read(result)?.without("resultType"))?;
+    let object = Object::read(&text)?;
+    let meta = Object::read(object.get("_meta").filter(|meta| meta.starts_with('{')).unwrap_or("{}"))?;
+    let related = json!({"taskId": task.id.to_string()}).to_string();
+    Ok(object.with("_meta", &meta.with(RELATED_TASK, &related)))
 }
 
 /// Leaves out structured content that is not an object, and shows it as a text if nothing else does.
-fn leave_out_structure(fields: &mut IndexMap<String, Box<RawValue>>) -> Result<(), serde_json::Error> {
-    if fields.get("structuredContent").is_none_or(|structured| structured.get().starts_with('{')) {
-        return Ok(());
+fn without_structure(text: String) -> Result<String, serde_json::Error> {
+    let object = Object::read(&text)?;
+    let Some(structured) = object.get("structuredContent").filter(|structured| !structured.starts_with('{')) else {
+        return Ok(text);
+    };
+    let left = object.without("structuredContent");
+    if object.get("content").is_some_and(|content| !is_empty_list(content)) {
+        return Ok(left);
     }
-    let Some(structured) = fields.shift_remove("structuredContent") else { return Ok(()) };
-    if fields.get("content").is_none_or(|content| is_empty_list(content.get())) {
-        let content = json!([{"type": "text", "text": structured.get()}]);
-        fields.insert("content".to_owned(), serde_json::value::to_raw_value(&content)?);
-    }
-    Ok(())
+    let content = json!([{"type": "text", "text": structured}]).to_string();
+    Ok(Object::read(&left)?.with("content", &content))
 }
 
 /// The task that the request polls, unless it does so too early.
