@@ -210,6 +210,19 @@ pub(crate) enum Verb {
     },
 }
 
+impl Verb {
+    /// The ids of tasks that it names.
+    pub(crate) fn task_ids(&mut self) -> &mut [String] {
+        match self {
+            Self::Show { id, .. } | Self::Result { id, .. } | Self::Answer { id, .. } | Self::Again { id, .. } => {
+                std::slice::from_mut(id)
+            }
+            Self::Watch { ids, .. } | Self::Cancel { ids } => ids,
+            _without_ids => &mut [],
+        }
+    }
+}
+
 /// The verbs about tokens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenVerb {

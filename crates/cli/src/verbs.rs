@@ -24,8 +24,11 @@ mod found;
 mod tasks;
 mod token;
 
-pub(crate) async fn run(cli: Cli) -> Result<Exit, Stop> {
+pub(crate) async fn run(mut cli: Cli) -> Result<Exit, Stop> {
     let global = &cli.global;
+    let ids = cli.verb.task_ids();
+    let whole = found::whole_ids(global, ids).await?;
+    ids.clone_from_slice(&whole);
     match cli.verb {
         Verb::Tools { name } => call::tools(global, name.as_deref()).await,
         Verb::Call { tool, given, how } => call::call(global, &tool, &given, &how).await,

@@ -15,6 +15,7 @@ mod command;
 mod console;
 mod deploy;
 mod external;
+mod ids;
 mod kills;
 mod login;
 mod output;
