@@ -13,6 +13,7 @@ use longhaul_core::OwnerId;
 
 use crate::clock::{moment, timestamp};
 use crate::deploy::flags::Verb as DeployVerb;
+use crate::limits::WATCHED_AT_ONCE_MAX;
 
 /// See and steer the tasks of an MCP server, or make one whose tools are durable.
 #[derive(Debug, Parser)]
@@ -98,7 +99,8 @@ pub(crate) enum Verb {
     },
     /// Waits for the end of tasks
     Watch {
-        #[arg(required = true, num_args = 1..=64, value_name = "ID")]
+        /// Without any: all tasks that have not ended
+        #[arg(num_args = 0..=WATCHED_AT_ONCE_MAX, value_name = "ID")]
         ids: Vec<String>,
         /// Waits no longer: 90s, 10m, 2h
         #[arg(long, value_parser = time::read)]

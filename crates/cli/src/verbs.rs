@@ -39,6 +39,10 @@ pub(crate) async fn run(mut cli: Cli) -> Result<Exit, Stop> {
         }
         Verb::Show { id, journal: false } => tasks::show(global, &id).await,
         Verb::Show { id, journal: true } => tasks::inspect(global, &id).await,
+        Verb::Watch { ids, wait } if ids.is_empty() => {
+            let ids = tasks::unfinished(global).await?;
+            if ids.is_empty() { Ok(Exit::Well) } else { ends::watch(global, &ids, wait).await }
+        }
         Verb::Watch { ids, wait } => ends::watch(global, &ids, wait).await,
         Verb::Result { id, output } => ends::result(global, &id, output.as_deref()).await,
         Verb::Answer { id, decline: true, question, .. } => ends::refuse(global, &id, question.as_deref()).await,
