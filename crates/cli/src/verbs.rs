@@ -21,6 +21,7 @@ mod console;
 mod ends;
 mod erase;
 mod found;
+mod offers;
 mod tasks;
 mod token;
 
@@ -31,6 +32,11 @@ pub(crate) async fn run(mut cli: Cli) -> Result<Exit, Stop> {
     ids.clone_from_slice(&whole);
     match cli.verb {
         Verb::Tools { name } => call::tools(global, name.as_deref()).await,
+        Verb::Info => offers::info(global).await,
+        Verb::Resources { uri: None } => offers::resources(global).await,
+        Verb::Resources { uri: Some(uri) } => offers::resource(global, &uri).await,
+        Verb::Prompts { name: None, .. } => offers::prompts(global).await,
+        Verb::Prompts { name: Some(name), given } => offers::prompt(global, &name, &given).await,
         Verb::Call { tool, given, how } => call::call(global, &tool, &given, &how).await,
         Verb::Again { id, how } => call::again(global, &id, &how).await,
         Verb::Tasks { status, tool, watch } => {

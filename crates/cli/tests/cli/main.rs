@@ -18,6 +18,7 @@ mod external;
 mod ids;
 mod kills;
 mod login;
+mod offers;
 mod output;
 mod resumed;
 mod servers;
