@@ -79,6 +79,8 @@ pub(crate) enum Verb {
     Resources {
         #[arg(value_name = "URI")]
         uri: Option<String>,
+        #[command(flatten)]
+        saved: Saved,
     },
     /// Lists the prompts, or gets one
     Prompts {
@@ -127,9 +129,8 @@ pub(crate) enum Verb {
     /// Writes the result of a task that has ended
     Result {
         id: String,
-        /// To a file
-        #[arg(long, short, value_name = "FILE")]
-        output: Option<PathBuf>,
+        #[command(flatten)]
+        saved: Saved,
     },
     /// Answers what a task asks: by arguments, or in a form
     Answer {
@@ -260,6 +261,20 @@ pub(crate) struct LogIn {
     /// Asks for these scopes, separated by blanks, instead of those that the server wants
     #[arg(long, value_name = "SCOPES")]
     pub(crate) scope: Option<String>,
+}
+
+/// The file for a result or a resource.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Saved {
+    /// Writes to a new file. An image, a sound and an embedded resource are written as their bytes
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Overwrites the file
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
+    /// Writes this content of several, counted from 1
+    #[arg(long, value_name = "NUMBER", requires = "output", conflicts_with = "json")]
+    pub(crate) content: Option<usize>,
 }
 
 /// When a call starts, and how it is waited for.

@@ -19,6 +19,7 @@ mod pace;
 mod private;
 mod record;
 mod render;
+mod save;
 mod screen;
 mod server;
 mod verbs;

@@ -29,11 +29,15 @@ pub(crate) fn result(result: &Value) -> String {
     parts.join("\n")
 }
 
-/// The contents of a resource.
+/// The contents of a resource in words.
 pub(crate) fn contents(read: &Value) -> String {
-    let one = |contents: &Value| content(&json!({"type": "resource", "resource": contents}));
-    let parts: Vec<String> = read["contents"].as_array().into_iter().flatten().map(one).collect();
-    parts.join("\n")
+    embedded(read).iter().map(content).collect::<Vec<_>>().join("\n")
+}
+
+/// The contents of a resource, as the contents of a result embed them.
+pub(crate) fn embedded(read: &Value) -> Vec<Value> {
+    let all = read["contents"].as_array().into_iter().flatten();
+    all.map(|contents| json!({"type": "resource", "resource": contents})).collect()
 }
 
 /// One content of a result or a message.

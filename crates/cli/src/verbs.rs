@@ -33,8 +33,8 @@ pub(crate) async fn run(mut cli: Cli) -> Result<Exit, Stop> {
     match cli.verb {
         Verb::Tools { name } => call::tools(global, name.as_deref()).await,
         Verb::Info => offers::info(global).await,
-        Verb::Resources { uri: None } => offers::resources(global).await,
-        Verb::Resources { uri: Some(uri) } => offers::resource(global, &uri).await,
+        Verb::Resources { uri: None, .. } => offers::resources(global).await,
+        Verb::Resources { uri: Some(uri), saved } => offers::resource(global, &uri, &saved).await,
         Verb::Prompts { name: None, .. } => offers::prompts(global).await,
         Verb::Prompts { name: Some(name), given } => offers::prompt(global, &name, &given).await,
         Verb::Call { tool, given, how } => call::call(global, &tool, &given, &how).await,
@@ -50,7 +50,7 @@ pub(crate) async fn run(mut cli: Cli) -> Result<Exit, Stop> {
             if ids.is_empty() { Ok(Exit::Well) } else { ends::watch(global, &ids, wait).await }
         }
         Verb::Watch { ids, wait } => ends::watch(global, &ids, wait).await,
-        Verb::Result { id, output } => ends::result(global, &id, output.as_deref()).await,
+        Verb::Result { id, saved } => ends::result(global, &id, &saved).await,
         Verb::Answer { id, decline: true, question, .. } => ends::refuse(global, &id, question.as_deref()).await,
         Verb::Answer { id, given, question, .. } => ends::give(global, &id, &given, question.as_deref()).await,
         Verb::Cancel { ids } => ends::cancel(global, &ids).await,

@@ -6,11 +6,12 @@ use longhaul_client::form::check_arguments;
 use longhaul_client::{Client, Error};
 use serde_json::{Map, Value, json};
 
-use crate::args::Global;
+use crate::args::{Global, Saved};
 use crate::arguments::{self, meant};
 use crate::exit::{Exit, Stop};
 use crate::out::{self, block, line};
 use crate::render;
+use crate::save::save;
 use crate::server::{connected, target};
 
 /// Shows the server's description of itself.
@@ -97,9 +98,13 @@ pub(super) async fn resources(global: &Global) -> Result<Exit, Stop> {
     Ok(Exit::Well)
 }
 
-/// Reads a resource.
-pub(super) async fn resource(global: &Global, uri: &str) -> Result<Exit, Stop> {
+/// Reads a resource, to a file if one is named.
+pub(super) async fn resource(global: &Global, uri: &str, saved: &Saved) -> Result<Exit, Stop> {
     let read = offering(global, "resources", async |client| Ok(client.resource(uri).await?)).await?;
+    if let Some(path) = &saved.output {
+        let text = || if global.json { read.to_string() } else { render::contents(&read) };
+        return save(path, saved, &render::embedded(&read), text, global.json).map(|()| Exit::Well);
+    }
     let written = if global.json { out::json(&read) } else { out::result(&render::contents(&read)) };
     written.map(|()| Exit::Well)
 }

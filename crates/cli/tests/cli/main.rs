@@ -21,6 +21,7 @@ mod login;
 mod offers;
 mod output;
 mod resumed;
+mod save;
 mod servers;
 mod sessions;
 mod terminal;
