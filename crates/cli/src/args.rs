@@ -40,7 +40,7 @@ const DEFAULT: &str = "http://127.0.0.1:8080/mcp";
 /// The flags of all verbs except `demo`, `gateway` and `completions`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
-    /// The server: its URL, or its name in `.mcp.json` of this folder
+    /// The server: its URL, or its name in `.mcp.json` of this folder or in your `servers.json`
     #[arg(long, short, global = true, env = "LONGHAUL_SERVER", value_name = "NAME|URL")]
     #[arg(default_value = DEFAULT)]
     pub(crate) server: String,
