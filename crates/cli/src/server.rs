@@ -7,6 +7,7 @@ use http::header::AUTHORIZATION;
 use longhaul::settings::ProcessEnv;
 use longhaul_client::{Client, Credentials, Error, Target};
 use longhaul_core::settings::read_text;
+use longhaul_core::strict_json;
 use longhaul_gateway::Config;
 use serde_json::Value;
 use url::Url;
@@ -96,7 +97,7 @@ fn named(name: &str) -> Result<Target, Stop> {
 
 /// Whether a file names this server, even if it describes it with mistakes.
 fn has_server(text: &str, name: &str) -> bool {
-    let all: Value = serde_json::from_str(text).unwrap_or_default();
+    let all: Value = strict_json::from_str(text).unwrap_or_default();
     ["mcpServers", "servers"].iter().any(|key| all[key].get(name).is_some())
 }
 
