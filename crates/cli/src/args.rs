@@ -11,8 +11,13 @@ use jiff::Timestamp;
 use longhaul_client::{Status, time};
 use longhaul_core::OwnerId;
 
+mod token;
+
 use crate::clock::{moment, timestamp};
 use crate::deploy::flags::Verb as DeployVerb;
+use crate::limits::WATCHED_AT_ONCE_MAX;
+
+pub(crate) use token::{NewToken, TokenList, TokenVerb};
 
 /// Shows and controls the tasks of an MCP server, or makes the tools of one durable.
 #[derive(Debug, Parser)]
@@ -35,7 +40,7 @@ const DEFAULT: &str = "http://127.0.0.1:8080/mcp";
 /// The flags of all verbs except `demo`, `gateway` and `completions`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
-    /// The server: its URL, or its name in `.mcp.json` of this folder
+    /// The server: its URL, or its name in `.mcp.json` of this folder or in your `servers.json`
     #[arg(long, short, global = true, env = "LONGHAUL_SERVER", value_name = "NAME|URL")]
     #[arg(default_value = DEFAULT)]
     pub(crate) server: String,
@@ -68,6 +73,22 @@ impl Global {
 pub(crate) enum Verb {
     /// Lists the tools, or shows one with its schema
     Tools { name: Option<String> },
+    /// Shows what the server is, and how its tasks work
+    Info,
+    /// Lists the resources, or reads one
+    Resources {
+        #[arg(value_name = "URI")]
+        uri: Option<String>,
+        #[command(flatten)]
+        saved: Saved,
+    },
+    /// Lists the prompts, or gets one
+    Prompts {
+        name: Option<String>,
+        /// Arguments: key=value, @FILE or - for a JSON object
+        #[arg(value_name = "ARGUMENT", requires = "name")]
+        given: Vec<String>,
+    },
     /// Calls a tool, and waits for its result
     Call {
         tool: String,
@@ -98,7 +119,8 @@ pub(crate) enum Verb {
     },
     /// Waits for the end of tasks
     Watch {
-        #[arg(required = true, num_args = 1..=64, value_name = "ID")]
+        /// Without any: all tasks that have not ended
+        #[arg(num_args = 0..=WATCHED_AT_ONCE_MAX, value_name = "ID")]
         ids: Vec<String>,
         /// How long to wait at most: 90s, 10m, 2h
         #[arg(long, value_parser = time::read)]
@@ -107,9 +129,8 @@ pub(crate) enum Verb {
     /// Writes the result of a task that has ended
     Result {
         id: String,
-        /// To a file
-        #[arg(long, short, value_name = "FILE")]
-        output: Option<PathBuf>,
+        #[command(flatten)]
+        saved: Saved,
     },
     /// Answers a question of a task: by arguments, or in a form
     Answer {
@@ -210,56 +231,17 @@ pub(crate) enum Verb {
     },
 }
 
-/// The verbs about tokens.
-#[derive(Debug, Subcommand)]
-pub(crate) enum TokenVerb {
-    /// Makes a token, adds its digest to the list, and shows it once
-    Add(NewToken),
-    /// Lists the tokens: their names, owners, scopes and expiry
-    List {
-        #[command(flatten)]
-        list: TokenList,
-    },
-    /// Removes tokens from the list
-    Revoke {
-        #[arg(required = true, num_args = 1..=64, value_name = "NAME")]
-        names: Vec<String>,
-        #[command(flatten)]
-        list: TokenList,
-    },
-}
-
-/// Where the list of tokens is.
-#[derive(Args, Clone, Debug)]
-#[group(required = true, multiple = false)]
-pub(crate) struct TokenList {
-    /// The file of a local server (`--token-file`)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
-    /// The parameter of SSM of a stack (the output `TokenParameter`), with the credentials that the AWS CLI would use
-    #[arg(long, value_name = "NAME")]
-    pub(crate) parameter: Option<String>,
-}
-
-/// A new token.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct NewToken {
-    /// Its name, which no other token has
-    pub(crate) name: String,
-    #[command(flatten)]
-    pub(crate) list: TokenList,
-    /// The owner of its tasks, which tokens may share; without it, the token's name
-    #[arg(long)]
-    pub(crate) owner: Option<String>,
-    /// A scope that it has, or several; without any, it may do everything
-    #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',')]
-    pub(crate) scopes: Vec<String>,
-    /// When it stops working: 90d, 2027-01-01 or 2027-01-01T18:00:00Z; without it, never
-    #[arg(long, value_parser = expiry, value_name = "TIME")]
-    pub(crate) expires: Option<Timestamp>,
-    /// Writes the token to a new file that only you can read, and does not show it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
+impl Verb {
+    /// The ids of tasks that it names.
+    pub(crate) fn task_ids(&mut self) -> &mut [String] {
+        match self {
+            Self::Show { id, .. } | Self::Result { id, .. } | Self::Answer { id, .. } | Self::Again { id, .. } => {
+                std::slice::from_mut(id)
+            }
+            Self::Watch { ids, .. } | Self::Cancel { ids } => ids,
+            _without_ids => &mut [],
+        }
+    }
 }
 
 /// How to log in.
@@ -279,6 +261,20 @@ pub(crate) struct LogIn {
     /// Asks for these scopes, separated by blanks, instead of those that the server wants
     #[arg(long, value_name = "SCOPES")]
     pub(crate) scope: Option<String>,
+}
+
+/// The file for a result or a resource.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Saved {
+    /// Writes to a new file. An image, a sound and an embedded resource are written as their bytes
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Overwrites the file
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
+    /// Writes this content of several, counted from 1
+    #[arg(long, value_name = "NUMBER", requires = "output", conflicts_with = "json")]
+    pub(crate) content: Option<usize>,
 }
 
 /// When a call starts, and how it is waited for.
@@ -332,21 +328,6 @@ pub(crate) struct ConsoleFlags {
     /// An additional host name of the console
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
-}
-
-/// When a token stops working: after a time, or at one.
-fn expiry(text: &str) -> Result<Timestamp, String> {
-    let now = timestamp();
-    let expires = match time::read(text) {
-        Ok(after) => now.checked_add(after).map_err(|error| error.to_string())?,
-        Err(_) => longhaul_http::time_of(text)
-            .and_then(|at| Timestamp::from_millisecond(i64::try_from(at.as_ms()).ok()?).ok())
-            .ok_or("write a time such as 90d, 2027-01-01 or 2027-01-01T18:00:00Z")?,
-    };
-    if expires <= now {
-        return Err("it is in the past: name a later time".to_owned());
-    }
-    Ok(expires)
 }
 
 /// The statuses that a task may have, for a flag.

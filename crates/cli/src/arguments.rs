@@ -66,16 +66,13 @@ fn check_names(all: &Map<String, Value>, schema: &Value) -> Result<(), String> {
 }
 
 /// The end of a sentence about an unknown name.
-pub(crate) fn meant<'n>(name: &str, known: impl Iterator<Item = &'n String>) -> String {
-    let known: Vec<&String> = known.collect();
-    let near = |one: &&&String| strsim::jaro_winkler(name, one);
+pub(crate) fn meant<'n, N: AsRef<str> + ?Sized + 'n>(name: &str, known: impl Iterator<Item = &'n N>) -> String {
+    let known: Vec<&str> = known.map(AsRef::as_ref).collect();
+    let near = |one: &&&str| strsim::jaro_winkler(name, one);
     match known.iter().max_by(|one, other| near(one).total_cmp(&near(other))).filter(|one| near(one) > 0.8) {
         Some(near) => format!("; did you mean `{near}`?"),
         None if known.is_empty() => String::new(),
-        None => {
-            let all: Vec<&str> = known.iter().map(|name| name.as_str()).collect();
-            format!("; there are: {}", all.join(", "))
-        }
+        None => format!("; there are: {}", known.join(", ")),
     }
 }
 

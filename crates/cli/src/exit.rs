@@ -19,6 +19,24 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    /// Its name in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Well => "success",
+            Self::Unexpected => "unexpected",
+            Self::Usage => "usage",
+            Self::NotSignedIn => "not_authenticated",
+            Self::Unreachable => "not_reachable",
+            Self::Failed => "failed",
+            Self::Unanswered => "input_required",
+            Self::WaitOver => "wait_elapsed",
+            Self::Cancelled => "cancelled",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)

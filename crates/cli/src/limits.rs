@@ -44,6 +44,15 @@ pub(crate) const LINE_EVERY: Duration = Duration::from_secs(10);
 /// So many tasks are requested one by one from a server without a list.
 pub(crate) const ASKED_MAX: usize = 50;
 
+/// An id of so many characters is whole: it is a UUID, or longer.
+pub(crate) const WHOLE_ID_CHARS: usize = 36;
+
+/// Fewer characters of an id name no task, so that an empty variable of a script names none.
+pub(crate) const ID_PREFIX_CHARS_MIN: usize = 4;
+
+/// So many tasks are waited for at once.
+pub(crate) const WATCHED_AT_ONCE_MAX: usize = 64;
+
 /// No page of a list is read more often.
 pub(crate) const REFRESH_MIN: Duration = Duration::from_secs(2);
 

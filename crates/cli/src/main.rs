@@ -19,6 +19,7 @@ mod pace;
 mod private;
 mod record;
 mod render;
+mod save;
 mod screen;
 mod server;
 mod verbs;
@@ -55,11 +56,13 @@ fn run() -> anyhow::Result<ExitCode> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("no threads can be started")?;
+    let is_json = cli.global.json;
     let done = runtime.block_on(verbs::run(cli));
     // Does not wait for a question that is no longer answered.
     runtime.shutdown_background();
     Ok(match done {
         Ok(exit) => exit.into(),
+        Err(stop) if is_json => out::report_json(&stop),
         Err(stop) => out::report(&stop),
     })
 }

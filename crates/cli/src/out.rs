@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use longhaul_client::text;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::Interest;
 use tokio::net::unix::pipe::Sender;
 
@@ -89,6 +89,15 @@ pub(crate) fn block(text: &str) -> String {
 pub(crate) fn report(stop: &Stop) -> ExitCode {
     if !stop.why.is_empty() {
         say(&format!("error: {}", block(&stop.why)));
+    }
+    stop.exit.into()
+}
+
+/// The same as one object in a line of JSON.
+pub(crate) fn report_json(stop: &Stop) -> ExitCode {
+    if !stop.why.is_empty() {
+        let error = json!({"error": {"exitCode": stop.exit as u8, "reason": stop.exit.name(), "message": stop.why}});
+        say(&text::json(&error.to_string()));
     }
     stop.exit.into()
 }

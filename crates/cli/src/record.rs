@@ -39,9 +39,17 @@ impl Entry {
 
 /// The user's folder for state; `None` if no variable names one.
 pub(crate) fn state_folder() -> Option<PathBuf> {
+    Some(user_folder("XDG_STATE_HOME", ".local/state")?.join("longhaul"))
+}
+
+/// The user's folder for configuration; `None` if no variable names one.
+pub(crate) fn config_folder() -> Option<PathBuf> {
+    user_folder("XDG_CONFIG_HOME", ".config")
+}
+
+fn user_folder(variable: &str, at_home: &str) -> Option<PathBuf> {
     let folder = |name: &str| ProcessEnv.get(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
-    Some(state?.join("longhaul"))
+    folder(variable).or_else(|| Some(folder("HOME")?.join(at_home)))
 }
 
 /// The file; without a folder nothing is remembered.

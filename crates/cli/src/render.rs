@@ -5,7 +5,7 @@ use std::time::Duration;
 use longhaul_client::form::{About, Kind, fields};
 use longhaul_client::time::in_words;
 use longhaul_client::{Question, Refusal, Task, Tool};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::clock;
 use crate::form::message;
@@ -29,7 +29,19 @@ pub(crate) fn result(result: &Value) -> String {
     parts.join("\n")
 }
 
-fn content(block: &Value) -> String {
+/// The contents of a resource in words.
+pub(crate) fn contents(read: &Value) -> String {
+    embedded(read).iter().map(content).collect::<Vec<_>>().join("\n")
+}
+
+/// The contents of a resource, as the contents of a result embed them.
+pub(crate) fn embedded(read: &Value) -> Vec<Value> {
+    let all = read["contents"].as_array().into_iter().flatten();
+    all.map(|contents| json!({"type": "resource", "resource": contents})).collect()
+}
+
+/// One content of a result or a message.
+pub(crate) fn content(block: &Value) -> String {
     let kind = block["type"].as_str().unwrap_or("content");
     let text = |pointer: &str| block.pointer(pointer).and_then(Value::as_str);
     let mime = text("/mimeType").or_else(|| text("/resource/mimeType")).unwrap_or("of no type");
@@ -149,7 +161,6 @@ fn value(field: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
 
     use super::*;
 

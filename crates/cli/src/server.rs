@@ -7,7 +7,9 @@ use http::header::AUTHORIZATION;
 use longhaul::settings::ProcessEnv;
 use longhaul_client::{Client, Credentials, Error, Target};
 use longhaul_core::settings::read_text;
+use longhaul_core::strict_json;
 use longhaul_gateway::Config;
+use serde_json::Value;
 use url::Url;
 
 use crate::address::check_secure;
@@ -15,9 +17,14 @@ use crate::args::Global;
 use crate::credentials::{AwsSignature, Bearer};
 use crate::exit::Stop;
 use crate::limits::SERVERS_BYTES_MAX;
+use crate::record::config_folder;
 
 /// Where servers have names.
 const FILE: &str = ".mcp.json";
+
+/// The same for all folders, below the user's folder for configuration.
+const OWN_FILE: &str = "longhaul/servers.json";
+
 /// The server that the user named, and what shows it who calls: a header of the user's own, a signature, or a sign-in.
 pub(crate) fn target(global: &Global) -> Result<Target, Stop> {
     let mut target = named_target(global)?;
@@ -66,15 +73,32 @@ fn named_target(global: &Global) -> Result<Target, Stop> {
     Ok(target)
 }
 
+/// A server of the file in this folder, or else of the user's own file.
 fn named(name: &str) -> Result<Target, Stop> {
-    let text = read_text(Path::new(FILE), SERVERS_BYTES_MAX).map_err(|error| {
-        Stop::usage(format!(
+    let read = |path: &Path| read_text(path, SERVERS_BYTES_MAX);
+    let own = config_folder().map(|folder| folder.join(OWN_FILE));
+    let in_own = own.as_deref().and_then(|path| Some((path, read(path).ok()?)));
+    let endpoint = |path: &Path, text: &str| {
+        let found = Config::endpoint_of(text, name, &ProcessEnv);
+        found.map_err(|error| Stop::usage(format!("{}: {error}", path.display())))
+    };
+    let found = match (read(Path::new(FILE)), in_own) {
+        // The own file's name counts only if this folder's file does not have it.
+        (Ok(text), Some((path, own))) if !has_server(&text, name) && has_server(&own, name) => endpoint(path, &own),
+        (Ok(text), _) => endpoint(Path::new(FILE), &text),
+        (Err(_), Some((path, own))) => endpoint(path, &own),
+        (Err(error), None) => Err(Stop::usage(format!(
             "there is no server `{name}`: {FILE} in this folder cannot be read ({error}), and it is not a URL"
-        ))
-    })?;
-    let (url, headers) =
-        Config::endpoint_of(&text, name, &ProcessEnv).map_err(|error| Stop::usage(format!("{FILE}: {error}")))?;
+        ))),
+    };
+    let (url, headers) = found?;
     Ok(Target { headers, ..Target::new(url) })
+}
+
+/// Whether a file names this server, even if it describes it with mistakes.
+fn has_server(text: &str, name: &str) -> bool {
+    let all: Value = strict_json::from_str(text).unwrap_or_default();
+    ["mcpServers", "servers"].iter().any(|key| all[key].get(name).is_some())
 }
 
 /// Does something with a new connection to the server, and ends the session that this may have begun.

@@ -21,13 +21,22 @@ mod console;
 mod ends;
 mod erase;
 mod found;
+mod offers;
 mod tasks;
 mod token;
 
-pub(crate) async fn run(cli: Cli) -> Result<Exit, Stop> {
+pub(crate) async fn run(mut cli: Cli) -> Result<Exit, Stop> {
     let global = &cli.global;
+    let ids = cli.verb.task_ids();
+    let whole = found::whole_ids(global, ids).await?;
+    ids.clone_from_slice(&whole);
     match cli.verb {
         Verb::Tools { name } => call::tools(global, name.as_deref()).await,
+        Verb::Info => offers::info(global).await,
+        Verb::Resources { uri: None, .. } => offers::resources(global).await,
+        Verb::Resources { uri: Some(uri), saved } => offers::resource(global, &uri, &saved).await,
+        Verb::Prompts { name: None, .. } => offers::prompts(global).await,
+        Verb::Prompts { name: Some(name), given } => offers::prompt(global, &name, &given).await,
         Verb::Call { tool, given, how } => call::call(global, &tool, &given, &how).await,
         Verb::Again { id, how } => call::again(global, &id, &how).await,
         Verb::Tasks { status, tool, watch } => {
@@ -36,8 +45,12 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Stop> {
         }
         Verb::Show { id, journal: false } => tasks::show(global, &id).await,
         Verb::Show { id, journal: true } => tasks::inspect(global, &id).await,
+        Verb::Watch { ids, wait } if ids.is_empty() => {
+            let ids = tasks::unfinished(global).await?;
+            if ids.is_empty() { Ok(Exit::Well) } else { ends::watch(global, &ids, wait).await }
+        }
         Verb::Watch { ids, wait } => ends::watch(global, &ids, wait).await,
-        Verb::Result { id, output } => ends::result(global, &id, output.as_deref()).await,
+        Verb::Result { id, saved } => ends::result(global, &id, &saved).await,
         Verb::Answer { id, decline: true, question, .. } => ends::refuse(global, &id, question.as_deref()).await,
         Verb::Answer { id, given, question, .. } => ends::give(global, &id, &given, question.as_deref()).await,
         Verb::Cancel { ids } => ends::cancel(global, &ids).await,

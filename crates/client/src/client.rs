@@ -34,6 +34,8 @@ pub struct Client {
     pub(crate) wire: Raw,
     pub(crate) identity: Identity,
     pub(crate) lifecycle: Lifecycle,
+    /// The answer to the request that this began with.
+    pub(crate) about: Value,
     pub(crate) capabilities: Value,
     /// Another client of the same server, for its list of tasks, which revision `2026-07-28` does not have.
     pub(crate) of_list: OnceCell<Box<Self>>,
@@ -51,7 +53,7 @@ impl Client {
             return Ok(Self::resumed(wire, identity, Some(session)));
         }
         match discover(&wire, &identity).await? {
-            Some(found) => Ok(Self::new(wire, identity, Lifecycle::PerRequest, found["capabilities"].clone())),
+            Some(found) => Ok(Self::new(wire, identity, Lifecycle::PerRequest, found)),
             None => Self::begin(wire, identity).await,
         }
     }
@@ -62,7 +64,7 @@ impl Client {
     /// If the server cannot be reached, refuses the caller, or speaks newer revisions only.
     pub async fn begin(wire: Raw, identity: Identity) -> Result<Self, Error> {
         let (session, info) = Session::begin(&wire, &identity).await?;
-        Ok(Self::new(wire, identity, Lifecycle::Handshake(session), info["capabilities"].clone()))
+        Ok(Self::new(wire, identity, Lifecycle::Handshake(session), info))
     }
 
     /// Continues a session of revision `2025-11-25`. Its server may not have given it an id.
@@ -72,18 +74,24 @@ impl Client {
     }
 
     fn resumed(wire: Raw, identity: Identity, session: Option<HeaderValue>) -> Self {
-        Self::new(wire, identity, Lifecycle::Handshake(Session::resume(session)), json!({"tasks": {}}))
+        Self::new(
+            wire,
+            identity,
+            Lifecycle::Handshake(Session::resume(session)),
+            json!({"capabilities": {"tasks": {}}}),
+        )
     }
 
     /// A client of a server that is known to speak revision `2026-07-28`, and to make tasks.
     #[must_use]
     pub fn per_request(wire: Raw, identity: Identity) -> Self {
-        let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
-        Self::new(wire, identity, Lifecycle::PerRequest, capabilities)
+        let about = json!({"capabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
+        Self::new(wire, identity, Lifecycle::PerRequest, about)
     }
 
-    const fn new(wire: Raw, identity: Identity, lifecycle: Lifecycle, capabilities: Value) -> Self {
-        Self { wire, identity, lifecycle, capabilities, of_list: OnceCell::const_new() }
+    fn new(wire: Raw, identity: Identity, lifecycle: Lifecycle, about: Value) -> Self {
+        let capabilities = about["capabilities"].clone();
+        Self { wire, identity, lifecycle, about, capabilities, of_list: OnceCell::const_new() }
     }
 
     /// The revision that it speaks with the server.
@@ -108,6 +116,12 @@ impl Client {
     #[must_use]
     pub const fn capabilities(&self) -> &Value {
         &self.capabilities
+    }
+
+    /// The description that the server gave of itself when this began: the result of `server/discover` or `initialize`.
+    #[must_use]
+    pub const fn about(&self) -> &Value {
+        &self.about
     }
 
     /// Whether the server recognises a call that is sent again by its idempotency key, and says so.

@@ -28,6 +28,7 @@ mod error;
 pub mod form;
 mod lines;
 mod list;
+mod offers;
 mod repair;
 mod request_id;
 mod resume;

@@ -1,6 +1,5 @@
 //! `longhaul watch`, `result`, `cancel` and `answer`: how tasks end, and what they wait for.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +8,13 @@ use longhaul_client::{Client, Error, Question, Refusal, Status, Task};
 use serde_json::{Value, json};
 
 use super::found::{Tasks, not_found, one};
-use crate::args::Global;
+use crate::args::{Global, Saved};
 use crate::exit::{Exit, Stop};
 use crate::follow::{Followed, Follower, Watched, ask, over, patiently};
 use crate::form::Asked;
 use crate::limits::TERMINAL_BYTES_MAX;
 use crate::out::{self, block, line};
+use crate::save::save;
 use crate::screen::Screen;
 use crate::server::{Sessions, target};
 use crate::{arguments, clock, render};
@@ -162,17 +162,16 @@ fn text_of(global: &Global, result: &Value) -> String {
 }
 
 /// Writes the result of a task that has ended, to a file if one is named.
-pub(super) async fn result(global: &Global, id: &str, output: Option<&Path>) -> Result<Exit, Stop> {
+pub(super) async fn result(global: &Global, id: &str, saved: &Saved) -> Result<Exit, Stop> {
     let task = one(global, id, async |_client, task, _known| Ok(task)).await?;
     if !task.status.is_end() {
         let status = task.status.name();
         let why = format!("the task is {status}: `longhaul watch {id}` waits for its end");
         return Err(Stop::new(Exit::WaitOver, why));
     }
-    let (Some(path), Some(Ok(result))) = (output, &task.end) else { return ended(global, &task) };
-    let text = text_of(global, result);
-    std::fs::write(path, text)
-        .map_err(|error| Stop::new(Exit::Unexpected, format!("`{}` cannot be written: {error}", path.display())))?;
+    let (Some(path), Some(Ok(result))) = (&saved.output, &task.end) else { return ended(global, &task) };
+    let contents: Vec<Value> = result["content"].as_array().cloned().unwrap_or_default();
+    save(path, saved, &contents, || text_of(global, result), global.json)?;
     Ok(exit_of(&task))
 }
 

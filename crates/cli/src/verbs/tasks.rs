@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
-use longhaul_client::{Client, Error, Listed, Task, TaskFilter};
+use longhaul_client::{Client, Error, Listed, Status, Task, TaskFilter};
 use serde_json::{Value, json};
 
 use super::found::one;
 use crate::args::Global;
 use crate::exit::{Exit, Stop};
 use crate::follow::{interval, patiently};
-use crate::limits::{ASKED_MAX, REFRESH_MIN, WATCHED_MAX};
+use crate::limits::{ASKED_MAX, REFRESH_MIN, WATCHED_AT_ONCE_MAX, WATCHED_MAX};
 use crate::out::{self, line};
 use crate::record::{Entry, Record};
 use crate::server::{Sessions, target, unconnected};
@@ -38,6 +38,23 @@ pub(super) async fn list(global: &Global, filter: &TaskFilter) -> Result<Exit, S
     sessions.close().await;
     show_all(global, &seen.map_err(|error| unconnected(&sessions.target, error))?)?;
     Ok(Exit::Well)
+}
+
+/// The ids of the tasks that have not ended, as many as can be waited for. The user learns if there are none, or more.
+pub(super) async fn unfinished(global: &Global) -> Result<Vec<String>, Stop> {
+    let mut sessions = Sessions::of(target(global)?);
+    let filter = TaskFilter { statuses: vec![Status::Working, Status::InputRequired], tool: None };
+    let seen = see(&mut sessions, &filter, WATCHED_AT_ONCE_MAX + 1).await;
+    sessions.close().await;
+    let seen = seen.map_err(|error| unconnected(&sessions.target, error))?;
+    let mut ids: Vec<String> = seen.tasks.into_iter().map(|(task, _)| task.id).collect();
+    if ids.is_empty() {
+        out::say("all tasks have ended");
+    } else if ids.len() > WATCHED_AT_ONCE_MAX {
+        out::say(&format!("more than {WATCHED_AT_ONCE_MAX} tasks have not ended: this waits for the newest of them"));
+        ids.truncate(WATCHED_AT_ONCE_MAX);
+    }
+    Ok(ids)
 }
 
 /// Lists the tasks again and again, until Ctrl-C.

@@ -71,7 +71,7 @@ impl Setup {
     /// Gives a command the environment of this test.
     pub(crate) fn prepare(&self, command: &mut Command) {
         command.env("XDG_STATE_HOME", self.folder().join("state")).env("LONGHAUL_SERVER", &self.url);
-        command.env("HOME", self.folder()).current_dir(self.folder());
+        command.env_remove("XDG_CONFIG_HOME").env("HOME", self.folder()).current_dir(self.folder());
     }
 
     /// Runs it to its end.

@@ -99,6 +99,30 @@ fn every_change_of_a_watched_task_is_a_line_of_json() {
     assert!(progress.len() >= 2 && progress.is_sorted() && progress[0] < 8, "{progress:?}");
 }
 
+#[test]
+fn with_json_an_error_is_one_object_on_the_standard_error() {
+    let (setup, _server) = Setup::local();
+    let id = setup.detach(&["countdown", "seconds=600"]);
+    let cases: [(i32, &str, &[&str]); 5] = [
+        (2, "usage", &["call", "ecko"]),
+        (2, "usage", &["show", "01a1fde7-1b32-78d1-93e4-b5ba23776d60"]),
+        (4, "not_reachable", &["tools", "--server", "http://127.0.0.1:1/mcp"]),
+        (5, "failed", &["call", "fail", "how=protocol_error"]),
+        (7, "wait_elapsed", &["result", &id]),
+    ];
+    for (code, reason, args) in cases {
+        let said = setup.run(&[args, &["--json"]].concat());
+        let error: Value = serde_json::from_str(&said.err).unwrap();
+        assert_eq!((said.code, said.out.as_str()), (code, ""), "{args:?}");
+        assert_eq!(
+            (&error["error"]["exitCode"], &error["error"]["reason"]),
+            (&code.into(), &reason.into()),
+            "{args:?}"
+        );
+        assert!(!error["error"]["message"].as_str().unwrap().is_empty(), "{args:?}");
+    }
+}
+
 /// At a terminal these characters are written as escapes of JSON.
 #[test]
 fn json_is_json_whatever_a_server_says() {

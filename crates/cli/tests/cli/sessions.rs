@@ -104,7 +104,7 @@ fn a_session_that_no_task_is_shown_to_is_ended() {
     assert_eq!(counted().0, 2);
     setup.run(&["tasks"]).out();
     assert_eq!(counted().0, 3);
-    assert_eq!(setup.run(&["show", "of-somebody-else"]).code, 2);
+    assert_eq!(setup.run(&["show", "01a1fde7-1b32-78d1-93e4-b5ba23776d60"]).code, 2);
     assert_eq!(counted().0, 4);
     let id = setup.detach(&["t"]);
     setup.run(&["watch", &id]).out();

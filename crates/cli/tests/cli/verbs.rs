@@ -322,6 +322,25 @@ fn a_server_is_found_by_its_name() {
 }
 
 #[test]
+fn a_server_is_found_by_its_name_in_the_users_own_file() {
+    let (setup, server) = Setup::local();
+    let named =
+        |name: &str, url: &str| format!(r#"{{"mcpServers": {{"{name}": {{"type": "http", "url": "{url}"}}}}}}"#);
+    let run = |name: &str| setup.run(&["call", "echo", "text=hi", "--server", name]);
+    let own = setup.folder().join(".config/longhaul");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(own.join("servers.json"), named("ours", &server.url)).unwrap();
+    assert_eq!(run("ours").out(), "hi");
+    let unknown = run("our");
+    assert!(unknown.code == 2 && unknown.err.contains("did you mean `ours`?"), "{unknown:?}");
+    // The file of the folder comes first.
+    std::fs::write(setup.folder().join(".mcp.json"), named("other", &server.url)).unwrap();
+    assert_eq!((run("ours").out(), run("other").out()), ("hi".to_owned(), "hi".to_owned()));
+    std::fs::write(setup.folder().join(".mcp.json"), named("ours", "http://127.0.0.1:1/mcp")).unwrap();
+    assert_eq!(run("ours").code, 4);
+}
+
+#[test]
 fn callers_whom_nobody_identifies_are_served_without_keys() {
     let setup = Setup::new();
     let _server = Server::local_with(setup.folder(), setup.port, &["--auth", "anonymous"]);
