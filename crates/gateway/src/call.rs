@@ -20,7 +20,7 @@ use crate::meta;
 use crate::upstream::client::Client;
 use crate::upstream::remote_tasks::{Began, Session};
 use crate::upstream::tasks::Started as StartedTask;
-use crate::upstream::{ConnectError, Lifecycle, RequestError, Retry, Upstream, failed};
+use crate::upstream::{ConnectError, Lasting, Lifecycle, RequestError, Upstream, failed};
 
 mod conversation;
 
@@ -151,7 +151,7 @@ impl<'g> Call<'g> {
                 Err(Failure::Lost(why)) if self.route.repeatable == Repeatable::No => {
                     return Err(JobError::Unanswered(why));
                 }
-                Err(Failure::Unsent(error)) if error.lasting == Retry::Yes => {
+                Err(Failure::Unsent(error)) if error.lasting == Lasting::Yes => {
                     return Err(JobError::Refused(error.to_string()));
                 }
                 // An unavailable server may come back. Until then the call holds nothing.

@@ -37,7 +37,7 @@ pub(crate) mod watch;
 
 use client::{Client, Watched};
 use counts::Counts;
-pub(crate) use error::{ConnectError, RequestError, Retry, failed};
+pub(crate) use error::{ConnectError, Lasting, RequestError, failed};
 use http::{Endpoint, Http, ParamHeaders};
 use pool::Pool;
 pub(crate) use pool::{Connection, Keeping};
@@ -231,7 +231,7 @@ impl Upstream {
         }
         let permit = self.permit(&self.permits).await?;
         match self.connect_as(Some(Lifecycle::Handshake), client.clone(), permit).await {
-            Err(error) if error.lasting == Retry::No => {}
+            Err(error) if error.lasting == Lasting::No => {}
             connected => return connected,
         }
         let connected = self.connect_in_its_lifecycle(client, &self.permits).await;
@@ -259,7 +259,7 @@ impl Upstream {
         let (permit, known) = (self.first_permit(any).await?, self.lifecycle());
         match self.connect_as(known, client.clone(), permit).await {
             Ok(connection) => Ok(self.remembered(connection)),
-            Err(error) if error.lasting == Retry::Yes => Err(error),
+            Err(error) if error.lasting == Lasting::Yes => Err(error),
             // The server may have been replaced by one with another lifecycle: the next connection detects it again.
             Err(error) if known.is_some() => {
                 self.remember(None);
@@ -291,7 +291,7 @@ impl Upstream {
                     Err(Some(error)) => Err(self.lost(&unbegun(&error))),
                 }
             }
-            Target::Elsewhere(why) => Err(ConnectError { why: self.cannot_start(why), lasting: Retry::Yes }),
+            Target::Elsewhere(why) => Err(ConnectError { why: self.cannot_start(why), lasting: Lasting::Yes }),
         }
     }
 
@@ -315,7 +315,7 @@ impl Upstream {
         };
         let started = Process::start(&self.name, launch, &self.groups, self.quota.clone(), (permit, &self.processes));
         let (mut process, pipes) =
-            started.map_err(|why| ConnectError { why: self.cannot_start(&why), lasting: Retry::Yes })?;
+            started.map_err(|why| ConnectError { why: self.cannot_start(&why), lasting: Lasting::Yes })?;
         let transport = StdioTransport::new(&self.name, pipes, client.watch().clone(), self.task_tools.clone());
         match self.begin(lifecycle, client, transport).await {
             Ok(running) => {
@@ -358,7 +358,7 @@ impl Upstream {
 
     /// The error that there is no connection.
     pub(crate) fn lost(&self, why: &str) -> ConnectError {
-        ConnectError { why: self.cannot_start(why), lasting: Retry::No }
+        ConnectError { why: self.cannot_start(why), lasting: Lasting::No }
     }
 }
 

@@ -7,14 +7,14 @@ use rmcp::ErrorData;
 #[error("{why}")]
 pub(crate) struct ConnectError {
     pub(super) why: String,
-    /// Whether it may be different the next time.
-    pub(crate) lasting: Retry,
+    /// Whether the same error will come back.
+    pub(crate) lasting: Lasting,
 }
 
 /// Why a request to a server has no result.
 #[derive(Debug)]
 pub(crate) enum RequestError {
-    /// The server could not be reached, or did not answer: it may at the next poll.
+    /// The server could not be reached, or did not answer: the next poll may succeed.
     Lost(String),
     /// It answered, with an error: there is nothing to wait for.
     Refused(ErrorData),
@@ -24,11 +24,11 @@ pub(crate) fn failed(why: &str) -> ErrorData {
     ErrorData::internal_error(why.to_owned(), None)
 }
 
-/// Whether another try can help.
+/// Whether an error comes back at the next try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Retry {
-    /// Not before the operator changes the configuration or installs something.
+pub(crate) enum Lasting {
+    /// Yes, until an operator changes the configuration or installs something.
     Yes,
-    /// Perhaps.
+    /// Perhaps not.
     No,
 }
