@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -75,15 +76,16 @@ impl<'t> Object<'t> {
         for (other, value) in &self.members {
             let (_, to) = self.span(value);
             let mut member = self.text.get(from..to).unwrap_or_default();
-            if other != name {
-                if is_first {
-                    member = member.trim_ascii_start();
-                    member = member.strip_prefix(',').unwrap_or(member).trim_ascii_start();
-                }
-                kept.push_str(member);
-                is_first = false;
-            }
             from = to;
+            if other == name {
+                continue;
+            }
+            if is_first {
+                member = member.trim_ascii_start();
+                member = member.strip_prefix(',').unwrap_or(member).trim_ascii_start();
+            }
+            kept.push_str(member);
+            is_first = false;
         }
         kept.push_str(self.text.get(from..).unwrap_or_default());
         kept
@@ -101,55 +103,33 @@ struct Found<'t>(Vec<(Cow<'t, str>, &'t str)>);
 
 impl<'de> Deserialize<'de> for Found<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
+        deserializer.deserialize_map(OfMembers)
+    }
+}
 
-        impl<'de> Visitor<'de> for Members {
-            type Value = Found<'de>;
+struct OfMembers;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
+impl<'de> Visitor<'de> for OfMembers {
+    type Value = Found<'de>;
 
-            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
-                let mut found = Vec::new();
-                while let Some(Name(name)) = members.next_key()? {
-                    let value: &RawValue = members.next_value()?;
-                    found.push((name, value.get()));
-                }
-                Ok(Found(found))
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Found<'de>, A::Error> {
+        let mut found = Vec::new();
+        while let Some(Name(name)) = members.next_key()? {
+            let value: &RawValue = members.next_value()?;
+            found.push((name, value.get()));
         }
-
-        deserializer.deserialize_map(Members)
+        Ok(Found(found))
     }
 }
 
 /// A name, borrowed unless something in it is escaped.
-struct Name<'t>(Cow<'t, str>);
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-
-        impl<'de> Visitor<'de> for Text {
-            type Value = Name<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Name(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Name(Cow::Owned(text.to_owned())))
-            }
-        }
-
-        deserializer.deserialize_str(Text)
-    }
-}
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Name<'t>(#[serde(borrow)] Cow<'t, str>);
 
 /// The text of an object that has these members now. Unchanged members stay as they were written.
 ///

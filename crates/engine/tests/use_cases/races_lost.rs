@@ -1,4 +1,5 @@
 //! Races in later attempts: the outcome stays, and what lost comes no further than it had come.
+#![expect(clippy::excessive_nesting, reason = "a tool with branches consists of futures in futures")]
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -93,7 +94,7 @@ async fn an_attempt_whose_winner_came_second_yields_to_the_recorded_one() {
         recording: None,
     };
     let delivery = world.receive().await.unwrap();
-    let (fake, task) = (std::sync::Arc::clone(&world.fake), key.clone());
+    let (fake, task) = (std::sync::Arc::clone(&world.fake), key);
     let mut is_first = true;
     world.store.follow(move |call| {
         if matches!(call, StoreCall::Record(..)) && std::mem::take(&mut is_first) {

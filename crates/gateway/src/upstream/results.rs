@@ -90,7 +90,8 @@ pub(super) fn of_a_call(text: &str) -> Result<ServerResult, String> {
 pub(super) fn of_a_tool(text: &str) -> Result<CallToolResult, String> {
     let text = if text.trim() == "null" { "{}" } else { text };
     let object = Object::read(text);
-    let object = object.map_err(|_| format!("its result is {}, and not the result of a tool", kind_of(text)))?;
+    let object =
+        object.map_err(|_no_object| format!("its result is {}, and not the result of a tool", kind_of(text)))?;
     let as_text = |error: serde_json::Error| error.to_string();
     let (mut read, mut text) = (CallToolResult::default(), Cow::Borrowed(text));
     read.result_type = object.get("resultType").map(|_| ResultType::COMPLETE);
@@ -123,7 +124,7 @@ fn content(content: Option<&str>) -> Result<Option<String>, String> {
     let blocks = match content {
         None | Some("null") => Vec::new(),
         Some(block) if block.starts_with(['{', '"']) => vec![block],
-        Some(list) => elements(list).map_err(|_| format!("the `content` of its result is {}", kind_of(list)))?,
+        Some(list) => elements(list).map_err(|_no_list| format!("the `content` of its result is {}", kind_of(list)))?,
     };
     if content.is_some_and(|content| content.starts_with('[')) && blocks.iter().all(|block| block.starts_with('{')) {
         return Ok(None);

@@ -85,7 +85,7 @@ impl Call {
 /// As [`Call::crash_everywhere`].
 pub async fn crash_everywhere_with<W, P>(world: W) -> Result<(), TestError>
 where
-    W: Fn() -> P,
+    W: Fn() -> P + Send + Sync,
     P: Fn() -> Call + Send + Sync + 'static,
 {
     let make = |at_a_crash| {

@@ -1,4 +1,5 @@
 //! Tools that keep something outside of their process, or only inside of it, in runs that make both anew.
+#![expect(clippy::excessive_nesting, reason = "closures for worlds, processes and tools")]
 
 use std::path::PathBuf;
 use std::sync::Arc;

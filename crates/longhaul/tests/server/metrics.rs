@@ -206,6 +206,16 @@ async fn many_tools_share_a_label_once_a_hundred_have_one() {
     running.stop().await;
 }
 
+/// The first answer about readiness that is not "ready".
+async fn until_unready<Fut: Future<Output = (u16, String)>>(get: impl Fn() -> Fut) -> (u16, String) {
+    loop {
+        let answer = get().await;
+        if answer.0 != 200 {
+            return answer;
+        }
+    }
+}
+
 /// A server that was asked to stop says so, while it still answers.
 #[tokio::test]
 async fn a_draining_server_is_not_ready_and_still_alive() {
@@ -221,10 +231,7 @@ async fn a_draining_server_is_not_ready_and_still_alive() {
         tools.began.acquire().await.unwrap().forget();
         assert_eq!(get("/readyz").await.0, 200);
         let asked = async {
-            let mut ready = get("/readyz").await;
-            while ready.0 == 200 {
-                ready = get("/readyz").await;
-            }
+            let ready = until_unready(|| get("/readyz")).await;
             let alive = get("/healthz").await.0;
             tools.may_end.add_permits(1);
             (ready, alive)
