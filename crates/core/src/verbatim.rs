@@ -70,8 +70,10 @@ impl<'t> Object<'t> {
     #[must_use]
     pub fn without(&self, name: &str) -> String {
         let mut kept = String::with_capacity(self.text.len());
+        let space = |text: &str| text.len() - text.trim_ascii_start().len();
+        let begin = self.text.find('{').map_or(0, |at| at + 1);
         // From the end of the value before a member to the end of its own.
-        let (mut from, mut is_first) = (self.text.find('{').map_or(0, |at| at + 1), true);
+        let (mut from, mut is_first) = (begin + self.text.get(begin..).map_or(0, space), true);
         kept.push_str(self.text.get(..from).unwrap_or_default());
         for (other, value) in &self.members {
             let (_, to) = self.span(value);
@@ -276,8 +278,8 @@ mod tests {
         assert_eq!(object.get("c"), None);
         assert_eq!(object.with("b", "2"), r#" { "a" : 1e3, "\u0062": 2 ,"a":[ 1.0 ] } "#);
         assert_eq!(object.with("d", "2"), r#" { "a" : 1e3, "\u0062": { "c": "\u00e9}" } ,"a":[ 1.0 ] ,"d":2} "#);
-        assert_eq!(object.without("a"), r#" {"\u0062": { "c": "\u00e9}" } } "#);
-        assert_eq!(object.without("b"), r#" {"a" : 1e3 ,"a":[ 1.0 ] } "#);
+        assert_eq!(object.without("a"), r#" { "\u0062": { "c": "\u00e9}" } } "#);
+        assert_eq!(object.without("b"), r#" { "a" : 1e3 ,"a":[ 1.0 ] } "#);
         assert_eq!(object.without("c").replace(' ', ""), TEXT.replace(' ', ""));
     }
 
@@ -297,7 +299,7 @@ mod tests {
     #[test]
     fn members_that_are_the_same_stay_as_they_were_written() {
         let Value::Object(members) = json!({"b": {"c": "é}"}, "d": 2}) else { return };
-        assert_eq!(changed(TEXT, &members).unwrap(), r#" {"\u0062": { "c": "\u00e9}" } ,"d":2} "#);
+        assert_eq!(changed(TEXT, &members).unwrap(), r#" { "\u0062": { "c": "\u00e9}" } ,"d":2} "#);
     }
 
     #[test]

@@ -153,15 +153,17 @@ impl Script {
                     // If the task is cancelled too, its next worker finds that out.
                     return Fault::DiesAfter;
                 }
+                let stops = inner.takes(&Moment::Stop(entry.name.clone()));
                 if cancelled {
-                    // The tool stays at this step until its worker learns of the cancel request.
+                    // The tool stays at this step until its worker learns of the cancel request. The same ends it as a
+                    // stop would.
                     return Fault::HangsAfter;
                 }
-                if inner.takes(&Moment::Stop(entry.name.clone())) {
-                    inner.stop.cancel();
-                    return Fault::YieldsAfter;
+                if !stops {
+                    return Fault::None;
                 }
-                Fault::None
+                inner.stop.cancel();
+                Fault::YieldsAfter
             }
             _ => Fault::None,
         }
