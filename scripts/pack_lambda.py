@@ -2,12 +2,14 @@
 """Packs the built functions: next to each FOLDER/NAME/bootstrap its bootstrap.zip, and in FOLDER/architecture what the
 programs were built for, in the words of template.yaml.
 
-  pack_lambda.py FOLDER NAME… [--bundle BUNDLE] [--layer NAME]
+  pack_lambda.py FOLDER NAME… [--bundle BUNDLE] [--layer NAME] [--level 0…9]
 
 BUNDLE is a folder of files that the function `worker` finds beside its program: the configuration and the lock file of the
 gateway, and the servers that it starts. Every other function gets the first two only.
 
 --layer also writes FOLDER/layer.zip, a layer from which the program of function NAME is /opt/longhaul/NAME.
+
+--level is that of the compression, 9 without it. Tests, whose programs are large, take a low one.
 
 The programs stay beside their zips: `cargo lambda deploy` takes a program, the SAM CLI a zip.
 """
@@ -31,22 +33,23 @@ CONFIGURATION = ("mcp.json", "mcp.lock.json")
 UNPACKED_MIB_MAX = 250
 
 
-def add(archive, name, data, mode):
+def add(archive, name, data, mode, level):
     """A file with always the same time, so that the same files give the same zip."""
     entry = zipfile.ZipInfo(name, date_time=(2020, 1, 1, 0, 0, 0))
     entry.create_system = 3  # Unix, whose permissions the next line has
     entry.external_attr = mode << 16
     entry.compress_type = zipfile.ZIP_DEFLATED
-    archive.writestr(entry, data)
+    # The level of the archive is not that of an entry that is made here.
+    archive.writestr(entry, data, compresslevel=level)
 
 
-def zipped(program, level=9, name="bootstrap", files=()):
+def zipped(program, level, name="bootstrap", files=()):
     """An executable in a zip, as Lambda expects it, and files by their names with contents and modes."""
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as archive:
-        add(archive, name, program, stat.S_IFREG | 0o755)
+    with zipfile.ZipFile(packed, "w") as archive:
+        add(archive, name, program, stat.S_IFREG | 0o755, level)
         for path, (data, mode) in sorted(dict(files).items()):
-            add(archive, path, data, mode)
+            add(archive, path, data, mode, level)
     return packed.getvalue()
 
 
@@ -82,7 +85,7 @@ def architecture(program):
     return ARCHITECTURES[machine]
 
 
-def main(folder, names, bundle, layer):
+def main(folder, names, bundle, layer, level):
     found = {}
     for name in names:
         path = folder / name / "bootstrap"
@@ -97,9 +100,9 @@ def main(folder, names, bundle, layer):
             sys.exit(f"pack-lambda: {bundle}: {error}")
         if missing := [name for name in CONFIGURATION if bundle and name not in files]:
             sys.exit(f"pack-lambda: {bundle}: {missing[0]} is missing; `longhaul gateway lock` writes the lock file")
-        (folder / name / "bootstrap.zip").write_bytes(zipped(program, files=files))
+        (folder / name / "bootstrap.zip").write_bytes(zipped(program, level, files=files))
         if name == layer:
-            (folder / "layer.zip").write_bytes(zipped(program, name=f"longhaul/{name}"))
+            (folder / "layer.zip").write_bytes(zipped(program, level, name=f"longhaul/{name}"))
     if len(set(found.values())) != 1:
         sys.exit(f"pack-lambda: the functions were built for different processors: {found}")
     (folder / "architecture").write_text(found[names[0]] + "\n")
@@ -111,6 +114,7 @@ def arguments():
     parser.add_argument("names", nargs="+")
     parser.add_argument("--bundle", type=Path)
     parser.add_argument("--layer")
+    parser.add_argument("--level", type=int, choices=range(10), default=9)
     return parser.parse_args()
 
 
@@ -118,4 +122,4 @@ if __name__ == "__main__":
     given = arguments()
     if given.bundle and not given.bundle.is_dir():
         sys.exit(f"pack-lambda: {given.bundle} is not a folder")
-    main(given.folder, given.names, given.bundle, given.layer)
+    main(given.folder, given.names, given.bundle, given.layer, given.level)

@@ -41,10 +41,11 @@ impl Built {
         built
     }
 
-    /// The last step of `make build`.
+    /// The last step of `make build`, with little compression.
     fn pack(&self) {
-        let script = root().join("scripts/pack_lambda.py");
-        output_of(Command::new("python3").arg(script).args(["target/lambda", "api", "worker"]).current_dir(&self.0));
+        let mut pack = Command::new("python3");
+        pack.arg(root().join("scripts/pack_lambda.py")).args(["target/lambda", "api", "worker", "--level", "1"]);
+        output_of(pack.current_dir(&self.0));
     }
 
     /// The contents of a zip: names, permissions, and whether the program is the one that was built.
