@@ -89,9 +89,10 @@ impl Engine {
             Err(error) => return Cleaned::Failed { reason: error.to_string() },
         };
         let cleanup = pin!(work.runner.clean(&ended));
-        match select(cleanup, self.ports.clock.sleep_ms(lease.until.since_ms(self.now()))).await {
-            Either::Left((cleaned, _)) => cleaned,
-            Either::Right(_) => Cleaned::Failed { reason: "it took too long".to_owned() },
+        // The time comes first: a worker that was frozen begins no compensation that the next worker has run.
+        match select(self.ports.clock.sleep_ms(lease.until.since_ms(self.now())), cleanup).await {
+            Either::Left(_) => Cleaned::Failed { reason: "it took too long".to_owned() },
+            Either::Right((cleaned, _)) => cleaned,
         }
     }
 
