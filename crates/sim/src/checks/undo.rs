@@ -7,11 +7,13 @@ use super::state::Checks;
 
 impl Checks {
     /// A step whose compensation is registered begins its work. That never happens in a replay.
+    /// A frozen worker may begin one after the cleanup has begun, before it notices that. Such a step is not undone.
     pub(crate) fn undoable_begins(&mut self, key: &TaskKey, position: usize, is_replay: bool) {
         if is_replay {
             self.fail(Promise::Undoes, format!("step {position} of {} runs in a replay", self.name(key)));
         }
         if let Some(trace) = self.trace(key)
+            && trace.cleanups == 0
             && !trace.begun.contains(&position)
         {
             trace.begun.push(position);
