@@ -1,13 +1,10 @@
 //! The `_meta` of a request. The revision and the capabilities that a request of `2026-07-28` declares are read at
 //! once, and the rest on demand.
 
-use std::borrow::Cow;
-use std::fmt;
-
 use longhaul_core::strict_json;
+use longhaul_core::verbatim::Object;
 use rmcp::model::{ClientCapabilities, JsonObject, ProtocolVersion, RequestMetaObject};
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -19,11 +16,6 @@ const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// The levels of capabilities of which single members are left out: `experimental`, its members, and theirs.
 const FITTING_DEPTH: u32 = 3;
-
-/// A name, which is borrowed if nothing in it is escaped.
-#[derive(Deserialize)]
-#[serde(transparent)]
-pub(super) struct Name<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 /// The `_meta` of a request; empty if there is none, or one that is not an object.
 #[derive(Default)]
@@ -37,10 +29,10 @@ pub(crate) struct Meta<'a> {
 
 impl<'a> Meta<'a> {
     pub(super) fn read(given: Option<&'a RawValue>) -> Self {
-        let read = given.and_then(|given| strict_json::from_str::<Declared<'_>>(given.get()).ok());
-        let Some(Declared { revision, capabilities }) = read else { return Self::default() };
-        let revision = revision.and_then(|revision| strict_json::from_str(revision.get()).ok());
-        let (declared, fitting) = capabilities.map_or((None, None), |given| read_capabilities(given.get()));
+        let members = given.and_then(|given| Object::read(given.get()).ok());
+        let Some(members) = members else { return Self::default() };
+        let revision = members.get(PROTOCOL_VERSION).and_then(|revision| strict_json::from_str(revision).ok());
+        let (declared, fitting) = members.get(CLIENT_CAPABILITIES).map_or((None, None), read_capabilities);
         Self { given, revision, declared, fitting }
     }
 
@@ -99,39 +91,4 @@ fn fitting(value: Value, depth: u32, fits: &dyn Fn(&Value) -> bool) -> Option<Va
         }
     }
     Some(Value::Object(kept)).filter(|kept| fits(kept))
-}
-
-/// The members that every request of `2026-07-28` has. If a name is there twice, the last one counts.
-#[derive(Default)]
-struct Declared<'a> {
-    revision: Option<&'a RawValue>,
-    capabilities: Option<&'a RawValue>,
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Declared<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(OfMembers)
-    }
-}
-
-struct OfMembers;
-
-impl<'de> Visitor<'de> for OfMembers {
-    type Value = Declared<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Declared<'de>, A::Error> {
-        let mut declared = Declared::default();
-        while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
-            match &*name {
-                PROTOCOL_VERSION => declared.revision = Some(map.next_value()?),
-                CLIENT_CAPABILITIES => declared.capabilities = Some(map.next_value()?),
-                _ => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(declared)
-    }
 }

@@ -16,7 +16,7 @@ use serde::de::{DeserializeOwned, Deserializer, Error, MapAccess, Visitor};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::request::meta::{Meta, Name, capabilities};
+use crate::request::meta::{Meta, capabilities};
 use crate::revision::{Generation, NEXT};
 
 /// The members of an object, in their order. No name is there twice: readers differ in which of the two counts.
@@ -51,6 +51,11 @@ impl<'de> Visitor<'de> for EachOnce {
 
 /// Bytes of a name that a refusal repeats.
 const SHOWN_BYTES_MAX: usize = 64;
+
+/// A name, which is borrowed if nothing in it is escaped.
+#[derive(serde::Deserialize)]
+#[serde(transparent)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// What a member must be.
 #[derive(Clone, Copy)]
