@@ -113,8 +113,7 @@ impl EndedTask {
                 return Err("the task has not ended, or has succeeded".to_owned());
             }
         };
-        let arguments = call.arguments.map(|arguments| arguments.read);
-        Ok(Self(Arc::new(Inner { ended, arguments, caller: call.caller, end })))
+        Ok(Self(Arc::new(Inner { ended, arguments: call.arguments, caller: call.caller, end })))
     }
 
     /// The name of the tool.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::Either;
+use longhaul_core::verbatim::Object;
 use longhaul_core::{FailureKind, TaskKey, Timestamp, strict_json};
 use longhaul_engine::Attempt;
 use rmcp::handler::server::common::{AsRequestContext, FromContextPart};
@@ -89,8 +90,6 @@ struct Inner {
     tools: Option<Tools>,
     /// How many numbers a plain call has drawn.
     draws: AtomicU64,
-    /// The arguments of the call, as the caller wrote them.
-    arguments: OnceLock<String>,
 }
 
 /// The tools of a server, for those that call each other.
@@ -120,7 +119,6 @@ impl TaskContext {
             caller,
             tools: Some(tools),
             draws: AtomicU64::default(),
-            arguments: OnceLock::new(),
         }))
     }
 
@@ -137,7 +135,6 @@ impl TaskContext {
             caller,
             tools: None,
             draws: AtomicU64::default(),
-            arguments: OnceLock::new(),
         }))
     }
 
@@ -178,19 +175,14 @@ impl TaskContext {
         })
     }
 
-    /// The same call, whose arguments have this text.
-    pub(crate) fn with_arguments(self, text: Option<String>) -> Self {
-        if let Some(text) = text {
-            self.0.arguments.get_or_init(|| text);
-        }
-        self
-    }
-
     /// The JSON text of the arguments as the caller wrote it, for a tool that passes them on. The order of members, the
     /// digits and the escapes are the caller's. `None` if they are not of a request, or were changed since.
     #[must_use]
     pub fn arguments_text(&self) -> Option<&str> {
-        self.0.arguments.get().map(String::as_str)
+        match &self.0.run {
+            Run::Task(attempt) => Object::read(attempt.request()).ok()?.get("arguments"),
+            Run::Plain(call) => call.arguments_text(),
+        }
     }
 
     /// The attempt of a task; `None` in a plain call.

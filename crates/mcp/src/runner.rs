@@ -96,8 +96,7 @@ impl<H: ServerHandler> Runner<H> {
         let (wire, pipes) = Wire::new();
         let service = serve_directly::<RoleServer, _, _, _, _>(UnusedService, wire, Some(client(declared.clone())));
         let tools = Tools { backend: Arc::clone(&self.backend), shared: Arc::clone(&self.shared) };
-        let text = call.arguments.as_ref().map(|arguments| arguments.text.get().to_owned());
-        let context = context(&service, attempt, &call, &declared, (tools, text));
+        let context = context(&service, attempt, &call, &declared, tools);
         let params = call.into_params(&attempt.task().tool, round);
         let make_handler = Arc::clone(&self.make_handler);
         let tool = {
@@ -212,7 +211,7 @@ fn context(
     attempt: &Attempt,
     call: &StoredCall,
     declared: &ClientCapabilities,
-    (tools, text): (Tools, Option<String>),
+    tools: Tools,
 ) -> RequestContext<RoleServer> {
     let id = NumberOrString::String(attempt.task().id.to_string().into());
     let mut context = RequestContext::new(id.clone(), service.peer().clone());
@@ -220,8 +219,7 @@ fn context(
     context.meta = call.meta_for(ProgressToken(id));
     call.caller.clone().into_iter().for_each(|caller| drop(context.extensions.insert(caller)));
     let (given, caller) = (call.given.clone(), call.caller.clone());
-    let task = TaskContext::task(attempt.clone(), declared.clone(), given, caller, tools).with_arguments(text);
-    context.extensions.insert(task);
+    context.extensions.insert(TaskContext::task(attempt.clone(), declared.clone(), given, caller, tools));
     context
 }
 

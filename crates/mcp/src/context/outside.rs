@@ -23,6 +23,7 @@ impl PlainCall {
             Generation::Handshake => Rounds::Unknown,
         };
         Self::new(Start {
+            arguments: None,
             clock: Arc::new(ProcessClock),
             wait_ms_max: u64::MAX,
             cancelled: context.ct.clone(),

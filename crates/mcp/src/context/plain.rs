@@ -34,6 +34,8 @@ pub(crate) struct Start {
     pub(crate) wait_ms_max: u64,
     pub(crate) cancelled: CancellationToken,
     pub(crate) key: String,
+    /// The JSON text of the arguments, if it is known.
+    pub(crate) arguments: Option<String>,
     pub(crate) peer: Peer<RoleServer>,
     /// The token for progress notifications, if the caller wants any.
     pub(crate) progress_token: Option<ProgressToken>,
@@ -300,6 +302,10 @@ impl PlainCall {
 
     pub(crate) fn key(&self) -> &str {
         &self.0.start.key
+    }
+
+    pub(super) fn arguments_text(&self) -> Option<&str> {
+        self.0.start.arguments.as_deref()
     }
 
     fn change(&self, change: impl FnOnce(&mut Waits)) {

@@ -61,12 +61,9 @@ impl<H: ServerHandler> Durable<H> {
             Some(key) => key,
             None => self.call_key(&request, &context, caller)?,
         };
-        let call = self.plain_call(&request.name, &context, caller, key.clone());
+        let call = self.plain_call(&request, &context, caller, key.clone());
         let known = VerifiedCaller::known(&caller.principal);
-        let text = caller::arguments_text(&context);
-        let text = text.filter(|text| is_text_of(text, request.arguments.as_ref())).map(str::to_owned);
-        let capabilities = caller.capabilities.clone();
-        let tool_context = TaskContext::plain(call.clone(), capabilities, answers.clone(), known).with_arguments(text);
+        let tool_context = TaskContext::plain(call.clone(), caller.capabilities.clone(), answers.clone(), known);
         context.extensions.insert(tool_context);
         request.request_state = state;
         let client_left = context.ct.clone();
@@ -100,14 +97,23 @@ impl<H: ServerHandler> Durable<H> {
         }
     }
 
-    fn plain_call(&self, tool: &str, context: &RequestContext<RoleServer>, caller: &Caller, key: String) -> PlainCall {
+    fn plain_call(
+        &self,
+        request: &CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+        caller: &Caller,
+        key: String,
+    ) -> PlainCall {
+        let arguments = caller::arguments_text(context);
+        let arguments = arguments.filter(|text| is_text_of(text, request.arguments.as_ref())).map(str::to_owned);
         PlainCall::new(PlainStart {
             is_outside: false,
-            retry: self.shared.policies.get(tool).map(|policy| policy.retry).unwrap_or_default(),
+            retry: self.shared.policies.get(&request.name).map(|policy| policy.retry).unwrap_or_default(),
             clock: Arc::clone(&self.shared.engine.ports().clock),
             wait_ms_max: self.shared.settings.plain_wait_ms_max,
             cancelled: context.ct.clone(),
             key,
+            arguments,
             peer: context.peer.clone(),
             progress_token: context.meta.get_progress_token(),
             rounds: match caller.generation {

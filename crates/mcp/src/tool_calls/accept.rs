@@ -180,7 +180,7 @@ pub(crate) fn never_a_task(tool: &str) -> ErrorData {
 /// A tool call, with everything that the tool may want to know about it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct StoredCall<A = StoredArguments> {
+pub(crate) struct StoredCall<A = JsonObject> {
     #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
     pub(crate) arguments: Option<A>,
     /// What the request said about its client: version, name, capabilities.
@@ -200,28 +200,6 @@ pub(crate) struct StoredCall<A = StoredArguments> {
     /// Who called. Records of older versions do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) caller: Option<VerifiedCaller>,
-}
-
-/// The arguments of a stored call, and their text as the caller wrote it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(try_from = "Box<RawValue>", into = "Box<RawValue>")]
-pub(crate) struct StoredArguments {
-    pub(crate) read: JsonObject,
-    pub(crate) text: Box<RawValue>,
-}
-
-impl TryFrom<Box<RawValue>> for StoredArguments {
-    type Error = serde_json::Error;
-
-    fn try_from(text: Box<RawValue>) -> Result<Self, serde_json::Error> {
-        Ok(Self { read: strict_json::from_str(text.get())?, text })
-    }
-}
-
-impl From<StoredArguments> for Box<RawValue> {
-    fn from(arguments: StoredArguments) -> Self {
-        arguments.text
-    }
 }
 
 impl<A> StoredCall<A> {
@@ -278,7 +256,7 @@ impl StoredCall {
         round: Option<(Option<String>, InputResponses)>,
     ) -> CallToolRequestParams {
         let mut params = CallToolRequestParams::new(tool.to_owned());
-        params.arguments = self.arguments.map(|arguments| arguments.read);
+        params.arguments = self.arguments;
         (params.request_state, params.input_responses) = match round {
             Some((state, answers)) => (state, Some(answers)),
             None => (self.request_state, self.input_responses),
