@@ -8,16 +8,13 @@ use std::future::Future;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use longhaul_core::{
-    Ask, Entry, EntryKind, FailureKind, IdSource, Payload, Progress, Task, TaskId, Timestamp, TraceParent, limits,
-};
+use longhaul_core::{Ask, Entry, EntryKind, FailureKind, IdSource, Payload, Progress, Task, TaskId, Timestamp, limits};
 use serde_json::{Map, Value};
 use tokio::sync::RwLock;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tracing::Instrument;
 
+use crate::Engine;
 use crate::suspension::{Driven, Reason, StepRunning, SuspendState, Wait};
-use crate::{Engine, IsRecorded};
 
 mod calling;
 mod compensations;
@@ -30,6 +27,7 @@ mod race;
 mod replayed;
 mod retry;
 mod round;
+mod running;
 mod sleeping;
 mod tries;
 mod undo;
@@ -261,9 +259,9 @@ impl Attempt {
             return Ok(text);
         }
         self.yield_near_the_end().await;
-        let running = self.0.suspend.step_running();
+        let running = self.step_running();
         let began_at = self.0.engine.now();
-        let text = self.run_step(name, run).await?;
+        let text = self.run_step(name, &running, run).await?;
         Ok(self.record_step(name, text, began_at, running).await)
     }
 
@@ -289,7 +287,7 @@ impl Attempt {
             // A branch that lost a race does not delay the end of the attempt.
             drop(running);
             self.until_shown_moment(until).await;
-            running = self.0.suspend.step_running();
+            running = self.step_running();
         }
         if let Some(replayed_until) = self.0.compensations.replayed_until() {
             if until > replayed_until {
@@ -331,25 +329,6 @@ impl Attempt {
     pub(crate) async fn abort<T>(&self, reason: Reason) -> T {
         self.0.suspend.abort(reason);
         std::future::pending().await
-    }
-
-    async fn run_step<F, Fut>(&self, name: &str, run: F) -> Fut::Output
-    where
-        F: FnOnce() -> Fut,
-        Fut: Future,
-    {
-        self.came_to(name, IsRecorded::No);
-        let task = &self.0.task;
-        let span = tracing::info_span!(
-            "step", name, task_id = %task.id, attempt = task.attempt, owner = %task.owner,
-            trace = task.trace.as_ref().map(TraceParent::as_str)
-        );
-        run().instrument(span).await
-    }
-
-    fn came_to(&self, step: &str, recorded: IsRecorded) {
-        self.0.compensations.came_to(step);
-        self.0.engine.observer().came_to_step(&self.0.task, step, recorded);
     }
 
     /// Leaves the next step to another attempt if this one has little time left, but never before it recorded

@@ -222,7 +222,7 @@ impl Attempt {
         let now = self.now();
         if until.is_some_and(|until| now >= until) {
             // The first record wins: from now on nobody records this signal, so that all attempts go on without it.
-            let _closing = self.shared().suspend.step_running();
+            let _closing = self.step_running();
             return in_time(self.record(EntryKind::Signal, name, NOTHING.to_owned(), None).await);
         }
         let poll_at = next_poll(since, now).min(until.unwrap_or(Timestamp::from_ms(u64::MAX)));

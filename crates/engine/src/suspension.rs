@@ -93,7 +93,8 @@ struct Waits {
     last_number: u64,
     yields: bool,
     aborted: Option<Reason>,
-    steps_running: u32,
+    /// The running steps that delay suspensions, each with the number of its guard and the branches of races around it.
+    running: Vec<(u64, Vec<String>)>,
     driver: Option<Waker>,
 }
 
@@ -119,8 +120,7 @@ impl SuspendState {
     pub(crate) fn wait(&self, wait: Wait) -> Waiting<'_> {
         let mut number = 0;
         self.change(|waits| {
-            waits.last_number += 1;
-            number = waits.last_number;
+            number = waits.next_number();
             waits.waiting.push((number, wait));
         });
         Waiting { state: self, number }
@@ -138,10 +138,22 @@ impl SuspendState {
         });
     }
 
-    /// Delays suspensions until the guard is dropped: a running step is finished and recorded first.
-    pub(crate) fn step_running(&self) -> StepRunning<'_> {
-        self.change(|waits| waits.steps_running += 1);
-        StepRunning(self)
+    /// Delays suspensions until the guard is dropped: a running step is finished and recorded first. `branches` are the
+    /// branches of races around it.
+    pub(crate) fn step_running(&self, branches: Vec<String>) -> StepRunning<'_> {
+        let mut number = 0;
+        self.change(|waits| {
+            number = waits.next_number();
+            waits.running.push((number, branches));
+        });
+        StepRunning { state: self, number }
+    }
+
+    /// Has the running steps of these branches delay nothing until they are polled again: their race is decided. Such a
+    /// step is there if the branch was passed by reference.
+    pub(crate) fn leave_out(&self, over: &[String]) {
+        let is_over = |branches: &[String]| branches.iter().any(|branch| over.contains(branch));
+        self.change(|waits| waits.running.retain(|(_, branches)| !is_over(branches)));
     }
 
     /// Has the tool polled again, and what is noted of its branches.
@@ -183,12 +195,17 @@ impl SuspendState {
 }
 
 impl Waits {
+    const fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
     /// Why the attempt ends now; `None` while it continues.
     fn take_reason(&mut self) -> Option<Reason> {
         if let Some(reason) = self.aborted.take() {
             return Some(reason);
         }
-        if self.steps_running > 0 {
+        if !self.running.is_empty() {
             return None;
         }
         // Yielding comes first: a branch that has work to do must not wait for another branch's answer.
@@ -233,10 +250,23 @@ impl Drop for Waiting<'_> {
     }
 }
 
-pub(crate) struct StepRunning<'a>(&'a SuspendState);
+pub(crate) struct StepRunning<'a> {
+    state: &'a SuspendState,
+    number: u64,
+}
+
+impl StepRunning<'_> {
+    /// Notes that the step is polled, within these branches, so that it delays suspensions again if it was left out.
+    pub(crate) fn is_polled(&self, branches: impl FnOnce() -> Vec<String>) {
+        let mut waits = self.state.lock();
+        if !waits.running.iter().any(|(number, _)| *number == self.number) {
+            waits.running.push((self.number, branches()));
+        }
+    }
+}
 
 impl Drop for StepRunning<'_> {
     fn drop(&mut self) {
-        self.0.change(|waits| waits.steps_running = waits.steps_running.saturating_sub(1));
+        self.state.change(|waits| waits.running.retain(|(number, _)| *number != self.number));
     }
 }

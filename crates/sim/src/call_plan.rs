@@ -70,6 +70,8 @@ pub enum Op {
     AskOrSleep(u64),
     /// A question next to other work, until one of the two is ready.
     AskBeside(Beside),
+    /// A race, or a timeout.
+    Race(Racers),
     /// Polls until something is there, which is so long after the first poll; the pauses grow from the second time to
     /// the third.
     Poll(u64, u64, u64),
@@ -104,6 +106,25 @@ pub enum Beside {
     Signal(u64),
     /// Calls this tool.
     Call(usize),
+}
+
+/// The branches of a race. Times in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Racers {
+    /// A step of the first length, and a sleep.
+    StepOrSleep(u64, u64),
+    /// The same, where the step has a compensation.
+    UndoableOrSleep(u64, u64),
+    /// A question, and a sleep, after which the tool does a step and continues to wait for the same answer.
+    AskWithReminder(u64),
+    /// A step of the first length, and a sleep. If the sleep is over first, the tool asks before it continues with the
+    /// step.
+    StepThenAsk(u64, u64),
+    /// A race of a step and a question, and a sleep.
+    Nested(u64, u64),
+    /// Two steps with a pause, all three of the first length, with a timeout. The second step has a
+    /// compensation.
+    InTime(u64, u64),
 }
 
 impl CallPlan {
@@ -143,6 +164,11 @@ impl CallPlan {
         self.work_ms() <= self.run_ms
     }
 
+    /// Whether the tool registers compensations.
+    pub(crate) fn is_undoable(&self) -> bool {
+        self.ops().iter().any(|op| matches!(op, Op::Undoable(_) | Op::Race(_)))
+    }
+
     /// Whether the tool ends on its own, sooner or later.
     #[must_use]
     pub fn ends_by_itself(&self) -> bool {
@@ -159,6 +185,7 @@ impl Op {
             Self::Tries(fails, _) => 1 + fails as usize,
             Self::Call(_, count) | Self::CallAndGiveUp(_, count, _) => 2 * count,
             Self::AskOrSleep(_) => 3,
+            Self::Race(_) => 6,
             Self::AskBeside(Beside::Reminders(_, count)) => 2 + 2 * count as usize,
             Self::AskBeside(Beside::Polls(..) | Beside::Signal(_)) => 3,
             Self::AskBeside(Beside::Call(_)) => 4,
@@ -180,6 +207,14 @@ impl Op {
             Self::AskBeside(Beside::Polls(there_ms, every_ms)) => there_ms + every_ms,
             Self::AskBeside(Beside::Signal(ms)) => ms,
             Self::TwoSteps(one, two) => one + two,
+            Self::Race(
+                Racers::StepOrSleep(ms, other_ms)
+                | Racers::UndoableOrSleep(ms, other_ms)
+                | Racers::StepThenAsk(ms, other_ms)
+                | Racers::Nested(ms, other_ms)
+                | Racers::InTime(ms, other_ms),
+            ) => ms * 3 + other_ms,
+            Self::Race(Racers::AskWithReminder(ms)) => ms,
             Self::Tries(fails, pause_ms) => fails as u64 * pause_ms,
             Self::Poll(there_ms, _, longest_ms) => there_ms + longest_ms,
             Self::Ask

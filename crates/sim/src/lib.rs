@@ -33,6 +33,7 @@ mod plan;
 mod ports;
 mod publishing;
 mod queue_port;
+mod racing;
 mod roll;
 mod run;
 mod schedule_plan;
@@ -56,7 +57,7 @@ pub use longhaul_testkit::models::{PlantedFault, Promise, SCHEDULED_TOOL, ShowsI
 pub use metered::MeteredStore;
 pub use partitions::{Throughput, Usage};
 pub use plan::{
-    Act, After, Beside, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, StoreAndQueue, Tool, WorkerPlan,
+    Act, After, Beside, CallPlan, Care, ClientPlan, Ending, Op, Plan, Racers, Slack, StoreAndQueue, Tool, WorkerPlan,
 };
 pub use run::{Real, Report, run, run_scheduled, run_with};
 pub use schedule_plan::{Overlaps, SchedulePlan};

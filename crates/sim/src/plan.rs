@@ -5,7 +5,7 @@ use std::fmt;
 
 use longhaul_engine::Settings;
 
-pub use super::call_plan::{Beside, CallPlan, Ending, Op, Slack, Tool};
+pub use super::call_plan::{Beside, CallPlan, Ending, Op, Racers, Slack, Tool};
 pub(crate) use super::call_plan::{call_of, request_of};
 use super::fault_profile::FaultProfile;
 use super::partitions::Throughput;

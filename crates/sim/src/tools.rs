@@ -157,6 +157,7 @@ impl Running<'_> {
                 let growing = Every::growing(Duration::from_millis(first_ms), Duration::from_millis(longest_ms));
                 self.poll(position, there_ms, growing).await;
             }
+            Op::Race(racers) => self.race(position, racers).await,
             Op::Undoable(ms) => self.undoable(position, ms).await,
             Op::Tries(fails, pause_ms) => self.tries(position, fails, pause_ms).await,
             Op::Signal(after_ms) => self.signal(position, after_ms).await,
@@ -175,6 +176,7 @@ impl Running<'_> {
 
     pub(super) async fn step(&self, name: String, ms: u64, bytes: usize) {
         let body = || async {
+            self.world.lock().checks.step_begins(&self.key, &name, self.is_replay());
             self.world.lock().checks.step_runs(&self.key, self.number, &name);
             self.world.kernel.tell(|| format!("runs step `{name}`, which takes {ms} ms"));
             self.world.kernel.sleep(ms).await;
@@ -206,7 +208,7 @@ impl Running<'_> {
         self.got(EntryKind::Step, &name, &text);
     }
 
-    async fn ask(&self, name: String) -> String {
+    pub(super) async fn ask(&self, name: String) -> String {
         let answer = self.attempt.ask(&name, "{}".to_owned()).await;
         self.got(EntryKind::Answer, &name, &answer);
         answer

@@ -51,14 +51,13 @@ fn undoable_and(dice: &mut Randomness, lease_ms: u64) -> Vec<Op> {
 impl SimTools {
     /// Replays the tool of a task that has not ended with success, and runs the compensations that it has registered.
     pub(super) async fn undo(&self, ended: &Ended, (call, plan): (usize, &CallPlan)) -> Cleaned {
-        let ops = plan.ops();
-        if ended.task().attempt == 0 || !ops.iter().any(|op| matches!(op, Op::Undoable(_))) {
+        if ended.task().attempt == 0 || !plan.is_undoable() {
             return Cleaned::Done;
         }
         let attempt = ended.replay();
         let replayed = {
             let running = Running::new(&self.world, &attempt, (call, plan));
-            attempt.drive(running.script(ops)).await
+            attempt.drive(running.script(plan.ops())).await
         };
         attempt
             .undo(match replayed {

@@ -132,7 +132,7 @@ impl Attempt {
             && !self.is_replay()
             && !self.lock_journal().contains_key(&(EntryKind::Signal, name.clone()))
         {
-            let _polling = self.shared().suspend.step_running();
+            let _polling = self.step_running();
             self.shared().engine.poll_at_child(&self.task().key(), called.child).await;
         }
         // Without a moment at which it stops to wait there is always one.

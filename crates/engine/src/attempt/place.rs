@@ -96,6 +96,11 @@ impl Place {
         self.polled().last().map(|branch| branch.scope.as_str())
     }
 
+    /// The scopes of all branches that are polled now.
+    pub(super) fn scopes(&self) -> Vec<String> {
+        self.polled().iter().map(|branch| branch.scope.clone()).collect()
+    }
+
     /// The branches that this thread is polling, the innermost last.
     fn polled(&self) -> &[Branch] {
         self.branches.get(&std::thread::current().id()).map_or(&[], Vec::as_slice)

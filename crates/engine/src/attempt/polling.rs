@@ -74,9 +74,9 @@ impl Attempt {
         let since = self.polling_since(name, every).await;
         loop {
             self.yield_near_the_end().await;
-            let polling = self.0.suspend.step_running();
+            let polling = self.step_running();
             let began_at = self.0.engine.now();
-            if let Some(text) = self.run_step(name, &mut poll).await? {
+            if let Some(text) = self.run_step(name, &polling, &mut poll).await? {
                 return Ok(self.record_step(name, text, began_at, polling).await);
             }
             let now = self.0.engine.now();
@@ -92,7 +92,7 @@ impl Attempt {
         if !every.is_growing() {
             return now;
         }
-        let _recording = self.0.suspend.step_running();
+        let _recording = self.step_running();
         self.recorded_moment(&format!("{SINCE}{name}"), now).await
     }
 

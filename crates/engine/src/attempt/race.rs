@@ -115,7 +115,7 @@ impl Attempt {
             self.fits_until(&format!("the timeout `{name}`"), until).await;
         }
         // A question that is asked concurrently must not end the attempt before the deadline is recorded.
-        let _recording = self.0.suspend.step_running();
+        let _recording = self.step_running();
         self.recorded_moment(&timer, until).await
     }
 
@@ -145,7 +145,7 @@ impl Attempt {
         }
         let began_at = self.now();
         let won = self.decide(&mut runners).await;
-        let recording = self.0.suspend.step_running();
+        let recording = self.step_running();
         let decided = decided(won, &runners);
         // Numbers and names can always be written as JSON.
         let text = serde_json::to_string(&decided).unwrap_or_default();
@@ -153,6 +153,7 @@ impl Attempt {
         if self.read_decided(name, &text, runners.len()).await != decided {
             // Another attempt has recorded another outcome, with which the next attempt continues.
             drop(recording);
+            self.end(runners);
             self.0.suspend.yield_attempt();
             return std::future::pending().await;
         }
@@ -247,14 +248,24 @@ impl Attempt {
     /// The output of this branch. Drops the others, and withdraws their waits with them.
     async fn output_of<B: Future>(&self, won: usize, mut runners: Vec<Runner<B>>) -> B::Output {
         release(&mut runners);
-        let Some(Runner { output: Some(output), branch, .. }) = runners.into_iter().nth(won) else {
+        let winner = runners.get_mut(won).and_then(|runner| Some((runner.output.take()?, runner.branch.cursor.at)));
+        self.end(runners);
+        let Some((output, at)) = winner else {
             // The callers have polled it to its end.
             return std::future::pending().await;
         };
         let mut place = self.place();
         let cursor = place.cursor();
-        cursor.at = cursor.at.max(branch.cursor.at);
+        cursor.at = cursor.at.max(at);
         output
+    }
+
+    /// Drops these branches. If one was passed by reference, a step of it delays the end of the attempt only once it is
+    /// polled again.
+    fn end<B: Future>(&self, runners: Vec<Runner<B>>) {
+        let scopes: Vec<String> = runners.iter().map(|runner| runner.branch.scope.clone()).collect();
+        drop(runners);
+        self.0.suspend.leave_out(&scopes);
     }
 
     /// Runs the branches of a race inside a branch of another one that lost before it saw the outcome of this one. A

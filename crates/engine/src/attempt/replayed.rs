@@ -40,7 +40,7 @@ impl Attempt {
         if let Some(text) = self.replayed(name).await {
             return text;
         }
-        let running = self.0.suspend.step_running();
+        let running = self.step_running();
         self.record_step(name, text, self.now(), running).await
     }
 

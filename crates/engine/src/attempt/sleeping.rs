@@ -67,7 +67,7 @@ impl Attempt {
     async fn sleep_as(&self, name: &str, until: Timestamp) {
         self.until_shown(EntryKind::Timer, name).await;
         // A question that is asked concurrently must not end the attempt before the sleep is recorded.
-        let recording = self.0.suspend.step_running();
+        let recording = self.step_running();
         let until = self.recorded_moment(name, until).await;
         self.wait_until(until, recording).await;
         self.come_to_moment(until);

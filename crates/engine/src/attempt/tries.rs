@@ -53,16 +53,17 @@ impl Attempt {
         if let Some((earlier, error)) = self.earlier_tries(name).await {
             // The tool may allow fewer tries by now.
             if retry.ends_with(earlier.failed) {
-                let running = self.0.suspend.step_running();
+                let running = self.step_running();
                 return outcome(self.record_step(name, failure(&error), self.now(), running).await);
             }
             tries = Some(earlier);
         }
         loop {
             self.yield_near_the_end().await;
-            let running = self.0.suspend.step_running();
+            let running = self.step_running();
             let began_at = self.now();
-            let tried = self.run_step(name, || run(tries.map_or(0, |tries| tries.failed).saturating_add(1))).await;
+            let tried =
+                self.run_step(name, &running, || run(tries.map_or(0, |tries| tries.failed).saturating_add(1))).await;
             let (error, may_succeed) = match tried {
                 Tried::Value(text) => {
                     let text = self.value(name, text).await;
@@ -97,10 +98,10 @@ impl Attempt {
             return outcome(text);
         }
         self.yield_near_the_end().await;
-        let running = self.0.suspend.step_running();
+        let running = self.step_running();
         let began_at = self.now();
         let text = if self.marks(name).await {
-            match self.run_step(name, run).await {
+            match self.run_step(name, &running, run).await {
                 Tried::Value(text) => self.value(name, text).await,
                 Tried::Failed(error) | Tried::FailedForGood(error) => failure(&error),
             }
@@ -131,7 +132,7 @@ impl Attempt {
     async fn earlier_tries(&self, name: &str) -> Option<(Tries, String)> {
         let is_recorded = |number: &u32| self.lock_journal().contains_key(&(EntryKind::Try, entry_name(name, *number)));
         let failed = (1..).take_while(is_recorded).last()?;
-        let running = self.0.suspend.step_running();
+        let running = self.step_running();
         let text = self.recorded(EntryKind::Try, &entry_name(name, failed)).await?;
         let FailedTry { since, next, error } = self.read_try(name, &text).await;
         self.wait_until(next, running).await;

@@ -95,6 +95,8 @@ other_worlds! {
     no_seed_breaks_a_promise_where_tools_wait_for_signals: 4, with_signals;
     /// Worlds whose tools register compensations, while their tasks fail, are cancelled and miss their deadlines.
     no_seed_breaks_a_promise_where_tools_register_compensations: 4, with_compensations;
+    /// Worlds whose tools have races and timeouts, while their tasks fail, are cancelled and miss their deadlines.
+    no_seed_breaks_a_promise_where_branches_race: 4, with_races;
     /// Worlds whose tools ask beside sleeps, polls, signals and calls, while clients answer at any moment.
     no_seed_breaks_a_promise_where_tools_ask_beside_other_work: 4, with_questions;
     /// Each seed's world once more, in which most calls are to start later.
@@ -128,6 +130,7 @@ fn seeds_that_once_failed_stay_fixed() {
             "partitions" => (rest, Plan::with_partitions),
             "signals" => (rest, Plan::with_signals),
             "compensations" => (rest, Plan::with_compensations),
+            "races" => (rest, Plan::with_races),
             _ => (line, Plan::of),
         };
         let seed =

@@ -24,6 +24,7 @@ fn first_seed(fault: PlantedFault) -> Option<u64> {
             ShowsIn::LimitedAttempts => Plan::with_limited_attempts,
             ShowsIn::Signals => Plan::with_signals,
             ShowsIn::Compensations => Plan::with_compensations,
+            ShowsIn::Races => Plan::with_races,
             ShowsIn::Questions => Plan::with_questions,
             ShowsIn::LaterStarts => Plan::with_later_starts,
             ShowsIn::Sweeps => Plan::with_sweeps,

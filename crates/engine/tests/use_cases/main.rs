@@ -23,6 +23,7 @@ mod polling;
 mod publishing;
 mod queues;
 mod races;
+mod races_by_reference;
 mod races_lost;
 mod recovering;
 mod retries;

@@ -2,7 +2,6 @@
 #![expect(clippy::excessive_nesting, reason = "a tool with branches consists of futures in futures")]
 
 use std::convert::Infallible;
-use std::pin::pin;
 
 use futures::future::{BoxFuture, join_all};
 use futures::stream::FuturesUnordered;
@@ -18,7 +17,7 @@ use super::world::{Tool, World, answers, completed, tool};
 const LEASE_MS: u64 = 30_000;
 
 /// Sleeps so many minutes.
-async fn nap(attempt: &Attempt, name: &str, minutes: u64) {
+pub(super) async fn nap(attempt: &Attempt, name: &str, minutes: u64) {
     attempt.named_sleep_until(name, attempt.now().plus_ms(minutes * MINUTE_MS)).await;
 }
 
@@ -153,35 +152,6 @@ async fn a_large_answer_counts_although_it_takes_longer_to_load_than_the_deadlin
     world.store_fails(move |call| matches!(call, StoreCall::Parts(..)) && std::mem::take(&mut fails));
     world.while_time_passes(10, world.work(&tool)).await;
     assert_eq!(result_of(&world, &key).await, "1");
-}
-
-#[tokio::test]
-async fn work_that_is_passed_by_reference_continues_through_two_timeouts() {
-    let ((world, key), log) = (World::with_key().await, Log::default());
-    let noted = log.clone();
-    let tool = tool(move |attempt| {
-        let log = noted.clone();
-        async move {
-            let work = async {
-                log.step(&attempt, "a").await;
-                nap(&attempt, "pause", 3).await;
-                attempt.race("inner", [nap(&attempt, "long", 9).boxed(), nap(&attempt, "short", 2).boxed()]).await;
-                log.step(&attempt, "b").await;
-            };
-            let mut work = pin!(work);
-            for number in 1..10 {
-                if attempt.timeout(&format!("part {number}"), 2 * MINUTE_MS, &mut work).await.is_some() {
-                    nap(&attempt, "pause", 1).await;
-                    return completed(&number.to_string());
-                }
-                nap(&attempt, "between", 0).await;
-            }
-            completed("0")
-        }
-    });
-    world.work_until_ended(&key, &tool, MINUTE_MS, 20).await;
-    assert_eq!(result_of(&world, &key).await, "3");
-    assert_eq!((log.take(), world.now()), (vec!["a".to_owned(), "b".to_owned()], given::NOW.plus_ms(6 * MINUTE_MS)));
 }
 
 #[tokio::test]

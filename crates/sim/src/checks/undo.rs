@@ -6,12 +6,17 @@ use longhaul_testkit::models::{Promise, StoreModel};
 use super::state::Checks;
 
 impl Checks {
-    /// A step whose compensation is registered begins its work. That never happens in a replay.
+    /// A step begins its work. That never happens in a replay.
+    pub(crate) fn step_begins(&mut self, key: &TaskKey, name: &str, is_replay: bool) {
+        if is_replay {
+            self.fail(Promise::Undoes, format!("step `{name}` of {} runs in a replay", self.name(key)));
+        }
+    }
+
+    /// A step whose compensation is registered begins its work.
     /// A frozen worker may begin one after the cleanup has begun, before it notices that. Such a step is not undone.
     pub(crate) fn undoable_begins(&mut self, key: &TaskKey, position: usize, is_replay: bool) {
-        if is_replay {
-            self.fail(Promise::Undoes, format!("step {position} of {} runs in a replay", self.name(key)));
-        }
+        self.step_begins(key, &format!("s{position}"), is_replay);
         if let Some(trace) = self.trace(key)
             && trace.cleanups == 0
             && !trace.begun.contains(&position)

@@ -2,6 +2,7 @@
 //!
 //! They sit between the engine and the models, so that the checkers, which watch the models, see what happened.
 
+mod journal;
 mod memo;
 mod queue;
 mod runner;

@@ -13,6 +13,7 @@ use longhaul_core::{
 use longhaul_testkit::StoreLayer;
 use longhaul_testkit::models::PlantedFault;
 
+use super::journal::{as_read, other_winner, says_since};
 use super::memo::{Instance, Memo, has_ended};
 
 /// Far away: no world lasts that long.
@@ -307,6 +308,11 @@ impl StoreLayer for LyingStore {
             let value = Payload::Inline("\"cancelled\"".to_owned());
             return self.inner.record(key, &Entry { value, ..entry.clone() }).await;
         }
+        if let Some(entry) =
+            Some(entry).filter(|_| self.fault == PlantedFault::OtherBranchOnRecord).and_then(other_winner)
+        {
+            return self.inner.record(key, &entry).await;
+        }
         match self.inner.record(key, entry).await? {
             Recorded::Earlier(_) if self.fault == PlantedFault::StepGivesItsOwnValue => Ok(Recorded::First),
             Recorded::Earlier(_) if self.fault == PlantedFault::PollIntervalRestarts && says_since(entry) => {
@@ -320,21 +326,10 @@ impl StoreLayer for LyingStore {
         if self.suspended.take() == Some(*key) {
             return Ok(Vec::new());
         }
-        let mut journal = self.inner.journal(key).await?;
-        match self.fault {
-            PlantedFault::UndoneWithoutRecord if has_ended(&*self.inner, key).await? => journal.clear(),
-            PlantedFault::StepRunAgain => journal.retain(|entry| entry.kind != EntryKind::Step),
-            PlantedFault::TriesForgotten => journal.retain(|entry| entry.kind != EntryKind::Try),
-            PlantedFault::AnswerAskedAgain => journal.retain(|entry| entry.kind != EntryKind::Answer),
-            PlantedFault::PollIntervalRestarts => journal.retain(|entry| !says_since(entry)),
-            PlantedFault::SleepCutShort => {
-                for timer in journal.iter_mut().filter(|entry| entry.kind == EntryKind::Timer) {
-                    timer.value = Payload::Inline("0".to_owned());
-                }
-            }
-            _ => {}
+        if self.fault == PlantedFault::UndoneWithoutRecord && has_ended(&*self.inner, key).await? {
+            return Ok(Vec::new());
         }
-        Ok(journal)
+        Ok(as_read(self.fault, self.inner.journal(key).await?))
     }
 
     async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
@@ -383,11 +378,6 @@ fn waits_past_deadline(task: &Task) -> bool {
         State::InputRequired { until: None, .. } => true,
         _ => false,
     }
-}
-
-/// Whether the entry says when an interval between polls began.
-fn says_since(entry: &Entry) -> bool {
-    entry.kind == EntryKind::Timer && entry.name.starts_with("since ")
 }
 
 /// The task as if no attempt could have run for a long time.

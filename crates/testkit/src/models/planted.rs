@@ -19,6 +19,8 @@ pub enum ShowsIn {
     Signals,
     /// Worlds whose tools register compensations.
     Compensations,
+    /// Worlds whose tools have races and timeouts.
+    Races,
     /// Worlds whose tools ask while they also wait for something else.
     Questions,
     /// Worlds whose tools call tools.
@@ -230,6 +232,10 @@ planted_faults! {
     CompletedIsCleaned breaks CleansUp;
     /// The replay of a task that is to be undone does not get the recorded steps.
     UndoneWithoutRecord breaks Undoes in Compensations;
+    /// An attempt continues with another branch of a race than the one that it has recorded.
+    OtherBranchOnRecord breaks StepsAreRecordedOnce in Races;
+    /// The branches that lost a race do not replay what they had seen.
+    LosersForgotten breaks Undoes in Races;
     /// Dead letters are deleted unread.
     DeadLetterDropped breaks ContinuesWithoutPolls;
     /// The message of a task that another worker holds is deleted.

@@ -1,0 +1,42 @@
+//! The step that a tool runs, which delays the end of its attempt.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+
+use longhaul_core::TraceParent;
+use tracing::Instrument;
+
+use crate::suspension::StepRunning;
+use crate::{Attempt, IsRecorded};
+
+impl Attempt {
+    /// Delays suspensions until the guard is dropped.
+    pub(crate) fn step_running(&self) -> StepRunning<'_> {
+        let branches = self.place().scopes();
+        self.0.suspend.step_running(branches)
+    }
+
+    pub(super) async fn run_step<F, Fut>(&self, name: &str, running: &StepRunning<'_>, run: F) -> Fut::Output
+    where
+        F: FnOnce() -> Fut,
+        Fut: Future,
+    {
+        self.came_to(name, IsRecorded::No);
+        let task = &self.0.task;
+        let span = tracing::info_span!(
+            "step", name, task_id = %task.id, attempt = task.attempt, owner = %task.owner,
+            trace = task.trace.as_ref().map(TraceParent::as_str)
+        );
+        let mut work = pin!(run().instrument(span));
+        poll_fn(|context| {
+            running.is_polled(|| self.place().scopes());
+            work.as_mut().poll(context)
+        })
+        .await
+    }
+
+    pub(super) fn came_to(&self, step: &str, recorded: IsRecorded) {
+        self.0.compensations.came_to(step);
+        self.0.engine.observer().came_to_step(&self.0.task, step, recorded);
+    }
+}
