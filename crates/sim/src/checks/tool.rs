@@ -130,14 +130,15 @@ impl Checks {
         self.fail(promise, format!("the {kind} `{name}` that the tool of {task} was given is not the recorded one"));
     }
 
-    /// The tool continues with the branch of this number: the one that is on record.
+    /// The tool continues with the branch of this number, which is the recorded one.
     pub(crate) fn race_is_won(&mut self, key: &TaskKey, name: &str, won: usize) {
         let task = self.name(key);
         let Some(trace) = self.trace(key) else { return };
         let entry = trace.entries.iter().find(|entry| entry.kind == EntryKind::Step && entry.name == name);
         let recorded = entry.and_then(|entry| serde_json::from_str::<serde_json::Value>(&entry.text).ok());
         if recorded.and_then(|decided| decided["won"].as_u64()) != Some(won as u64) {
-            let what = format!("the tool of {task} continues with branch {won} of `{name}`, which is not on record");
+            let what =
+                format!("the tool of {task} continues with branch {won} of `{name}`, which is not the recorded one");
             self.fail(Promise::StepsAreRecordedOnce, what);
         }
     }
