@@ -117,7 +117,8 @@ pub enum Racers {
     UndoableOrSleep(u64, u64),
     /// A question, and a sleep, after which the tool does a step and continues to wait for the same answer.
     AskWithReminder(u64),
-    /// A step of the first length, and a sleep. If the sleep ends first, the tool asks before it continues with the step.
+    /// A step of the first length, and a sleep. If the sleep ends first, the tool asks, and then continues with the
+    /// step.
     StepThenAsk(u64, u64),
     /// A race of a step and a question, and a sleep.
     Nested(u64, u64),
