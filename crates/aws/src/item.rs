@@ -213,6 +213,8 @@ pub(crate) const NEW_SINCE: &str = "new_since";
 pub(crate) const STORED: &str = "stored";
 /// Followed by a time in hours: how many of them expire until then.
 pub(crate) const BYTES_UNTIL: &str = "b";
+/// The limits that a task shares with others, as JSON.
+pub(crate) const FLOW: &str = "flow";
 /// Number of the places of running attempts in an item.
 pub(crate) const ATTEMPTS: &str = "legs";
 /// Followed by the digits of a task's id: the permit of its attempt.

@@ -1,5 +1,4 @@
-//! The limit of running attempts per owner: one item for each owner, with an attribute for each permit that is taken,
-//! and their number.
+//! The permits of attempts: one item for each group, with an attribute for each permit that is taken, and their number.
 //!
 //! Every write changes the permits and their number together, so the number is right. A permit says until when its
 //! attempt may run, and which lease it claims. Only an attempt that finds no permit reads the others. The write
@@ -7,7 +6,7 @@
 
 use async_trait::async_trait;
 use longhaul_core::ports::{AttemptPermit, AttemptPermits, StoreError, Taken};
-use longhaul_core::{LeaseToken, TaskKey, Timestamp};
+use longhaul_core::{LeaseToken, PermitGroup, TaskId, Timestamp};
 
 use crate::change::Change;
 use crate::error::Written;
@@ -32,7 +31,7 @@ const DIGITS: usize = 32;
 /// it is taken.
 const BETWEEN: char = '#';
 
-/// The permits of an owner, as an attempt without one finds them.
+/// The permits of a group, as an attempt without one finds them.
 struct Seen {
     revision: u64,
     /// The permit of the task itself, unless its time has ended.
@@ -52,7 +51,7 @@ impl Seen {
         let mut seen = Self { revision, own: None, others: 0, over: Vec::new(), over_left: 0 };
         for (name, value) in item.iter().filter(|(name, _)| is_permit(name)) {
             let text = value.as_s().map_err(|_other_type| Unreadable { attribute: PERMIT })?;
-            let permit = parsed(attempt.task, text).ok_or(Unreadable { attribute: PERMIT })?;
+            let permit = parsed(attempt, text).ok_or(Unreadable { attribute: PERMIT })?;
             match (*name == own, permit.until <= now) {
                 (true, true) => {}
                 (true, false) => seen.own = Some(permit),
@@ -76,20 +75,27 @@ fn is_permit(name: &str) -> bool {
 }
 
 fn attribute(permit: &AttemptPermit) -> Permit {
-    let id: String = permit.task.id.to_string().split('-').collect();
+    let id = match permit.group {
+        PermitGroup::Owner(_) => permit.task.id,
+        // Another owner may have a task of the same id.
+        PermitGroup::Running(_) | PermitGroup::Begun(_) => {
+            TaskId::derived(permit.task.id.begins_at(), &[permit.task.owner.as_bytes(), permit.task.id.as_bytes()])
+        }
+    };
+    let digits: String = id.to_string().split('-').collect();
     Permit {
-        name: format!("{PERMIT}{id}"),
+        name: format!("{PERMIT}{digits}"),
         value: format!("{}{BETWEEN}{}{BETWEEN}{}", permit.until.as_ms(), permit.lease, permit.since.as_ms()),
         ttl: permit.until.plus_ms(KEPT_MS),
     }
 }
 
-/// The permit of an attempt of `task` that an attribute's value describes.
-fn parsed(task: TaskKey, value: &str) -> Option<AttemptPermit> {
+/// The permit that an attribute's value describes. Whose it is matters only if it is that of the same task.
+fn parsed(of: &AttemptPermit, value: &str) -> Option<AttemptPermit> {
     let (until, rest) = value.split_once(BETWEEN)?;
     let (lease, since) = rest.split_once(BETWEEN)?;
     let moment = |text: &str| text.parse().ok().map(Timestamp::from_ms);
-    Some(AttemptPermit { task, lease: LeaseToken::parse(lease)?, since: moment(since)?, until: moment(until)? })
+    Some(AttemptPermit { group: of.group, task: of.task, lease: LeaseToken::parse(lease)?, since: moment(since)?, until: moment(until)? })
 }
 
 impl DynamoStore {
@@ -101,7 +107,7 @@ impl DynamoStore {
         attempts_max: u32,
         now: Timestamp,
     ) -> Result<Taken, StoreError> {
-        let (key, permit) = (keys::attempts(&attempt.task.owner), attribute(attempt));
+        let (key, permit) = (keys::permits(attempt.group), attribute(attempt));
         let mut change = match yielded {
             None => permits::take_permit(&permit, attempts_max),
             Some(held) => permits::take_over_permit(&permit, &attribute(held)),
@@ -149,6 +155,6 @@ impl AttemptPermits for DynamoStore {
     async fn give_back(&self, permit: &AttemptPermit) -> Result<(), StoreError> {
         let change = permits::give_permit_back(&attribute(permit));
         // Refused if it was taken over, or cleared because its time was over.
-        self.table.update(&keys::attempts(&permit.task.owner), change).await.map(drop)
+        self.table.update(&keys::permits(permit.group), change).await.map(drop)
     }
 }

@@ -47,6 +47,16 @@ pub const ASKS_MAX: usize = 64;
 /// Bytes of all input requests that a task waits for: they are part of the record, so that a poll stays one read.
 pub const ASKS_BYTES_MAX: usize = 256 * 1024;
 
+/// Bytes of a concurrency key, which is part of the record.
+pub const CONCURRENCY_KEY_BYTES_MAX: usize = 1_024;
+
+/// The most attempts of one group, whose permits share an item of DynamoDB: each takes about 100 bytes of it, and each
+/// write of it is paid by its size.
+pub const GROUP_ATTEMPTS_MAX: u32 = 1_000;
+
+/// The longest time of a rate, in milliseconds: a week.
+pub const RATE_MS_MAX: u64 = 7 * 24 * 3_600_000;
+
 /// How often the cleanup of a task is begun. Tries that are put off do not count.
 pub const CLEANUP_TRIES_MAX: u32 = 5;
 

@@ -60,6 +60,7 @@ impl Running<'_> {
                 trace: None,
                 cleanup: plan.cleanup,
                 not_before: None,
+                flow: None,
             })
         };
         if self.world.planted == Some(PlantedFault::ChildAwaitedInAttempt) {

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_aws::DynamoStore;
 use longhaul_aws::clients::Clients;
 use longhaul_core::ports::{AttemptPermit, AttemptPermits, StoreError, Taken};
-use longhaul_core::{LeaseToken, OwnerId, TaskKey, Timestamp};
+use longhaul_core::{LeaseToken, OwnerId, PermitGroup, TaskKey, Timestamp};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{FakePermits, SeededIds, at_once, block_on};
 use proptest::prelude::*;
@@ -48,7 +48,8 @@ fn permit(owner: OwnerId, number: u64, lease: u8, until: Timestamp) -> AttemptPe
     let id = given::task(&SeededIds::new(number), owner, NOW).id;
     // A lease belongs to one attempt, which took its permit at one moment.
     let since = NOW.plus_ms(u64::from(lease));
-    AttemptPermit { task: TaskKey::new(owner, id), lease: LeaseToken::from_random([lease; 16]), since, until }
+    let (group, task) = (PermitGroup::Owner(owner), TaskKey::new(owner, id));
+    AttemptPermit { group, task, lease: LeaseToken::from_random([lease; 16]), since, until }
 }
 
 fn alices(number: u64, lease: u8) -> AttemptPermit {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use futures::FutureExt;
 use longhaul_core::ports::{AttemptPermit, AttemptPermits, Delivery, StoreError, Taken, WorkQueue};
-use longhaul_core::{FailureKind, LeaseToken, State, Status, TaskId, TaskKey, Timestamp};
+use longhaul_core::{FailureKind, LeaseToken, PermitGroup, State, Status, TaskId, TaskKey, Timestamp};
 use longhaul_engine::{AttemptEnd, AttemptLimit, Disposition, Settings, WorkerSignals};
 use longhaul_testkit::{FakePermits, SeededIds, StoreCall, given};
 
@@ -80,7 +80,7 @@ pub(super) fn limited(attempts_max: u32, settings: Settings) -> (World, Arc<Perm
 pub(super) fn other(until: Timestamp) -> AttemptPermit {
     let id: TaskId = given::task(&SeededIds::new(99), ann(), given::NOW).id;
     let since = until.minus_ms(1);
-    AttemptPermit { task: TaskKey::new(ann(), id), lease: LeaseToken::from_random([3; 16]), since, until }
+    AttemptPermit { group: PermitGroup::Owner(ann()), task: TaskKey::new(ann(), id), lease: LeaseToken::from_random([3; 16]), since, until }
 }
 
 /// Whether all of Ann's permits but `taken` are free, of `attempts_max`.
