@@ -247,8 +247,8 @@ impl Engine {
             tracing::warn!(task_id = %task.id, attempt = task.attempt, "the lease expired before the tool could run");
             return Err(self.give_back_unrun(&task, self.settings.retry_ms).await);
         }
-        let own_end = self.settings.attempt_ms_max.map(|ms| self.now().plus_ms(ms));
-        let ends_at = own_end.into_iter().chain(signals.until).min();
+        let limits_ms = self.settings.attempt_ms_max.into_iter().chain(task.flow.as_ref().map(|flow| flow.attempt_ms));
+        let ends_at = limits_ms.map(|ms| self.now().plus_ms(ms)).chain(signals.until).min();
         Ok(Attempt::new(self.clone(), Start { task, request, journal, ends_at }))
     }
 

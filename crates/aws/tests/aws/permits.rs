@@ -9,9 +9,7 @@ use longhaul_aws::clients::Clients;
 use longhaul_core::ports::{AttemptPermit, AttemptPermits, StoreError, Taken};
 use longhaul_core::{LeaseToken, OwnerId, PermitGroup, TaskKey, Timestamp};
 use longhaul_testkit::given::{self, NOW, owner};
-use longhaul_testkit::{FakePermits, SeededIds, at_once, block_on};
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use longhaul_testkit::{SeededIds, at_once, permits_answer_as_the_model};
 
 use crate::fresh;
 use crate::meter::Meter;
@@ -200,63 +198,7 @@ async fn a_permit_that_cannot_be_read_is_an_error() {
     }
 }
 
-/// What a worker may ask.
-#[derive(Clone, Copy, Debug)]
-enum Ask {
-    Take,
-    /// The permit of the attempt with this lease.
-    TakeOver(u8),
-    GiveBack,
-}
-
-/// One call: what, whose, of which task and which attempt, and how long after the one before.
-type Call = (Ask, u8, u64, u8, u64);
-
-/// A lease belongs to one attempt, whose permit has one end.
-fn placed(owner: OwnerId, number: u64, lease: u8) -> AttemptPermit {
-    permit(owner, number, lease, NOW.plus_ms(u64::from(lease) * 300 + number * 37))
-}
-
-async fn ask(
-    permits: &dyn AttemptPermits,
-    (ask, number): (Ask, u64),
-    permit: &AttemptPermit,
-    attempts_max: u32,
-    now: Timestamp,
-) -> Option<Taken> {
-    match ask {
-        Ask::Take => Some(permits.take(permit, attempts_max, now).await.unwrap()),
-        Ask::TakeOver(lease) => {
-            let held = placed(permit.task.owner, number, lease);
-            Some(permits.take_over(permit, &held, attempts_max, now).await.unwrap())
-        }
-        Ask::GiveBack => {
-            permits.give_back(permit).await.unwrap();
-            None
-        }
-    }
-}
-
-async fn same_answers(attempts_max: u32, calls: &[Call]) -> Result<(), TestCaseError> {
-    let (permits, model) = (Permits::new().await, FakePermits::default());
-    let mut now = NOW;
-    for (what, who, number, lease, passes_ms) in calls {
-        now = now.plus_ms(*passes_ms);
-        let owner = owner(if *who == 0 { "alice" } else { "bob" });
-        let permit = placed(owner, *number, *lease);
-        let real = ask(&permits.store, (*what, *number), &permit, attempts_max, now).await;
-        let expected = ask(&model, (*what, *number), &permit, attempts_max, now).await;
-        prop_assert_eq!(real, expected, "{:?} {:?} at {:?}", what, permit, now);
-    }
-    Ok(())
-}
-
 #[test]
 fn any_order_of_calls_is_answered_as_the_model_answers() {
-    let ask = prop_oneof![4 => Just(Ask::Take), 2 => (0_u8..4).prop_map(Ask::TakeOver), 2 => Just(Ask::GiveBack)];
-    let call = (ask, 0..2_u8, 0..5_u64, 1..4_u8, 0..60_u64);
-    // All workers have the same limit.
-    let run = (1..4_u32, prop::collection::vec(call, 1..40));
-    let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
-    runner.run(&run, |(attempts_max, calls)| block_on(same_answers(attempts_max, &calls))).unwrap();
+    permits_answer_as_the_model(24, async || Permits::new().await.store);
 }

@@ -92,7 +92,7 @@ impl Engine {
         let Some(store) = self.permits.as_deref() else {
             tracing::error!(task_id = %task.id, tool = task.tool,
                 "this worker has no store of permits: the task is left for a worker that has one");
-            return Err(self.later());
+            return Err(self.wait_for_a_permit(work, Some(task)).await);
         };
         if let Some(concurrency) = flow.concurrency {
             let wanted = (flow.running(&task.tool), concurrency, self.running_until(flow, work));
@@ -134,9 +134,8 @@ impl Engine {
             }
             // The author's limit protects something that more attempts would break.
             (Err(error), PermitGroup::Running(_) | PermitGroup::Begun(_)) => {
-                let (task_id, error) = (permit.task.id, &error as &dyn std::error::Error);
-                tracing::warn!(%task_id, error, "the permits of the tool could not be counted; the task waits");
-                return Err(self.later());
+                log_uncounted(&permit, &error);
+                return Err(self.wait_for_a_permit(work, task).await);
             }
         };
         permits.push(Permit { permits: store, permit, max, holder });
@@ -260,4 +259,9 @@ fn waits_since(task: &Task) -> Timestamp {
 fn log_unknown(permit: &AttemptPermit, error: &StoreError) {
     let (task_id, error) = (permit.task.id, error as &dyn std::error::Error);
     tracing::warn!(%task_id, error, "the running attempts of the owner could not be counted; the attempt runs");
+}
+
+fn log_uncounted(permit: &AttemptPermit, error: &StoreError) {
+    let (task_id, error) = (permit.task.id, error as &dyn std::error::Error);
+    tracing::warn!(%task_id, error, "the permits of the tool could not be counted; the task waits");
 }

@@ -13,7 +13,7 @@ use longhaul_http::HttpFrontend;
 use longhaul_http::oauth::ResourceServer;
 use longhaul_http::webhooks::{Endpoints, WebhookDeliveryRunner};
 use longhaul_mcp::{McpServer, McpSettings};
-use longhaul_sqlite::{Database, DatabaseError, Notifications, Purged};
+use longhaul_sqlite::{Database, DatabaseError, Notifications, Purged, SqliteStore};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -98,6 +98,7 @@ impl Running {
         let config = options.config()?;
         if let Some(backend) = options.backend() {
             webhooks::refuse(options.values())?;
+            backend.check(server)?;
             let (running, listeners) = Self::listen(server, None, options, config).await?;
             drop(running.parts.begin(Opened::alone(backend.clone(), None)));
             running.serve_http(listeners);
@@ -133,13 +134,15 @@ impl Running {
         take_up(&database).await?;
         let signing_key = database.secret("request-state", &OsIds).await;
         let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
-        let (store, queue) = (Arc::new(database.store_with_queue()), Arc::new(database.queue()));
+        let store = Arc::new(database.store_with_queue());
+        let backend = Backend::new(Arc::<SqliteStore>::clone(&store), Arc::new(database.queue()));
+        let backend = backend.permits(store).signing_key(signing_key);
         let storage = Some(Storage::File(file.to_owned()));
         let (mut running, listeners) = Self::listen(server, storage, options, config).await?;
         running.database = Some(database.clone());
         let (tasks, outbox) = (database.store(), database.outbox());
         let told = (!endpoints.is_empty()).then(|| endpoints.clone());
-        let opened = Opened::alone(Backend { store, queue, signing_key }, Some(database.clone()));
+        let opened = Opened::alone(backend, Some(database.clone()));
         let engine = running.parts.begin(Opened { told, ..opened });
         running.serve_http(listeners);
         running.rest.spawn(webhooks::sweep(engine.clone(), tasks, running.stop.clone()));
@@ -317,10 +320,11 @@ impl Parts {
     /// Answers requests and runs tools, depending on the role of this process. Returns the engine that does.
     fn begin(&self, opened: Opened) -> Engine {
         let Opened { backend, probe, receives, listen_poll_ms, told } = opened;
-        let Backend { store, queue, signing_key } = backend;
+        let Backend { store, queue, permits, signing_key } = backend;
         let config = &self.config;
         let ports = Ports { store, queue, clock: Arc::new(SystemClock), ids: Arc::new(OsIds) };
         let engine = Engine::new(ports, config.server.engine);
+        let engine = permits.into_iter().fold(engine, Engine::with_permits);
         let engine = match &self.metrics {
             Some(metrics) => engine.observed_by(Arc::clone(metrics) as _),
             None => engine,
