@@ -21,7 +21,8 @@ fn moment(text: &Value) -> jiff::Timestamp {
 
 /// When the attempts of a task that has ended ran.
 fn attempts(record: &Value) -> Vec<(jiff::Timestamp, jiff::Timestamp)> {
-    let to = |attempt: &Value| if attempt["to"].is_null() { moment(&record["endedAt"]) } else { moment(&attempt["to"]) };
+    let to =
+        |attempt: &Value| if attempt["to"].is_null() { moment(&record["endedAt"]) } else { moment(&attempt["to"]) };
     record["attempts"].as_array().unwrap().iter().map(|attempt| (moment(&attempt["from"]), to(attempt))).collect()
 }
 

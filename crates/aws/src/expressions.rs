@@ -10,7 +10,7 @@
 //! | release a slot, after an end; count a large result | `UpdateItem` | quota | [`counts::SLOT_IS_RESERVED`] |
 //! | correct a count | `UpdateItem`; one `Query` per shard at the same time, consistent; `UpdateItem` | quota, shard | [`counts::COUNT_IS_DUE`]; [`counts::OPEN_UNEXPIRED`] |
 //! | take a permit for an attempt | `UpdateItem` | attempts | [`permits::PERMIT_IS_FREE`] |
-//! | the same, where permits have to be cleared first | `UpdateItem` | attempts | [`UNCHANGED`] |
+//! | the same, where permits have to be cleared first or tasks wait | `UpdateItem` | attempts | [`UNCHANGED`] |
 //! | take over a permit, give it back | `UpdateItem` | attempts | the attribute of the task |
 //! | list | one `Query` per shard at the same time, consistent | shard, before an id | [`LISTED`] |
 //! | filtered list | the same, as long as at most [`CHOSEN_FROM_MAX`](longhaul_core::limits::CHOSEN_FROM_MAX) items are read | shard, before an id | [`LISTED`], the states, [`OF_TOOL`] |
@@ -29,8 +29,8 @@
 //! repeatedly, say when they were sent.
 
 use longhaul_core::{
-    Admission, Advance, AttemptOutcome, Lease, LeaseToken, Outcome, Progress, State, Suspension, Task, TaskEvent, TaskFilter,
-    Timestamp,
+    Admission, Advance, AttemptOutcome, Lease, LeaseToken, Outcome, Progress, State, Suspension, Task, TaskEvent,
+    TaskFilter, Timestamp,
 };
 
 use crate::change::{Change, Condition, Expression};

@@ -219,6 +219,10 @@ pub(crate) const FLOW: &str = "flow";
 pub(crate) const ATTEMPTS: &str = "legs";
 /// Followed by the digits of a task's id: the permit of its attempt.
 pub(crate) const PERMIT: &str = "l";
+/// Followed by the digits of a task's id and of its owner: that it waits for a permit.
+pub(crate) const WAITING: &str = "w";
+/// Number of the tasks that wait in such an item.
+pub(crate) const AWAITED: &str = "awaited";
 
 // Inside a payload that is stored in parts.
 pub(crate) const PARTS: &str = "parts";

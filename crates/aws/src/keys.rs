@@ -89,8 +89,7 @@ pub(crate) fn quota(owner: &OwnerId) -> ItemKey {
     ItemKey { pk: format!("q#{owner}"), sk: "-".to_owned() }
 }
 
-/// The permits of a group. Those of an owner are next to its counts, so that who may change those may change these, and
-/// those of other groups are under the same prefix.
+/// The permits of a group. All are under the prefix of the counts of owners: workers may change those.
 pub(crate) fn permits(group: PermitGroup) -> ItemKey {
     let owner = match group {
         PermitGroup::Owner(owner) => owner,

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Ask, Attempts, Cleanup, FlowControl, OwnerId, Payload, Progress, State, Status, TaskId, TaskKey, Terms, Timestamp, TraceParent,
-    limits,
+    Ask, Attempts, Cleanup, FlowControl, OwnerId, Payload, Progress, State, Status, TaskId, TaskKey, Terms, Timestamp,
+    TraceParent, limits,
 };
 
 /// The tool of webhook deliveries: of tasks that tell one endpoint of one notification. No server has a tool of this

@@ -5,8 +5,8 @@
 //! must not happen twice is fenced by the attempt.
 
 use crate::{
-    Admission, Advance, Ask, AttemptOutcome, Failure, FailureKind, Lease, Progress, Refusal, State, Suspension, Task, TaskEvent,
-    TaskRecord, Timestamp,
+    Admission, Advance, Ask, AttemptOutcome, Failure, FailureKind, Lease, Progress, Refusal, State, Suspension, Task,
+    TaskEvent, TaskRecord, Timestamp,
 };
 
 mod cleanup;

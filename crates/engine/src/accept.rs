@@ -6,8 +6,8 @@ use std::sync::Arc;
 use longhaul_core::audit::{Entry as AuditEntry, Event, Outcome};
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
 use longhaul_core::{
-    Attempts, Cleanup, FlowControl, Notification, OwnerId, Parent, PartsName, State, Task, TaskId, TaskRecord, Terms, Timestamp,
-    TraceParent, WEBHOOK_DELIVERY_TOOL, limits,
+    Attempts, Cleanup, FlowControl, Notification, OwnerId, Parent, PartsName, State, Task, TaskId, TaskRecord, Terms,
+    Timestamp, TraceParent, WEBHOOK_DELIVERY_TOOL, limits,
 };
 use sha2::{Digest, Sha256};
 

@@ -192,6 +192,12 @@ impl Engine {
         match why {
             // A question has no time of its own, and records of older versions may sleep past their deadline.
             Refusal::NotDue { .. } if now >= current.deadline() => self.end_for_good(current, TaskEvent::TimeOut).await,
+            // The task has another message.
+            Refusal::NotDue { .. } | Refusal::Leased { .. }
+                if delivery.message.is_extra() && delivery.receives == 1 =>
+            {
+                Disposition::Acknowledge
+            }
             // It stays what it is: a new message of its own would be one that the task needs.
             Refusal::Leased { until } if is_superseded => {
                 self.send_later(&delivery.message, until.since_ms(now).max(1)).await

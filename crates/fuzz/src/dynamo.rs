@@ -114,7 +114,8 @@ pub(crate) fn run(input: &[u8]) {
         says();
         let until = given::NOW.plus_ms(60_000);
         let group = PermitGroup::Owner(key.owner);
-        let place = AttemptPermit { group, task: key, lease: LeaseToken::from_random([1; 16]), since: given::NOW, until };
+        let lease = LeaseToken::from_random([1; 16]);
+        let place = AttemptPermit { group, task: key, lease, since: given::NOW, until, turn: None };
         let _taken = store.take(&place, 2, given::NOW).await;
         says();
         let _changed = store.apply(&key, &TaskEvent::Cancel, given::NOW).await;

@@ -323,6 +323,7 @@ mod tests {
             (optional().rate(1, Duration::ZERO), "`rate` is for 0 ms"),
             (optional().rate(1, 8 * day), "`rate` is for 691200000 ms: name a time from a millisecond to a week"),
             (optional().concurrency_key(|_: &Value| ""), "`concurrency_key` limits nothing alone"),
+            (optional().rate(1, day).priority(|_: &Value| 1), "`priority` orders nothing alone"),
         ] {
             let policies = echo(policy);
             let refused = check_tools(handler, &policies, &BTreeMap::new()).await.unwrap_err().to_string();

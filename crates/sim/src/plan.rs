@@ -29,7 +29,7 @@ pub struct Plan {
     pub chaos_ms: u64,
     /// How many attempts one owner may run at a time, if that is limited.
     pub owner_attempts: Option<u32>,
-    /// How many attempts of the tool may run at a time, whoever their owners are, if that is limited.
+    /// How many attempts of the tool may run at a time, of all owners together, if that is limited.
     pub tool_attempts: Option<u32>,
     /// Whether the store writes a new task's message with its record.
     pub store_and_queue: StoreAndQueue,

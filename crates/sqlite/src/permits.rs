@@ -1,28 +1,30 @@
-//! The permits of attempts. Only one process runs the attempts of a database. So they need not be durable when they are
-//! answered, and are all free when the next process begins.
+//! The permits of attempts, and the tasks that wait for one. Only one process runs the attempts of a database. So they
+//! need not be durable when they are answered, and are all free when the next process begins.
 
 use async_trait::async_trait;
 use longhaul_core::ports::{AttemptPermit, AttemptPermits, StoreError, Taken};
-use longhaul_core::{LeaseToken, PermitGroup, Timestamp};
+use longhaul_core::{GroupPermits, LeaseToken, PermitGroup, TaskKey, Timestamp, Turn, WaitingTask};
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
-use crate::sql::{execute, moment};
+use crate::sql::{execute, key_in, moment};
 use crate::{DatabaseError, SqliteStore};
 
-/// How many permits of a group are taken.
-pub(crate) const COUNT: &str = "SELECT count(*) FROM permits WHERE kind = ?1 AND of = ?2";
+/// The permits of a group.
+pub(crate) const TAKEN: &str =
+    "SELECT owner, id, lease, since, until FROM permits WHERE kind = ?1 AND of = ?2 AND lease IS NOT NULL";
 
-/// Forgets the permits that have expired.
+/// The tasks that wait for a permit of a group.
+pub(crate) const WAITING: &str =
+    "SELECT owner, id, priority, since, until FROM permits WHERE kind = ?1 AND of = ?2 AND lease IS NULL";
+
+/// Forgets what has expired.
 pub(crate) const FORGET: &str = "DELETE FROM permits WHERE until <= ?1";
 
-const HELD: &str =
-    "SELECT lease, since, until FROM permits WHERE kind = ?1 AND of = ?2 AND owner = ?3 AND id = ?4";
+const PUT: &str = "REPLACE INTO permits (kind, of, owner, id, lease, priority, since, until) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 
-const TAKE: &str = "REPLACE INTO permits (kind, of, owner, id, lease, since, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-
-const GIVE_BACK: &str =
-    "DELETE FROM permits WHERE kind = ?1 AND of = ?2 AND owner = ?3 AND id = ?4 AND lease = ?5";
+const DELETE: &str = "DELETE FROM permits WHERE kind = ?1 AND of = ?2 AND owner = ?3 AND id = ?4";
 
 /// The permits of this kind do not end with the attempt.
 const BEGUN: u8 = 2;
@@ -32,57 +34,96 @@ pub(crate) fn give_back_all(connection: &Connection) -> Result<(), DatabaseError
     execute(connection, "DELETE FROM permits WHERE kind <> ?1", [BEGUN])
 }
 
-fn columns(group: &PermitGroup) -> (u8, &[u8; 32]) {
-    match group {
-        PermitGroup::Owner(owner) => (0, owner.as_bytes()),
-        PermitGroup::Running(hash) => (1, hash),
-        PermitGroup::Begun(hash) => (BEGUN, hash),
-    }
+/// A group, as its rows name it.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    connection: &'a Connection,
+    group: PermitGroup,
 }
 
-/// Takes a permit; that of another attempt of the same task only if it is `yielded`.
-fn take(
-    connection: &Connection,
-    permit: &AttemptPermit,
-    yielded: Option<&AttemptPermit>,
-    max: u32,
-    now: Timestamp,
-) -> Result<Taken, DatabaseError> {
-    execute(connection, FORGET, [moment(now)])?;
-    let (kind, of) = columns(&permit.group);
-    let (owner, id) = (permit.task.owner.as_bytes(), permit.task.id.as_bytes());
-    let held = connection.prepare_cached(HELD)?.query_row(params![kind, of, owner, id], |row| held(row, permit));
-    match held.optional()? {
-        Some(held) if held.lease == permit.lease => return Ok(Taken::Permit),
-        Some(held) if Some(&held) != yielded => return Ok(Taken::Held(held)),
-        Some(_) => {}
-        None => {
-            let taken: u32 = connection.prepare_cached(COUNT)?.query_row(params![kind, of], |row| row.get(0))?;
-            if taken >= max {
-                return Ok(Taken::Full);
-            }
+impl Rows<'_> {
+    fn columns(&self) -> (u8, &[u8; 32]) {
+        match &self.group {
+            PermitGroup::Owner(owner) => (0, owner.as_bytes()),
+            PermitGroup::Running(hash) => (1, hash),
+            PermitGroup::Begun(hash) => (BEGUN, hash),
         }
     }
-    let (since, until) = (moment(permit.since), moment(permit.until));
-    execute(connection, TAKE, params![kind, of, owner, id, permit.lease.to_string(), since, until])?;
-    Ok(Taken::Permit)
+
+    /// Reads the group, changes it, and writes what has changed.
+    fn change<T>(self, now: Timestamp, change: impl FnOnce(&mut GroupPermits) -> T) -> Result<T, DatabaseError> {
+        execute(self.connection, FORGET, [moment(now)])?;
+        let before = self.read()?;
+        let mut after = before.clone();
+        let answer = change(&mut after);
+        let gone = before.taken.iter().filter(|held| !after.taken.contains(held)).map(|held| held.task);
+        let unnoted = before.waiting.iter().filter(|waiting| !after.waiting.contains(waiting)).map(|noted| noted.task);
+        for task in gone.chain(unnoted) {
+            let (kind, of) = self.columns();
+            execute(self.connection, DELETE, params![kind, of, task.owner.as_bytes(), task.id.as_bytes()])?;
+        }
+        for held in after.taken.iter().filter(|held| !before.taken.contains(held)) {
+            self.put(held.task, Some(held.lease.to_string()), 0, (held.since, held.until))?;
+        }
+        for noted in after.waiting.iter().filter(|noted| !before.waiting.contains(noted)) {
+            self.put(noted.task, None, noted.turn.priority, (noted.turn.since, noted.until))?;
+        }
+        Ok(answer)
+    }
+
+    fn put(
+        self,
+        task: TaskKey,
+        lease: Option<String>,
+        priority: u8,
+        (since, until): (Timestamp, Timestamp),
+    ) -> Result<(), DatabaseError> {
+        let ((kind, of), owner, id) = (self.columns(), task.owner, task.id);
+        let values = params![kind, of, owner.as_bytes(), id.as_bytes(), lease, priority, moment(since), moment(until)];
+        execute(self.connection, PUT, values)
+    }
+
+    fn read(self) -> Result<GroupPermits, DatabaseError> {
+        let (kind, of) = self.columns();
+        let mut taken = self.connection.prepare_cached(TAKEN)?;
+        let taken = taken.query_map(params![kind, of], |row| {
+            let (task, lease): (_, String) = (key_in(row, 0, 1)?, row.get(2)?);
+            let unreadable = || rusqlite::Error::FromSqlConversionFailure(2, Type::Text, "not a lease".into());
+            let lease = LeaseToken::parse(&lease).ok_or_else(unreadable)?;
+            let (since, until) = (at(row, 3)?, at(row, 4)?);
+            Ok(AttemptPermit { group: self.group, task, lease, since, until, turn: None })
+        })?;
+        let taken = taken.collect::<rusqlite::Result<_>>()?;
+        let mut waiting = self.connection.prepare_cached(WAITING)?;
+        let waiting = waiting.query_map(params![kind, of], |row| {
+            let turn = Turn { priority: row.get(2)?, since: at(row, 3)? };
+            Ok(WaitingTask { task: key_in(row, 0, 1)?, turn, until: at(row, 4)? })
+        })?;
+        Ok(GroupPermits { taken, waiting: waiting.collect::<rusqlite::Result<_>>()? })
+    }
 }
 
-/// The permit of the same task in a row.
-fn held(row: &Row<'_>, permit: &AttemptPermit) -> rusqlite::Result<AttemptPermit> {
-    let lease: String = row.get(0)?;
-    let unreadable = || rusqlite::Error::FromSqlConversionFailure(0, Type::Text, "not a lease".into());
-    let at = |column| row.get(column).map(|at: i64| Timestamp::from_ms(u64::try_from(at).unwrap_or(0)));
-    let lease = LeaseToken::parse(&lease).ok_or_else(unreadable)?;
-    Ok(AttemptPermit { lease, since: at(1)?, until: at(2)?, ..*permit })
+fn at(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
+    row.get(column).map(|at: i64| Timestamp::from_ms(u64::try_from(at).unwrap_or(0)))
+}
+
+impl SqliteStore {
+    async fn change_permits<T: Send + 'static>(
+        &self,
+        group: PermitGroup,
+        now: Timestamp,
+        change: impl FnOnce(&mut GroupPermits) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let change = move |connection: &_| Rows { connection, group }.change(now, change);
+        Ok(self.shared.writer.call_before_commit(change).await?)
+    }
 }
 
 #[async_trait]
 impl AttemptPermits for SqliteStore {
     async fn take(&self, permit: &AttemptPermit, attempts_max: u32, now: Timestamp) -> Result<Taken, StoreError> {
         let permit = *permit;
-        let taken = move |connection: &_| take(connection, &permit, None, attempts_max, now);
-        Ok(self.shared.writer.call_before_commit(taken).await?)
+        self.change_permits(permit.group, now, move |group| group.take(&permit, None, attempts_max, now)).await
     }
 
     async fn take_over(
@@ -93,17 +134,12 @@ impl AttemptPermits for SqliteStore {
         now: Timestamp,
     ) -> Result<Taken, StoreError> {
         let (permit, held) = (*permit, *held);
-        let taken = move |connection: &_| take(connection, &permit, Some(&held), attempts_max, now);
-        Ok(self.shared.writer.call_before_commit(taken).await?)
+        let take = move |group: &mut GroupPermits| group.take(&permit, Some(&held), attempts_max, now);
+        self.change_permits(permit.group, now, take).await
     }
 
-    async fn give_back(&self, permit: &AttemptPermit) -> Result<(), StoreError> {
+    async fn give_back(&self, permit: &AttemptPermit, now: Timestamp) -> Result<Option<TaskKey>, StoreError> {
         let permit = *permit;
-        let given_back = move |connection: &_| {
-            let ((kind, of), task) = (columns(&permit.group), permit.task);
-            let values = params![kind, of, task.owner.as_bytes(), task.id.as_bytes(), permit.lease.to_string()];
-            execute(connection, GIVE_BACK, values)
-        };
-        Ok(self.shared.writer.call_before_commit(given_back).await?)
+        self.change_permits(permit.group, now, move |group| group.give_back(&permit, now)).await
     }
 }

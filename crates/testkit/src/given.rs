@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use longhaul_core::ports::{Created, IdempotencyKey, NewTask, TaskStore};
 use longhaul_core::{
-    Admission, Advance, Ask, Attempts, Cleanup, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, PartsName,
-    Payload, Policy, Progress, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskKey, TaskRecord,
-    Terms, Timestamp,
+    Admission, Advance, Ask, Attempts, Cleanup, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId,
+    PartsName, Payload, Policy, Progress, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskKey,
+    TaskRecord, Terms, Timestamp,
 };
 
 use crate::SeededIds;
@@ -143,7 +143,11 @@ pub async fn on_record(store: &dyn TaskStore, key: &TaskKey) -> Option<Task> {
 /// A claim with the token `number`, and a lease from `now`.
 #[must_use]
 pub const fn claim(number: u8, now: Timestamp) -> TaskEvent {
-    TaskEvent::Claim { token: LeaseToken::from_random([number; 16]), lease_until: now.plus_ms(LEASE_MS), admission: Admission::Free }
+    TaskEvent::Claim {
+        token: LeaseToken::from_random([number; 16]),
+        lease_until: now.plus_ms(LEASE_MS),
+        admission: Admission::Free,
+    }
 }
 
 /// A heartbeat of `attempt` at `now` that reports nothing else.

@@ -2,8 +2,8 @@
 
 use longhaul_core::ports::{ApplyError, TaskStore};
 use longhaul_core::{
-    Admission, Advance, CleanupEnd, Failure, FailureKind, Lease, LeaseToken, Outcome, PartsName, Payload, Policy, Progress,
-    Refusal, RequestedTerms, ResultKind, Suspension, Task, TaskEvent, Terms, Timestamp,
+    Admission, Advance, CleanupEnd, Failure, FailureKind, Lease, LeaseToken, Outcome, PartsName, Payload, Policy,
+    Progress, Refusal, RequestedTerms, ResultKind, Suspension, Task, TaskEvent, Terms, Timestamp,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

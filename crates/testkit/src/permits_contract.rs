@@ -1,14 +1,14 @@
 //! The promise of every store of permits: it answers what the model answers, for any order of calls.
 
 use longhaul_core::ports::{AttemptPermit, AttemptPermits, Taken};
-use longhaul_core::{LeaseToken, OwnerId, PermitGroup, TaskKey};
+use longhaul_core::{LeaseToken, OwnerId, PermitGroup, TaskKey, Turn};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::given::{self, NOW, owner};
 use crate::{FakePermits, SeededIds, block_on};
 
-/// What a worker may ask.
+/// A verb of a worker.
 #[derive(Clone, Copy, Debug)]
 enum Ask {
     Take,
@@ -31,7 +31,9 @@ fn permit(owner: OwnerId, group: u8, number: u64, lease: u8) -> AttemptPermit {
     let task = TaskKey::new(owner, given::task(&SeededIds::new(number), owner, NOW).id);
     let until = NOW.plus_ms(u64::from(lease) * 300 + number * 37);
     let since = NOW.plus_ms(u64::from(lease));
-    AttemptPermit { group, task, lease: LeaseToken::from_random([lease; 16]), since, until }
+    let turn = Turn { priority: u8::from(number == 4), since: NOW.plus_ms(number) };
+    let turn = matches!(group, PermitGroup::Running(_)).then_some(turn);
+    AttemptPermit { group, task, lease: LeaseToken::from_random([lease; 16]), since, until, turn }
 }
 
 async fn same_answers(permits: &dyn AttemptPermits, max: u32, calls: &[Call]) -> Result<(), TestCaseError> {
@@ -40,16 +42,13 @@ async fn same_answers(permits: &dyn AttemptPermits, max: u32, calls: &[Call]) ->
         now = now.plus_ms(*passes_ms);
         let owner = owner(if *who == 0 { "alice" } else { "bob" });
         let asked = permit(owner, *group, *number, *lease);
-        let answer = async |of: &dyn AttemptPermits| -> Option<Taken> {
+        let answer = async |of: &dyn AttemptPermits| -> Result<Taken, Option<TaskKey>> {
             match ask {
-                Ask::Take => Some(of.take(&asked, max, now).await.unwrap()),
+                Ask::Take => Ok(of.take(&asked, max, now).await.unwrap()),
                 Ask::TakeOver(held) => {
-                    Some(of.take_over(&asked, &permit(owner, *group, *number, *held), max, now).await.unwrap())
+                    Ok(of.take_over(&asked, &permit(owner, *group, *number, *held).stored(), max, now).await.unwrap())
                 }
-                Ask::GiveBack => {
-                    of.give_back(&asked).await.unwrap();
-                    None
-                }
+                Ask::GiveBack => Err(of.give_back(&asked, now).await.unwrap()),
             }
         };
         prop_assert_eq!(answer(permits).await, answer(&model).await, "{:?} {:?} at {:?}", ask, asked, now);

@@ -47,7 +47,7 @@ fn permit(owner: OwnerId, number: u64, lease: u8, until: Timestamp) -> AttemptPe
     // A lease belongs to one attempt, which took its permit at one moment.
     let since = NOW.plus_ms(u64::from(lease));
     let (group, task) = (PermitGroup::Owner(owner), TaskKey::new(owner, id));
-    AttemptPermit { group, task, lease: LeaseToken::from_random([lease; 16]), since, until }
+    AttemptPermit { group, task, lease: LeaseToken::from_random([lease; 16]), since, until, turn: None }
 }
 
 fn alices(number: u64, lease: u8) -> AttemptPermit {
@@ -71,7 +71,7 @@ async fn a_permit_costs_one_write_to_take_and_one_to_give_back() {
         assert_eq!(permits.meter.names(), ["UpdateItem"]);
         assert_eq!(permits.store.take(&alices(2, lease), 1, NOW).await.unwrap(), Taken::Full);
         assert_eq!(permits.meter.names(), ["UpdateItem"], "a refusal brings what it needs");
-        permits.store.give_back(&alices(1, lease)).await.unwrap();
+        permits.store.give_back(&alices(1, lease), NOW).await.unwrap();
         assert_eq!(permits.meter.names(), ["UpdateItem"]);
     }
     let item = permits.item(&owner("alice")).await;
@@ -91,7 +91,7 @@ async fn a_permit_whose_time_is_over_is_free_and_not_a_moment_earlier() {
     let item = permits.item(&owner("alice")).await;
     assert_eq!((number_of(&item, "legs"), permits_in(&item)), (1, 1), "the other one is cleared");
     // The dead worker was only slow: its permit is not its own any more.
-    permits.store.give_back(&dead).await.unwrap();
+    permits.store.give_back(&dead, NOW).await.unwrap();
     assert_eq!(number_of(&permits.item(&owner("alice")).await, "legs"), 1);
 }
 
@@ -123,11 +123,11 @@ async fn a_permit_that_is_taken_twice_is_one_permit() {
     }
     assert_eq!(number_of(&permits.item(&owner("alice")).await, "legs"), 1);
     for _ in 0..3 {
-        permits.store.give_back(&alices(1, 1)).await.unwrap();
+        permits.store.give_back(&alices(1, 1), NOW).await.unwrap();
         assert_eq!(number_of(&permits.item(&owner("alice")).await, "legs"), 1);
     }
     for _ in 0..3 {
-        permits.store.give_back(&alices(1, 2)).await.unwrap();
+        permits.store.give_back(&alices(1, 2), NOW).await.unwrap();
         assert_eq!(number_of(&permits.item(&owner("alice")).await, "legs"), 0);
     }
 }

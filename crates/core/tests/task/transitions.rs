@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use longhaul_core::{
-    Admission, Advance, Cleanup, CleanupEnd, Failure, FailureKind, Lease, Outcome, Payload, ResultKind, State, Suspension, Task,
-    TaskEvent, TaskRecord, Timestamp, limits,
+    Admission, Advance, Cleanup, CleanupEnd, Failure, FailureKind, Lease, Outcome, Payload, ResultKind, State,
+    Suspension, Task, TaskEvent, TaskRecord, Timestamp, limits,
 };
 
 use crate::given::{ask, record, token};

@@ -10,8 +10,8 @@
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
-use longhaul_core::ports::{ApplyError, AttemptPermit, AttemptPermits, StoreError, Taken};
-use longhaul_core::{Admission, FlowControl, PermitGroup, Refusal, State, Task, Timestamp};
+use longhaul_core::ports::{ApplyError, AttemptPermit, AttemptPermits, Message, StoreError, Taken};
+use longhaul_core::{Admission, FlowControl, PermitGroup, Refusal, State, Task, TaskKey, Timestamp, Turn};
 
 use super::Work;
 use crate::limits::{FLOW_WAIT_MS, FLOW_WAIT_MS_MAX};
@@ -29,7 +29,7 @@ struct Permit<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Myself,
-    /// Nobody knows: the store did not answer.
+    /// It is not known: the store did not answer.
     Unknown,
     /// Another attempt of the task. Only the claim knows whether that one has ended.
     Earlier(AttemptPermit),
@@ -114,7 +114,14 @@ impl Engine {
         (work, task): (Work<'_>, Option<&Task>),
     ) -> Result<(), Disposition> {
         let since = self.now();
-        let permit = AttemptPermit { group, task: work.delivery.message.task, lease: work.lease, since, until };
+        let turn = match (group, task) {
+            (PermitGroup::Running(_), Some(task)) => {
+                let priority = task.flow.as_ref().map_or(0, |flow| flow.priority);
+                Some(Turn { priority, since: waits_since(task) })
+            }
+            _ => None,
+        };
+        let permit = AttemptPermit { group, task: work.delivery.message.task, lease: work.lease, since, until, turn };
         let holder = match (store.take(&permit, max, since).await, group) {
             (Ok(Taken::Permit), _) => Holder::Myself,
             // The task has not begun since it was admitted.
@@ -170,10 +177,24 @@ impl Engine {
             (Holder::Earlier(_), _) | (_, PermitGroup::Begun(_)) => return,
             (Holder::Myself | Holder::Unknown, PermitGroup::Owner(_) | PermitGroup::Running(_)) => {}
         }
-        if let Err(error) = self.with_retry(|| permits.give_back(permit)).await {
-            let (task_id, until, error) = (permit.task.id, permit.until.as_ms(), &error as &dyn std::error::Error);
-            tracing::warn!(%task_id, until, error,
-                "the permit of an attempt was not given back; it is free when it expires");
+        match self.with_retry(|| permits.give_back(permit, self.now())).await {
+            Ok(Some(next)) => self.send_permit_message(next).await,
+            Ok(None) => {}
+            Err(error) => {
+                let (task_id, until, error) = (permit.task.id, permit.until.as_ms(), &error as &dyn std::error::Error);
+                tracing::warn!(%task_id, until, error,
+                    "the permit of an attempt was not given back; it is free when it expires");
+            }
+        }
+    }
+
+    /// Sends a message to the task that waits for a permit. It has the tool of this delivery, and so its queue. If the
+    /// message is lost, the task looks for a permit itself.
+    async fn send_permit_message(&self, next: TaskKey) {
+        if let Err(error) = self.queue().send(&Message::extra(next), 0).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(task_id = %next.id, error,
+                "the message about a free permit was not sent; the task looks for one later");
         }
     }
 
@@ -181,6 +202,9 @@ impl Engine {
     /// deleted. One that was delivered before is kept instead. A task that would not be claimed anyway does not wait.
     async fn wait_for_a_permit(&self, work: Work<'_>, task: Option<&Task>) -> Disposition {
         let (message, now) = (&work.delivery.message, self.now());
+        if message.is_extra() {
+            return Disposition::Acknowledge;
+        }
         let found = match task {
             Some(task) => Ok(Some(task.clone())),
             None => self.store().get(&message.task, now).await,

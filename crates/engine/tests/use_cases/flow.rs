@@ -1,12 +1,14 @@
 //! Flow control: how many attempts of a tool and key run at a time, and how many of its tasks begin within a time,
 //! whoever their owners are. What waits holds no worker.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
+use longhaul_core::ports::{Delivery, Message, WorkQueue};
 use longhaul_core::{FlowControl, Rate, State, Status, Task, TaskKey};
 use longhaul_engine::{Call, Settings, WorkerSignals};
 use longhaul_testkit::given;
+use tokio::sync::Notify;
 
 use super::permits::Permits;
 use super::world::{World, call, completed, hangs, quick, tool};
@@ -14,7 +16,7 @@ use super::world::{World, call, completed, hangs, quick, tool};
 const ATTEMPT_MS: u64 = 600_000;
 
 fn one_at_a_time(key: &str) -> FlowControl {
-    FlowControl { key: key.to_owned(), concurrency: Some(1), rate: None, attempt_ms: ATTEMPT_MS }
+    FlowControl { key: key.to_owned(), concurrency: Some(1), rate: None, priority: 0, attempt_ms: ATTEMPT_MS }
 }
 
 /// A world whose permits log what they are asked.
@@ -171,4 +173,69 @@ async fn a_worker_without_permits_runs_no_task_that_needs_them() {
     world.work(&quick()).await;
     assert_eq!(world.delays().len(), 1, "its message comes again, and does not count as delivered");
     assert_eq!(world.on_record(&key).await.attempt, 0);
+}
+
+/// The delivery of a call that is to run.
+async fn first(world: &World) -> Delivery {
+    accepted(world, "ann", &one_at_a_time("")).await;
+    world.receive().await.unwrap()
+}
+
+/// More calls: two of Ann's, one of Bob's, and an urgent one of Ann's.
+async fn more(world: &World) -> [TaskKey; 4] {
+    let (flow, urgent) = (one_at_a_time(""), FlowControl { priority: 1, ..one_at_a_time("") });
+    let mut waiting = Vec::new();
+    for (who, flow) in [("ann", &flow), ("ann", &flow), ("bob", &flow), ("ann", &urgent)] {
+        world.clock.advance_ms(1);
+        waiting.push(accepted(world, who, flow).await.key());
+    }
+    waiting.try_into().unwrap()
+}
+
+/// No time passes: the attempt that gives its permit back has the next task start.
+#[tokio::test]
+async fn tasks_that_wait_follow_each_other_at_once_by_priority_owner_and_time() {
+    let (world, _permits) = counted();
+    let delivery = first(&world).await;
+    let (end, signals) = (Arc::<Notify>::default(), WorkerSignals::default());
+    let ends = Arc::clone(&end);
+    let running = tool(move |_attempt| {
+        let end = Arc::clone(&ends);
+        async move {
+            end.notified().await;
+            completed("1")
+        }
+    });
+    let attempt = world.begun_with(&delivery, &running, &signals);
+    let [ann, again, bob, urgent] = more(&world).await;
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&order);
+    let notes = tool(move |attempt| {
+        noted.lock().unwrap().push(attempt.task().key());
+        async { completed("1") }
+    });
+    world.work(&notes).await;
+    assert_eq!(*order.lock().unwrap(), [], "all others wait");
+    world.delays();
+    end.notify_one();
+    attempt.await;
+    world.work(&notes).await;
+    // Neither owner has a call that runs when a permit is given back, so that time decides between them.
+    assert_eq!(*order.lock().unwrap(), [urgent, ann, again, bob]);
+    assert_eq!(world.delays(), [0; 4], "each got a message, and nothing is left to wait for");
+}
+
+/// The message of a permit is one more: what is left of it does not grow.
+#[tokio::test]
+async fn a_message_about_a_permit_that_another_task_has_got_by_now_is_dropped() {
+    let (world, _permits) = counted();
+    let delivery = first(&world).await;
+    let (hang, signals) = (hangs(), WorkerSignals::default());
+    let _attempt = world.begun_with(&delivery, &hang, &signals);
+    let [waiting, ..] = more(&world).await;
+    world.work(&quick()).await;
+    world.queue.send(&Message::extra(waiting), 0).await.unwrap();
+    world.delays();
+    world.work(&quick()).await;
+    assert_eq!((world.on_record(&waiting).await.state.clone(), world.delays()), (State::Queued, vec![]));
 }

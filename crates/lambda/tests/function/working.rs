@@ -278,7 +278,11 @@ async fn a_message_of_a_task_that_another_worker_holds_is_hidden_until_the_lease
     let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
     let key = keys(&event)[0].unwrap();
     world.accepted(key, "completes").await;
-    let claim = TaskEvent::Claim { token: given_token(), lease_until: world.clock.now().plus_ms(12_345), admission: Admission::Free };
+    let claim = TaskEvent::Claim {
+        token: given_token(),
+        lease_until: world.clock.now().plus_ms(12_345),
+        admission: Admission::Free,
+    };
     world.store.apply(&key, &claim, world.clock.now()).await.unwrap();
     assert_eq!(answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await, failed(&[message_id(&event, 0)]));
     assert_eq!(world.queue.extensions_of(&receipt(&event, 0)).last(), Some(&12_345));

@@ -13,7 +13,7 @@ use longhaul_http::HttpFrontend;
 use longhaul_http::oauth::ResourceServer;
 use longhaul_http::webhooks::{Endpoints, WebhookDeliveryRunner};
 use longhaul_mcp::{McpServer, McpSettings};
-use longhaul_sqlite::{Database, DatabaseError, Notifications, Purged, SqliteStore};
+use longhaul_sqlite::{Database, DatabaseError, Notifications, Purged};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -134,20 +134,17 @@ impl Running {
         take_up(&database).await?;
         let signing_key = database.secret("request-state", &OsIds).await;
         let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
-        let store = Arc::new(database.store_with_queue());
-        let backend = Backend::new(Arc::<SqliteStore>::clone(&store), Arc::new(database.queue()));
-        let backend = backend.permits(store).signing_key(signing_key);
+        let (store, queue) = (Arc::new(database.store_with_queue()), Arc::new(database.queue()));
+        let backend = Backend::new(store, queue).permits(Arc::new(database.store())).signing_key(signing_key);
         let storage = Some(Storage::File(file.to_owned()));
         let (mut running, listeners) = Self::listen(server, storage, options, config).await?;
         running.database = Some(database.clone());
-        let (tasks, outbox) = (database.store(), database.outbox());
         let told = (!endpoints.is_empty()).then(|| endpoints.clone());
-        let opened = Opened::alone(backend, Some(database.clone()));
-        let engine = running.parts.begin(Opened { told, ..opened });
+        let engine = running.parts.begin(Opened { told, ..Opened::alone(backend, Some(database.clone())) });
         running.serve_http(listeners);
-        running.rest.spawn(webhooks::sweep(engine.clone(), tasks, running.stop.clone()));
+        running.rest.spawn(webhooks::sweep(engine.clone(), database.store(), running.stop.clone()));
         if !endpoints.is_empty() {
-            running.rest.spawn(webhooks::publish(engine, outbox, endpoints, running.stop.clone()));
+            running.rest.spawn(webhooks::publish(engine, database.outbox(), endpoints, running.stop.clone()));
         }
         running.rest.spawn(purge(database, running.stop.clone()));
         Ok(running)
@@ -323,8 +320,7 @@ impl Parts {
         let Backend { store, queue, permits, signing_key } = backend;
         let config = &self.config;
         let ports = Ports { store, queue, clock: Arc::new(SystemClock), ids: Arc::new(OsIds) };
-        let engine = Engine::new(ports, config.server.engine);
-        let engine = permits.into_iter().fold(engine, Engine::with_permits);
+        let engine = permits.into_iter().fold(Engine::new(ports, config.server.engine), Engine::with_permits);
         let engine = match &self.metrics {
             Some(metrics) => engine.observed_by(Arc::clone(metrics) as _),
             None => engine,

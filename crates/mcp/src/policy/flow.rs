@@ -16,26 +16,33 @@ use super::{TaskPolicy, ms};
 pub(super) struct Flow {
     concurrency: Option<u32>,
     rate: Option<Rate>,
-    key: Option<Key>,
+    key: Option<OfArguments<String>>,
+    priority: Option<OfArguments<u8>>,
 }
 
-/// What makes the key of a call of its arguments.
+/// A function of the arguments of a call.
 #[derive(Clone)]
-struct Key(Arc<KeyFunction>);
+struct OfArguments<T>(Arc<Function<T>>);
 
-type KeyFunction = dyn Fn(Value) -> Result<String, serde_json::Error> + Send + Sync;
+type Function<T> = dyn Fn(Value) -> Result<T, serde_json::Error> + Send + Sync;
 
-impl PartialEq for Key {
+impl<T> OfArguments<T> {
+    fn new<A: DeserializeOwned>(of: impl Fn(&A) -> T + Send + Sync + 'static) -> Option<Self> {
+        Some(Self(Arc::new(move |arguments| serde_json::from_value::<A>(arguments).map(|arguments| of(&arguments)))))
+    }
+}
+
+impl<T> PartialEq for OfArguments<T> {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for Key {}
+impl<T> Eq for OfArguments<T> {}
 
-impl fmt::Debug for Key {
+impl<T> fmt::Debug for OfArguments<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key")
+        f.write_str("OfArguments")
     }
 }
 
@@ -43,10 +50,10 @@ impl TaskPolicy {
     /// Runs at most `n` calls of the tool at a time, of all owners and in all processes that share the store. The other
     /// calls are accepted, and wait without a worker.
     ///
-    /// It counts calls whose code runs. A task that sleeps, asks, or waits for a callback, a child or a longer retry
-    /// gives its permit back, and waits for one when it continues. So tools that call each other cannot wait for each
-    /// other for good. A permit whose worker died is free when the attempt could no longer run, or earlier, once the
-    /// next attempt of the same task has ended. It counts for tasks that are accepted from then on.
+    /// It counts calls whose code runs. A task that sleeps, asks, or waits for a callback or a child gives its permit
+    /// back, and waits for one when it continues. So tools that call each other cannot wait for each other for good. If
+    /// a worker dies, its permit is free once the next attempt of the task has ended, or after
+    /// [`attempt_at_most`](Self::attempt_at_most). The limit counts for tasks that are accepted from then on.
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;
@@ -101,8 +108,27 @@ impl TaskPolicy {
         A: DeserializeOwned,
         K: ToString,
     {
-        let key = move |arguments| serde_json::from_value::<A>(arguments).map(|arguments| key(&arguments).to_string());
-        self.flow.key = Some(Key(Arc::new(key)));
+        self.flow.key = OfArguments::new(move |arguments: &A| key(arguments).to_string());
+        self
+    }
+
+    /// Lets calls for which the function returns a higher number come first when they wait for a permit of
+    /// [`concurrency`](Self::concurrency): 0 is usual. Among calls with the same one, those of an owner with few running
+    /// ones come first, and then those that have waited longest. It interrupts no call that runs.
+    ///
+    /// The function gets the arguments as [`concurrency_key`](Self::concurrency_key)'s does.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskPolicy;
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Export { urgent: bool }
+    /// let policy = TaskPolicy::optional().concurrency(4).priority(|export: &Export| u8::from(export.urgent));
+    /// # let _ = policy;
+    /// ```
+    #[must_use]
+    pub fn priority<A: DeserializeOwned>(mut self, priority: impl Fn(&A) -> u8 + Send + Sync + 'static) -> Self {
+        self.flow.priority = OfArguments::new(priority);
         self
     }
 
@@ -121,13 +147,16 @@ impl TaskPolicy {
         if !self.has_flow_control() {
             return Ok(None);
         }
-        let key = match &self.flow.key {
-            Some(Key(key)) => arguments().and_then(&**key).map_err(|error| {
-                let message = format!("the concurrency key of `{tool}` cannot be made of these arguments: {error}");
-                ErrorData::invalid_params(message, None)
-            })?,
-            None => String::new(),
-        };
+        let Flow { concurrency, rate, key, priority } = &self.flow;
+        let made = (|| {
+            let arguments = if key.is_some() || priority.is_some() { arguments()? } else { Value::Null };
+            let key = key.as_ref().map_or(Ok(String::new()), |OfArguments(key)| key(arguments.clone()))?;
+            Ok::<_, serde_json::Error>((key, priority.as_ref().map_or(Ok(0), |OfArguments(of)| of(arguments))?))
+        })();
+        let (key, priority) = made.map_err(|error| {
+            let message = format!("the limits of `{tool}` cannot be read from these arguments: {error}");
+            ErrorData::invalid_params(message, None)
+        })?;
         let (bytes, bytes_max) = (key.len(), limits::CONCURRENCY_KEY_BYTES_MAX);
         if bytes > bytes_max {
             let message = format!(
@@ -136,20 +165,24 @@ impl TaskPolicy {
             );
             return Err(ErrorData::invalid_params(message, None));
         }
-        let Flow { concurrency, rate, .. } = self.flow;
-        Ok(Some(FlowControl { key, concurrency, rate, attempt_ms: self.attempt_ms() }))
+        let (concurrency, rate) = (*concurrency, *rate);
+        Ok(Some(FlowControl { key, concurrency, rate, priority, attempt_ms: self.attempt_ms() }))
     }
 
-    /// What in the limits cannot be kept.
+    /// The part of the limits that cannot be kept, in a sentence.
     pub(super) fn flow_contradiction(&self) -> Option<String> {
-        let Flow { concurrency, rate, key } = &self.flow;
+        let Flow { concurrency, rate, key, priority } = &self.flow;
         let numbers = [("concurrency", *concurrency), ("rate", rate.map(|rate| rate.max))];
         let allowed = 1..=limits::GROUP_ATTEMPTS_MAX;
-        if let Some((name, n)) = numbers.iter().find_map(|(name, n)| Some((name, n.filter(|n| !allowed.contains(n))?))) {
+        if let Some((name, n)) = numbers.iter().find_map(|(name, n)| Some((name, n.filter(|n| !allowed.contains(n))?)))
+        {
             return Some(format!("`{name}` is {n}: name a number from 1 to {}", allowed.end()));
         }
         if let Some(Rate { per_ms, .. }) = rate.filter(|rate| !(1..=limits::RATE_MS_MAX).contains(&rate.per_ms)) {
             return Some(format!("`rate` is for {per_ms} ms: name a time from a millisecond to a week"));
+        }
+        if priority.is_some() && concurrency.is_none() {
+            return Some("`priority` orders nothing alone: add `concurrency`".to_owned());
         }
         (key.is_some() && !self.has_flow_control())
             .then(|| "`concurrency_key` limits nothing alone: add `concurrency` or `rate`".to_owned())

@@ -244,7 +244,10 @@ async fn the_limits_of_a_call_are_stored_with_its_task_and_a_key_that_is_too_lon
         assert_eq!(created["resultType"], "task", "{created}");
         let task = world.engine.list(&alice(), None, 1).await.unwrap().tasks.remove(0);
         let rate = Some(Rate { max: 5, per_ms: 60_000 });
-        assert_eq!(task.flow, Some(FlowControl { key, concurrency: Some(3), rate, attempt_ms: 3_600_000 }));
+        assert_eq!(
+            task.flow,
+            Some(FlowControl { key, concurrency: Some(3), rate, priority: 0, attempt_ms: 3_600_000 })
+        );
     }
     let refused = send(&server, &Sent::call("two", json!({"n": "x".repeat(1 << 20)}))).await;
     assert!(refused.text.contains("-32602"), "{}", refused.text);
@@ -263,5 +266,5 @@ async fn arguments_of_which_no_key_can_be_made_are_refused() {
     let server = McpServer::new(|| Listing, policies, world.engine.clone(), McpSettings::new([7; 32]));
     let refused = send(&server, &Sent::call("two", json!({"n": 1}))).await;
     assert!(refused.text.contains("-32602"), "{}", refused.text);
-    assert!(refused.text.contains("the concurrency key of `two` cannot be made of these arguments"), "{}", refused.text);
+    assert!(refused.text.contains("the limits of `two` cannot be read from these arguments"), "{}", refused.text);
 }

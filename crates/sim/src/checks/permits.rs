@@ -41,7 +41,9 @@ impl Checks {
                 .traces
                 .iter()
                 .any(|trace| trace.key == *task && trace.attempts.iter().any(|attempt| attempt.number > *number));
-            (task.owner == key.owner || self.tool_attempts.is_some()) && !lost && until(lease).is_some_and(|until| until > now)
+            (task.owner == key.owner || self.tool_attempts.is_some())
+                && !lost
+                && until(lease).is_some_and(|until| until > now)
         };
         let running = self.attempts.running.iter().filter(counts).count();
         if running > attempts_max as usize {

@@ -24,7 +24,7 @@ async fn the_permits_of_a_process_that_died_are_free_for_the_next_one_and_its_ra
     let of = |group, number| {
         let task = TaskKey::new(owner("alice"), given::task(&SeededIds::new(number), owner("alice"), NOW).id);
         let lease = LeaseToken::from_random([1; 16]);
-        AttemptPermit { group, task, lease, since: NOW, until: NOW.plus_ms(3_600_000) }
+        AttemptPermit { group, task, lease, since: NOW, until: NOW.plus_ms(3_600_000), turn: None }
     };
     let (running, begun) = (PermitGroup::Running([1; 32]), PermitGroup::Begun([2; 32]));
     let open = || Database::open(&path, Arc::new(ManualClock::default()) as Arc<dyn Clock>, Settings::default());
