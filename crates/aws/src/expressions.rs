@@ -10,7 +10,7 @@
 //! | release a slot, after an end; count a large result | `UpdateItem` | quota | [`counts::SLOT_IS_RESERVED`] |
 //! | correct a count | `UpdateItem`; one `Query` per shard at the same time, consistent; `UpdateItem` | quota, shard | [`counts::COUNT_IS_DUE`]; [`counts::OPEN_UNEXPIRED`] |
 //! | take a permit for an attempt | `UpdateItem` | attempts | [`permits::PERMIT_IS_FREE`] |
-//! | the same, where permits have to be cleared first | `UpdateItem` | attempts | [`UNCHANGED`] |
+//! | the same, where permits have to be cleared first or tasks wait | `UpdateItem` | attempts | [`UNCHANGED`] |
 //! | take over a permit, give it back | `UpdateItem` | attempts | the attribute of the task |
 //! | list | one `Query` per shard at the same time, consistent | shard, before an id | [`LISTED`] |
 //! | filtered list | the same, as long as at most [`CHOSEN_FROM_MAX`](longhaul_core::limits::CHOSEN_FROM_MAX) items are read | shard, before an id | [`LISTED`], the states, [`OF_TOOL`] |
@@ -29,8 +29,8 @@
 //! repeatedly, say when they were sent.
 
 use longhaul_core::{
-    Advance, AttemptOutcome, Lease, LeaseToken, Outcome, Progress, State, Suspension, Task, TaskEvent, TaskFilter,
-    Timestamp,
+    Admission, Advance, AttemptOutcome, Lease, LeaseToken, Outcome, Progress, State, Suspension, Task, TaskEvent,
+    TaskFilter, Timestamp,
 };
 
 use crate::change::{Change, Condition, Expression};
@@ -85,6 +85,9 @@ const RETRIES_LEFT: &str = "#failures < #failures_max";
 /// Is the deadline still ahead?
 const BEFORE_DEADLINE: &str = "#deadline_at > :now";
 
+/// May a worker without permits run the task?
+const NEEDS_NO_PERMIT: &str = "attribute_not_exists(#flow)";
+
 /// Could a worker start, and did the previous attempt, if any, not die?
 const WAITS_FOR_WORKER: &str = "#state = :queued OR (#state IN (:sleeping, :input_required) AND #until <= :now)";
 
@@ -127,7 +130,7 @@ const EMPTY_MAILBOX: &str = "attribute_not_exists(#pk) OR #expires_at <= :now";
 /// than a condition can express.
 pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
     match event {
-        TaskEvent::Claim { token, lease_until } => Some(claim(*token, *lease_until, now)),
+        TaskEvent::Claim { token, lease_until, admission } => Some(claim(*token, *lease_until, *admission, now)),
         TaskEvent::Heartbeat { attempt, lease_until, progress, advance } => {
             let change = held(*attempt, now).and(HEARTBEAT_IS_LATEST).set(HEARTBEAT_AT, moment(now));
             let change = change.set(LEASE_UNTIL, moment(*lease_until));
@@ -205,9 +208,13 @@ pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: T
 }
 
 /// A claim after no attempt died: otherwise the claim counts one more failure, which may be one too many.
-fn claim(token: LeaseToken, lease_until: Timestamp, now: Timestamp) -> Change {
-    let condition =
-        Condition::all(&[EXISTS_UNEXPIRED, BEFORE_DEADLINE, WAITS_FOR_WORKER, IS_LATEST]).with(":now", moment(now));
+fn claim(token: LeaseToken, lease_until: Timestamp, admission: Admission, now: Timestamp) -> Change {
+    let may_start = [EXISTS_UNEXPIRED, BEFORE_DEADLINE, WAITS_FOR_WORKER, IS_LATEST];
+    let condition = match admission {
+        Admission::Free => Condition::all(&may_start).and(NEEDS_NO_PERMIT),
+        Admission::Permitted => Condition::all(&may_start),
+    };
+    let condition = condition.with(":now", moment(now));
     let lease = Lease { until: lease_until, token };
     become_state_but_for(Change::when(condition), &State::Running { lease }, QUESTIONS)
         .increment(ATTEMPT)

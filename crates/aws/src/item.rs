@@ -213,10 +213,16 @@ pub(crate) const NEW_SINCE: &str = "new_since";
 pub(crate) const STORED: &str = "stored";
 /// Followed by a time in hours: how many of them expire until then.
 pub(crate) const BYTES_UNTIL: &str = "b";
+/// The limits that a task shares with others, as JSON.
+pub(crate) const FLOW: &str = "flow";
 /// Number of the places of running attempts in an item.
 pub(crate) const ATTEMPTS: &str = "legs";
 /// Followed by the digits of a task's id: the permit of its attempt.
 pub(crate) const PERMIT: &str = "l";
+/// Followed by the digits of a task's id and of its owner: that it waits for a permit.
+pub(crate) const WAITING: &str = "w";
+/// Number of the tasks that wait in such an item.
+pub(crate) const AWAITED: &str = "awaited";
 
 // Inside a payload that is stored in parts.
 pub(crate) const PARTS: &str = "parts";

@@ -2,7 +2,7 @@
 //! end.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use longhaul_core::{EntryKind, MailboxId, OwnerId, PartsName, TaskId, TaskKey, Timestamp};
+use longhaul_core::{EntryKind, MailboxId, OwnerId, PartsName, PermitGroup, TaskId, TaskKey, Timestamp};
 use sha2::{Digest, Sha256};
 
 use crate::item::{Item, PK, SK, text};
@@ -89,9 +89,14 @@ pub(crate) fn quota(owner: &OwnerId) -> ItemKey {
     ItemKey { pk: format!("q#{owner}"), sk: "-".to_owned() }
 }
 
-/// The places of an owner's running attempts: next to its counts, so that who may change those may change these.
-pub(crate) fn attempts(owner: &OwnerId) -> ItemKey {
-    ItemKey { sk: "legs".to_owned(), ..quota(owner) }
+/// The permits of a group. All are under the prefix of the counts of owners: workers may change those.
+pub(crate) fn permits(group: PermitGroup) -> ItemKey {
+    let owner = match group {
+        PermitGroup::Owner(owner) => owner,
+        // The digits of 32 bytes, as those of an owner.
+        PermitGroup::Running(hash) | PermitGroup::Begun(hash) => OwnerId::from_bytes(hash),
+    };
+    ItemKey { sk: "legs".to_owned(), ..quota(&owner) }
 }
 
 pub(crate) fn mailbox(owner: &OwnerId, mailbox: &MailboxId) -> ItemKey {

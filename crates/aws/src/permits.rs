@@ -1,26 +1,27 @@
-//! The limit of running attempts per owner: one item for each owner, with an attribute for each permit that is taken,
-//! and their number.
+//! The permits of attempts: one item for each group. It has an attribute for each permit, one for each task that waits,
+//! and the numbers of both.
 //!
-//! Every write changes the permits and their number together, so the number is right. A permit says until when its
-//! attempt may run, and which lease it claims. Only an attempt that finds no permit reads the others. The write
-//! that takes one of them clears those whose time has ended.
+//! Every write changes the attributes and their numbers together, so the numbers are right. A permit says until when
+//! its attempt may run, and which lease it claims. An attempt reads the others only if it finds no permit, or if other
+//! tasks wait. A write clears those whose time has ended.
 
 use async_trait::async_trait;
+use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_core::ports::{AttemptPermit, AttemptPermits, StoreError, Taken};
-use longhaul_core::{LeaseToken, TaskKey, Timestamp};
+use longhaul_core::{GroupPermits, LeaseToken, OwnerId, PermitGroup, TaskId, TaskKey, Timestamp, Turn, WaitingTask};
 
 use crate::change::Change;
 use crate::error::Written;
 use crate::expressions::permits::{self, Permit};
-use crate::item::{Fields, Item, PERMIT, REVISION, Unreadable};
+use crate::item::{ATTEMPTS, AWAITED, Fields, Item, PERMIT, REVISION, Unreadable, WAITING, number, text};
 use crate::keys;
 use crate::store::DynamoStore;
 
 /// How often a permit is tried: each further try is because of another worker that just changed the item.
 const TRIES_MAX: usize = 8;
 
-/// How many permits are cleared in one write, whose expression may have 4 KB.
-pub(crate) const CLEARED_MAX: usize = 32;
+/// How many attributes are cleared in one write, whose expression may have 4 KB.
+pub(crate) const CLEARED_MAX: usize = 16;
 
 /// How long an item is kept after the time of its last permit, so that one with a longer time is not deleted with it.
 const KEPT_MS: u64 = 24 * 3_600_000;
@@ -28,102 +29,158 @@ const KEPT_MS: u64 = 24 * 3_600_000;
 /// The digits of a task's id in the name of an attribute.
 const DIGITS: usize = 32;
 
-/// The separator of the parts of a permit's value: until when its attempt may run, which lease it claims, since when
-/// it is taken.
+/// The separator of the parts of a value. A permit has its end, its lease and its begin. A task that waits has the time
+/// until which it is noted, its priority, and the time since which it waits.
 const BETWEEN: char = '#';
 
-/// The permits of an owner, as an attempt without one finds them.
+/// A group as an attempt finds it.
 struct Seen {
     revision: u64,
-    /// The permit of the task itself, unless its time has ended.
-    own: Option<AttemptPermit>,
-    /// Permits of other tasks.
-    others: u32,
-    /// Attributes of other tasks whose time has ended, no more than one write clears.
-    over: Vec<String>,
-    /// The permits above that.
-    over_left: u32,
+    permits: GroupPermits,
+    /// The names of all attributes.
+    names: Vec<String>,
 }
 
 impl Seen {
-    fn read(item: &Item, attempt: &AttemptPermit, now: Timestamp) -> Result<Self, Unreadable> {
-        let own = attribute(attempt).name;
-        let revision = Fields(item).number(REVISION)?;
-        let mut seen = Self { revision, own: None, others: 0, over: Vec::new(), over_left: 0 };
-        for (name, value) in item.iter().filter(|(name, _)| is_permit(name)) {
-            let text = value.as_s().map_err(|_other_type| Unreadable { attribute: PERMIT })?;
-            let permit = parsed(attempt.task, text).ok_or(Unreadable { attribute: PERMIT })?;
-            match (*name == own, permit.until <= now) {
-                (true, true) => {}
-                (true, false) => seen.own = Some(permit),
-                (false, false) => seen.others = seen.others.saturating_add(1),
-                (false, true) if seen.over.len() < CLEARED_MAX => seen.over.push(name.clone()),
-                (false, true) => seen.over_left = seen.over_left.saturating_add(1),
+    fn read(item: &Item, group: PermitGroup) -> Result<Self, Unreadable> {
+        let (mut permits, mut names) = (GroupPermits::default(), Vec::new());
+        for (name, value) in item {
+            if let Some(task) = task_of(name, PERMIT, group) {
+                permits.taken.push(permit_in(value, group, task).ok_or(Unreadable { attribute: PERMIT })?);
+            } else if let Some(task) = task_of(name, WAITING, group) {
+                permits.waiting.push(waiting_in(value, task).ok_or(Unreadable { attribute: WAITING })?);
+            } else {
+                continue;
             }
+            names.push(name.clone());
         }
-        Ok(seen)
+        Ok(Self { revision: Fields(item).number(REVISION)?, permits, names })
     }
 
-    /// The write that takes a permit, and clears others.
-    fn take(&self, permit: &Permit) -> Change {
-        let attempts = self.others.saturating_add(self.over_left).saturating_add(1);
-        permits::clear_and_take_permit(permit, self.revision, &self.over, attempts)
+    /// The write that leaves only these, if the item is as it was seen. Expired attributes that it may not clear stay.
+    fn become_these(&self, after: &GroupPermits, permit: &AttemptPermit) -> Change {
+        let mut change = permits::unchanged(self.revision, permit.until.plus_ms(KEPT_MS));
+        let name = |prefix, task| attribute_name(prefix, permit.group, task);
+        let kept: Vec<String> = after.taken.iter().map(|held| name(PERMIT, held.task)).collect();
+        let noted: Vec<String> = after.waiting.iter().map(|waiting| name(WAITING, waiting.task)).collect();
+        let gone = self.names.iter().filter(|name| !kept.contains(name) && !noted.contains(name));
+        // What the attempt itself changes comes first.
+        let own = [name(PERMIT, permit.task), name(WAITING, permit.task)];
+        let (first, others): (Vec<&String>, Vec<&String>) = gone.partition(|name| own.contains(name));
+        let cleared: Vec<&String> = first.into_iter().chain(others).take(CLEARED_MAX).collect();
+        for held in after.taken.iter().filter(|held| !self.permits.taken.contains(held)) {
+            change = change.set(&name(PERMIT, held.task), text(value_of(held)));
+        }
+        for waiting in after.waiting.iter().filter(|waiting| !self.permits.waiting.contains(waiting)) {
+            let WaitingTask { task, turn: Turn { priority, since }, until } = waiting;
+            let value = format!("{}{BETWEEN}{priority}{BETWEEN}{}", until.as_ms(), since.as_ms());
+            change = change.set(&name(WAITING, *task), text(value));
+        }
+        let is_left = |prefix: &str, kept: &[String]| {
+            let left = |name: &&String| name.starts_with(prefix) && !kept.contains(name) && !cleared.contains(name);
+            u64::try_from(kept.len() + self.names.iter().filter(left).count()).unwrap_or(u64::MAX)
+        };
+        change = change.set(ATTEMPTS, number(is_left(PERMIT, &kept)));
+        change = match is_left(WAITING, &noted) {
+            0 => change.remove(AWAITED),
+            awaited => change.set(AWAITED, number(awaited)),
+        };
+        cleared.iter().fold(change, |change, name| change.remove(name.as_str()))
     }
 }
 
-fn is_permit(name: &str) -> bool {
-    name.strip_prefix(PERMIT).is_some_and(|id| id.len() == DIGITS)
+/// The name of the attribute of a task. Another owner may have a task of the same id, and no permits of its own.
+fn attribute_name(prefix: &str, group: PermitGroup, task: TaskKey) -> String {
+    let id: String = task.id.to_string().split('-').collect();
+    match group {
+        PermitGroup::Owner(_) => format!("{prefix}{id}"),
+        PermitGroup::Running(_) | PermitGroup::Begun(_) => format!("{prefix}{id}{}", task.owner),
+    }
+}
+
+/// The task whose attribute has this name, if it is one of these.
+fn task_of(name: &str, prefix: &str, group: PermitGroup) -> Option<TaskKey> {
+    let (id, owner) = name.strip_prefix(prefix)?.split_at_checked(DIGITS)?;
+    let owner: OwnerId = match group {
+        PermitGroup::Owner(of) => owner.is_empty().then_some(of)?,
+        PermitGroup::Running(_) | PermitGroup::Begun(_) => owner.parse().ok()?,
+    };
+    let id = TaskId::from_bytes(u128::from_str_radix(id, 16).ok()?.to_be_bytes()).ok()?;
+    Some(TaskKey::new(owner, id))
+}
+
+fn value_of(permit: &AttemptPermit) -> String {
+    format!("{}{BETWEEN}{}{BETWEEN}{}", permit.until.as_ms(), permit.lease, permit.since.as_ms())
+}
+
+/// The permit that an attribute describes.
+fn permit_in(value: &AttributeValue, group: PermitGroup, task: TaskKey) -> Option<AttemptPermit> {
+    let (until, lease, since) = parts(value)?;
+    let lease = LeaseToken::parse(lease)?;
+    Some(AttemptPermit { group, task, lease, since: moment(since)?, until: moment(until)?, turn: None })
+}
+
+/// The task that waits, as an attribute describes it.
+fn waiting_in(value: &AttributeValue, task: TaskKey) -> Option<WaitingTask> {
+    let (until, priority, since) = parts(value)?;
+    let turn = Turn { priority: priority.parse().ok()?, since: moment(since)? };
+    Some(WaitingTask { task, turn, until: moment(until)? })
+}
+
+fn parts(value: &AttributeValue) -> Option<(&str, &str, &str)> {
+    let (first, rest) = value.as_s().ok()?.split_once(BETWEEN)?;
+    let (second, third) = rest.split_once(BETWEEN)?;
+    Some((first, second, third))
+}
+
+fn moment(text: &str) -> Option<Timestamp> {
+    text.parse().ok().map(Timestamp::from_ms)
 }
 
 fn attribute(permit: &AttemptPermit) -> Permit {
-    let id: String = permit.task.id.to_string().split('-').collect();
     Permit {
-        name: format!("{PERMIT}{id}"),
-        value: format!("{}{BETWEEN}{}{BETWEEN}{}", permit.until.as_ms(), permit.lease, permit.since.as_ms()),
+        name: attribute_name(PERMIT, permit.group, permit.task),
+        value: value_of(permit),
         ttl: permit.until.plus_ms(KEPT_MS),
     }
-}
-
-/// The permit of an attempt of `task` that an attribute's value describes.
-fn parsed(task: TaskKey, value: &str) -> Option<AttemptPermit> {
-    let (until, rest) = value.split_once(BETWEEN)?;
-    let (lease, since) = rest.split_once(BETWEEN)?;
-    let moment = |text: &str| text.parse().ok().map(Timestamp::from_ms);
-    Some(AttemptPermit { task, lease: LeaseToken::parse(lease)?, since: moment(since)?, until: moment(until)? })
 }
 
 impl DynamoStore {
     /// Takes a permit; that of another attempt of the same task only if it is `yielded`.
     async fn take_permit(
         &self,
-        attempt: &AttemptPermit,
+        permit: &AttemptPermit,
         yielded: Option<&AttemptPermit>,
         attempts_max: u32,
         now: Timestamp,
     ) -> Result<Taken, StoreError> {
-        let (key, permit) = (keys::attempts(&attempt.task.owner), attribute(attempt));
-        let mut change = match yielded {
-            None => permits::take_permit(&permit, attempts_max),
-            Some(held) => permits::take_over_permit(&permit, &attribute(held)),
+        let key = keys::permits(permit.group);
+        let at_once = || match yielded {
+            None => permits::take_permit(&attribute(permit), attempts_max),
+            Some(held) => permits::take_over_permit(&attribute(permit), &attribute(held)),
         };
+        let (mut change, mut taken) = (at_once(), Taken::Permit);
         for _ in 0..TRIES_MAX {
             let seen = match self.table.update(&key, change).await? {
-                Written::Done(_) => return Ok(Taken::Permit),
-                Written::Refused(Some(item)) => Seen::read(&item, attempt, now)?,
+                Written::Done(_) => return Ok(taken),
+                Written::Refused(Some(item)) => Seen::read(&item, permit.group)?,
                 Written::Refused(None) => {
-                    change = permits::take_permit(&permit, attempts_max);
+                    (change, taken) = (permits::take_permit(&attribute(permit), attempts_max), Taken::Permit);
                     continue;
                 }
             };
-            match &seen.own {
+            let mut after = seen.permits.clone();
+            taken = after.take(permit, yielded, attempts_max, now);
+            let is_written = match taken {
                 // The write was sent twice, and the first one arrived.
-                Some(own) if own.lease == attempt.lease => return Ok(Taken::Permit),
-                Some(own) if Some(own) != yielded => return Ok(Taken::Held(*own)),
-                Some(_) => {}
-                None if seen.others >= attempts_max => return Ok(Taken::Full),
-                None => {}
+                Taken::Permit => !seen.permits.taken.iter().any(|held| *held == permit.stored()),
+                Taken::Held(_) => false,
+                Taken::Full => permit.turn.is_some() && after.waiting != seen.permits.waiting,
+            };
+            if !is_written {
+                return Ok(taken);
             }
-            change = seen.take(&permit);
+            change = seen.become_these(&after, permit);
         }
         // So many workers change the item that this one looks again later.
         Ok(Taken::Full)
@@ -146,9 +203,23 @@ impl AttemptPermits for DynamoStore {
         self.take_permit(permit, Some(held), attempts_max, now).await
     }
 
-    async fn give_back(&self, permit: &AttemptPermit) -> Result<(), StoreError> {
-        let change = permits::give_permit_back(&attribute(permit));
-        // Refused if it was taken over, or cleared because its time was over.
-        self.table.update(&keys::attempts(&permit.task.owner), change).await.map(drop)
+    async fn give_back(&self, permit: &AttemptPermit, now: Timestamp) -> Result<Option<TaskKey>, StoreError> {
+        let key = keys::permits(permit.group);
+        let (mut change, mut next) = (permits::give_permit_back(&attribute(permit)), None);
+        for _ in 0..TRIES_MAX {
+            let seen = match self.table.update(&key, change).await? {
+                Written::Done(_) => return Ok(next),
+                Written::Refused(Some(item)) => Seen::read(&item, permit.group)?,
+                Written::Refused(None) => return Ok(None),
+            };
+            let mut after = seen.permits.clone();
+            next = after.give_back(permit, now);
+            if after.taken.len() == seen.permits.taken.len() {
+                // It was taken over, or cleared because its time was over.
+                return Ok(None);
+            }
+            change = seen.become_these(&after, permit);
+        }
+        Err(StoreError::Unavailable("other workers change the permits all the time".into()))
     }
 }

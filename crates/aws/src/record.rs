@@ -10,7 +10,7 @@ use longhaul_core::{
 
 use crate::item::{
     ANSWERED, ASKS, ATTEMPT, ATTEMPT_SINCE, BYTES, CLEANUP, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT,
-    DEADLINE_AT, DETAIL, ENDED_AT, EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, FORMAT, Fields, Item, KEY, KIND,
+    DEADLINE_AT, DETAIL, ENDED_AT, EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, FLOW, FORMAT, Fields, Item, KEY, KIND,
     LAST_FAILURE, LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL, MESSAGE, NOT_BEFORE, PARENT, PARTS, PAST_ATTEMPT, PK, POLL_MS,
     PROGRESS, REQUEST, RESENDS, RESULT, RESULT_KIND, RETENTION_MS, REVISION, RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL,
     TRACE, TTL, TTL_MS, UNTIL, UPDATED_AT, Unreadable, VARIABLES, json, moment, number, seconds, text, word,
@@ -68,6 +68,7 @@ pub(crate) fn attributes(task: &Task) -> Item {
         (LEASE_UNTIL, task.held_until.map(moment)),
         (PARENT, task.parent.as_ref().map(json)),
         (NOT_BEFORE, task.not_before.map(moment)),
+        (FLOW, task.flow.as_ref().map(json)),
         // A claim leaves the questions where the suspension has written them.
         (ASKS, Some(&task.asked).filter(|asked| !asked.is_empty()).map(json)),
         (ANSWERED, Some(&task.answered).filter(|answered| !answered.is_empty()).map(json)),
@@ -269,6 +270,7 @@ fn parse(item: &Item, key: &TaskKey) -> Result<Stored, Unreadable> {
         parent: fields.optional(PARENT, Fields::json)?,
         asked: asked.unwrap_or_default(),
         answered: fields.optional(ANSWERED, Fields::json)?.unwrap_or_default(),
+        flow: fields.optional(FLOW, Fields::json)?,
     });
     Ok(Stored {
         task,

@@ -9,7 +9,7 @@ mod fixtures;
 use std::time::Duration;
 
 use longhaul::{Overlap, Schedule, Server, TaskPolicy};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use fixtures::Fixtures;
 pub use fixtures::ListChanges;
@@ -40,4 +40,10 @@ pub fn with_schedules(server: Server) -> Server {
         .schedule(each_minute("quick", "slow_compute"))
         .schedule(each_minute("eager", "eager").overlap(Overlap::Allow))
         .schedule(each_minute("patient", "patient"))
+}
+
+/// The same server, which runs one call of `slow_compute` at a time for each label.
+pub fn with_flow_control(server: Server) -> Server {
+    let by_label = |arguments: &Value| arguments["label"].to_string();
+    server.task("slow_compute", TaskPolicy::optional().concurrency(1).concurrency_key(by_label))
 }

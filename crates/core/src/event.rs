@@ -14,6 +14,8 @@ pub enum TaskEvent {
         token: LeaseToken,
         /// Until when the worker holds the task without a heartbeat.
         lease_until: Timestamp,
+        /// Whether the worker has the permits that a task with [flow control](crate::FlowControl) needs.
+        admission: Admission,
     },
     /// The worker is alive. Changes the lease, the progress and the count of failures, and nothing that the write of
     /// an end depends on.
@@ -126,6 +128,15 @@ impl TaskEvent {
             | Self::EndCleanup { .. } => false,
         }
     }
+}
+
+/// Whether a worker may run the task of a tool with flow control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It has no permits: it may run a task that needs none.
+    Free,
+    /// It has those of the task.
+    Permitted,
 }
 
 /// Whether an attempt got further than the attempts before it.

@@ -29,13 +29,14 @@
 //! # A worker takes a task, and ends it
 //!
 //! ```
-//! use longhaul_core::{LeaseToken, Outcome, Payload, Refusal, ResultKind, Status, TaskEvent};
+//! use longhaul_core::{Admission, LeaseToken, Outcome, Payload, Refusal, ResultKind, Status, TaskEvent};
 //! use longhaul_testkit::{SeededIds, given};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let now = given::NOW;
 //! let queued = given::task(&SeededIds::new(1), given::owner("alice"), now);
-//! let claim = TaskEvent::Claim { token: LeaseToken::from_random([7; 16]), lease_until: now.plus_ms(30_000) };
+//! let (token, lease_until) = (LeaseToken::from_random([7; 16]), now.plus_ms(30_000));
+//! let claim = TaskEvent::Claim { token, lease_until, admission: Admission::Free };
 //! let running = queued.apply(&claim, now)?;
 //! assert_eq!((running.attempt, running.status()), (1, Status::Working));
 //!
@@ -61,6 +62,7 @@ mod class;
 mod cleanup;
 mod event;
 mod filter;
+mod flow;
 mod ids;
 mod journal;
 pub mod limits;
@@ -69,6 +71,7 @@ pub mod logs;
 mod notification;
 mod owner;
 mod payload;
+mod permits;
 pub mod ports;
 mod principal;
 mod refusal;
@@ -86,13 +89,15 @@ pub mod verbatim;
 pub use causes::with_causes;
 pub use class::ToolClass;
 pub use cleanup::{Cleanup, CleanupEnd};
-pub use event::{Advance, Outcome, Suspension, TaskEvent};
+pub use event::{Admission, Advance, Outcome, Suspension, TaskEvent};
 pub use filter::TaskFilter;
+pub use flow::{FlowControl, PermitGroup, Rate, Turn};
 pub use ids::{IdSource, InvalidTaskId, Lease, LeaseToken, MailboxId, TaskId, TaskKey};
 pub use journal::{AttemptOutcome, Attempts, Entry, EntryKind, PastAttempt, Recording};
 pub use notification::{CLEANUP_GIVEN_UP, Notification, NotificationKind};
 pub use owner::{Identity, InvalidOwner, OwnerId};
 pub use payload::{PartsName, Payload, split};
+pub use permits::{GroupPermits, WaitingTask};
 pub use principal::{MissingScopes, Principal, Scopes, VerifiedIdentity};
 pub use refusal::Refusal;
 pub use state::{Ask, Failure, FailureKind, Progress, ResultKind, State, Status};

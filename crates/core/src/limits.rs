@@ -47,6 +47,23 @@ pub const ASKS_MAX: usize = 64;
 /// Bytes of all input requests that a task waits for: they are part of the record, so that a poll stays one read.
 pub const ASKS_BYTES_MAX: usize = 256 * 1024;
 
+/// Bytes of a concurrency key, which is part of the record.
+pub const CONCURRENCY_KEY_BYTES_MAX: usize = 1_024;
+
+/// The most attempts of one group. Their permits share an item of DynamoDB, in which each takes about 200 bytes. Each
+/// write of the item is paid by its size.
+pub const GROUP_ATTEMPTS_MAX: u32 = 1_000;
+
+/// How long a task that waits for a permit is noted, in milliseconds, unless it comes again before: twice the longest
+/// time between two tries.
+pub const PERMIT_WAIT_MS: u64 = 120_000;
+
+/// Tasks of one group that are noted to wait for a permit. Further ones come when there is room.
+pub const PERMITS_AWAITED_MAX: usize = 32;
+
+/// The longest time of a rate, in milliseconds: a week.
+pub const RATE_MS_MAX: u64 = 7 * 24 * 3_600_000;
+
 /// How often the cleanup of a task is begun. Tries that are put off do not count.
 pub const CLEANUP_TRIES_MAX: u32 = 5;
 

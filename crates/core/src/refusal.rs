@@ -41,6 +41,9 @@ pub enum Refusal {
     /// Another attempt may start.
     #[error("retries are left")]
     RetriesLeft,
+    /// The task has [flow control](crate::FlowControl), and the worker has no permits for it.
+    #[error("the task needs permits to run")]
+    NeedsPermits,
     /// The task is past its deadline.
     #[error("the task is past its deadline")]
     PastDeadline,
@@ -81,6 +84,7 @@ impl Refusal {
             | Self::NotAsked
             | Self::RetriesExhausted
             | Self::RetriesLeft
+            | Self::NeedsPermits
             | Self::PastDeadline
             | Self::NotEnded
             | Self::BeforeDeadline

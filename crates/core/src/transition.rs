@@ -5,8 +5,8 @@
 //! must not happen twice is fenced by the attempt.
 
 use crate::{
-    Advance, Ask, AttemptOutcome, Failure, FailureKind, Lease, Progress, Refusal, State, Suspension, Task, TaskEvent,
-    TaskRecord, Timestamp,
+    Admission, Advance, Ask, AttemptOutcome, Failure, FailureKind, Lease, Progress, Refusal, State, Suspension, Task,
+    TaskEvent, TaskRecord, Timestamp,
 };
 
 mod cleanup;
@@ -27,8 +27,11 @@ impl Task {
         }
         let mut next = self.record().clone();
         match event {
-            TaskEvent::Claim { token, lease_until } => {
+            TaskEvent::Claim { token, lease_until, admission } => {
                 self.claim(&mut next, Lease { until: *lease_until, token: *token }, now)?;
+                if self.flow.is_some() && *admission == Admission::Free {
+                    return Err(Refusal::NeedsPermits);
+                }
             }
             TaskEvent::Heartbeat { attempt, lease_until, progress, advance } => {
                 let lease = self.held_by(*attempt)?;

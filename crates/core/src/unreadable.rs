@@ -54,6 +54,7 @@ impl Task {
             parent: None,
             asked: Vec::new(),
             answered: Vec::new(),
+            flow: None,
         })
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use longhaul_core::audit::{Entry as AuditEntry, Event, Outcome};
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
 use longhaul_core::{
-    Attempts, Cleanup, Notification, OwnerId, Parent, PartsName, State, Task, TaskId, TaskRecord, Terms, Timestamp,
-    TraceParent, WEBHOOK_DELIVERY_TOOL, limits,
+    Attempts, Cleanup, FlowControl, Notification, OwnerId, Parent, PartsName, State, Task, TaskId, TaskRecord, Terms,
+    Timestamp, TraceParent, WEBHOOK_DELIVERY_TOOL, limits,
 };
 use sha2::{Digest, Sha256};
 
@@ -34,6 +34,8 @@ pub struct Call {
     /// The earliest time of the first attempt, if the caller requests one. A time that is past counts as none. At most
     /// [`START_AHEAD_MS_MAX`](limits::START_AHEAD_MS_MAX) ahead.
     pub not_before: Option<Timestamp>,
+    /// The limits that its task shares with others, if its tool has any.
+    pub flow: Option<FlowControl>,
 }
 
 /// A call that is recorded.
@@ -132,6 +134,7 @@ impl Engine {
             trace: notification.trace,
             cleanup: Cleanup::None,
             not_before: None,
+            flow: None,
         };
         let limits = OwnerLimits { open_max: u32::MAX, stored_max: u64::MAX, new_max: None };
         self.recorded(notification.webhook_delivery_id(&webhook_delivery.endpoint), call, None, limits).await.map(drop)
@@ -220,6 +223,7 @@ fn new_task(call: Call, id: TaskId, parent: Option<Parent>, now: Timestamp) -> (
         held_until: None,
         asked: Vec::new(),
         answered: Vec::new(),
+        flow: call.flow,
         attempts: Attempts::default(),
         parent,
     });

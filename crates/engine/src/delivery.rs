@@ -1,7 +1,7 @@
 //! Running one delivery: claim the task, run an attempt, write how the attempt ended.
 
 use longhaul_core::ports::{ApplyError, Delivery, Message, Purpose, StoreError};
-use longhaul_core::{LeaseToken, Refusal, State, Task, TaskEvent, Timestamp, TraceParent};
+use longhaul_core::{Admission, LeaseToken, Refusal, State, Task, TaskEvent, Timestamp, TraceParent};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use tracing::field::Empty;
@@ -72,13 +72,7 @@ impl Engine {
             return self.run_wake(delivery).instrument(span).await;
         }
         let work = Work { delivery, runner, signals, lease: self.ports.ids.lease_token() };
-        let attempt = async {
-            match &self.attempt_limit {
-                Some(limit) => self.run_in_a_permit(limit, work).await,
-                None => self.run_attempt(work).await,
-            }
-        };
-        attempt.instrument(span).await
+        self.run_in_permits(work).instrument(span).await
     }
 
     /// Wakes the task that a message from outside names.
@@ -90,13 +84,6 @@ impl Engine {
                 tracing::warn!(%task_id, error, "a task could not be woken");
                 self.later()
             }
-        }
-    }
-
-    async fn run_attempt(&self, work: Work<'_>) -> Disposition {
-        match self.claim(work).await {
-            Ok(task) => self.run_claimed(task, work).await,
-            Err(disposition) => disposition,
         }
     }
 
@@ -144,16 +131,19 @@ impl Engine {
         self.observer().attempt_began(task, waited_ms);
     }
 
-    /// The claimed task, or what to do with the message if it could not be claimed.
-    async fn claim(&self, work: Work<'_>) -> Result<Task, Disposition> {
-        let key = &work.delivery.message.task;
-        match self.apply_with_retry(key, &self.claim_of(work)).await {
-            Ok(task) => Ok(task),
-            Err(ApplyError::Refused { current, why }) => Err(self.refused_claim(&current, why, work).await),
-            Err(ApplyError::Store(error @ StoreError::NewerVersion(_))) => {
-                Err(self.leave_to_a_newer_version(&work.delivery.message, &error).await)
+    async fn claim(&self, work: Work<'_>, admission: Admission) -> Result<Task, ApplyError> {
+        self.apply_with_retry(&work.delivery.message.task, &self.claim_of(work, admission)).await
+    }
+
+    /// Returns what to do with the message of a task that could not be claimed.
+    async fn not_claimed(&self, work: Work<'_>, error: ApplyError) -> Disposition {
+        let message = &work.delivery.message;
+        match error {
+            ApplyError::Refused { current, why } => self.refused_claim(&current, why, work).await,
+            ApplyError::Store(error @ StoreError::NewerVersion(_)) => {
+                self.leave_to_a_newer_version(message, &error).await
             }
-            Err(error) => Err(self.not_applied(key, error, self.settings.retry_ms)),
+            error => self.not_applied(&message.task, error, self.settings.retry_ms),
         }
     }
 
@@ -168,8 +158,8 @@ impl Engine {
         self.send_later(&Message { attempt: None, ..message.clone() }, after_ms).await
     }
 
-    fn claim_of(&self, work: Work<'_>) -> TaskEvent {
-        TaskEvent::Claim { token: work.lease, lease_until: self.lease_until(work.signals) }
+    fn claim_of(&self, work: Work<'_>, admission: Admission) -> TaskEvent {
+        TaskEvent::Claim { token: work.lease, lease_until: self.lease_until(work.signals), admission }
     }
 
     async fn refused_claim(&self, current: &Task, why: Refusal, work: Work<'_>) -> Disposition {
@@ -202,6 +192,12 @@ impl Engine {
         match why {
             // A question has no time of its own, and records of older versions may sleep past their deadline.
             Refusal::NotDue { .. } if now >= current.deadline() => self.end_for_good(current, TaskEvent::TimeOut).await,
+            // The task has another message.
+            Refusal::NotDue { .. } | Refusal::Leased { .. }
+                if delivery.message.is_extra() && delivery.receives == 1 =>
+            {
+                Disposition::Acknowledge
+            }
             // It stays what it is: a new message of its own would be one that the task needs.
             Refusal::Leased { until } if is_superseded => {
                 self.send_later(&delivery.message, until.since_ms(now).max(1)).await
@@ -230,6 +226,7 @@ impl Engine {
             | Refusal::SentAlready { .. }
             | Refusal::NothingToClean
             | Refusal::NothingToWake
+            | Refusal::NeedsPermits
             | Refusal::NothingAsked => Disposition::Acknowledge,
         }
     }
@@ -256,8 +253,8 @@ impl Engine {
             tracing::warn!(task_id = %task.id, attempt = task.attempt, "the lease expired before the tool could run");
             return Err(self.give_back_unrun(&task, self.settings.retry_ms).await);
         }
-        let own_end = self.settings.attempt_ms_max.map(|ms| self.now().plus_ms(ms));
-        let ends_at = own_end.into_iter().chain(signals.until).min();
+        let limits_ms = self.settings.attempt_ms_max.into_iter().chain(task.flow.as_ref().map(|flow| flow.attempt_ms));
+        let ends_at = limits_ms.map(|ms| self.now().plus_ms(ms)).chain(signals.until).min();
         Ok(Attempt::new(self.clone(), Start { task, request, journal, ends_at }))
     }
 

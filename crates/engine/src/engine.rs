@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul_core::ports::{StoreError, TaskStore, WorkQueue};
+use longhaul_core::ports::{AttemptPermits, StoreError, TaskStore, WorkQueue};
 use longhaul_core::{Clock, IdSource, Timestamp};
 
 use crate::changes::Changes;
@@ -34,6 +34,7 @@ pub struct Engine {
     pub(crate) settings: Settings,
     pub(crate) changes: Changes,
     pub(crate) attempt_limit: Option<AttemptLimit>,
+    pub(crate) permits: Option<Arc<dyn AttemptPermits>>,
     /// Where the work of tools is sent that have no queue of their own.
     shared_queue: Arc<dyn WorkQueue>,
     /// Where the work of the other tools is sent.
@@ -51,6 +52,7 @@ impl Engine {
             settings,
             changes: Changes::default(),
             attempt_limit: None,
+            permits: None,
             shared_queue,
             own_queues: None,
             observer: None,
@@ -70,6 +72,20 @@ impl Engine {
     pub fn limited_by(mut self, limit: AttemptLimit) -> Self {
         self.attempt_limit = Some(limit);
         self
+    }
+
+    /// The same engine, which takes the permits of tools with [flow control](longhaul_core::FlowControl) from this
+    /// store. All workers need the same one.
+    #[must_use]
+    pub fn with_permits(mut self, permits: Arc<dyn AttemptPermits>) -> Self {
+        self.permits = Some(permits);
+        self
+    }
+
+    /// Whether tools may have flow control.
+    #[must_use]
+    pub const fn has_permits(&self) -> bool {
+        self.permits.is_some()
     }
 
     /// The same engine, which sends the work of each tool to the queue that `queue_of` returns. The work of all others

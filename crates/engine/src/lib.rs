@@ -77,6 +77,7 @@
 //!     trace: None,
 //!     cleanup: Cleanup::None,
 //!     not_before: None,
+//!     flow: None,
 //! };
 //! let task = engine.accept(call).await?.into_task();
 //! assert_eq!(engine.poll(&task.key()).await?.status(), Status::Working);

@@ -12,6 +12,13 @@ pub(crate) const MEMORY_WAIT_MS: u64 = 5_000;
 /// How long the replay of a tool may take that registers its compensations.
 pub(crate) const REPLAY_MS_MAX: u64 = 10_000;
 
+/// How long a task waits at first before it looks for a permit of its tool again. The longer it has waited, the longer
+/// it waits.
+pub(crate) const FLOW_WAIT_MS: u64 = 1_000;
+
+/// The longest of these waits.
+pub(crate) const FLOW_WAIT_MS_MAX: u64 = 30_000;
+
 /// How many notifications are passed on at a time.
 pub(crate) const NOTIFICATIONS_MAX: usize = 32;
 

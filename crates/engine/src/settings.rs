@@ -109,12 +109,12 @@ impl AttemptLimit {
     pub fn new(permits: Arc<dyn AttemptPermits>, attempts_max: u32) -> Self {
         Self { permits, attempts_max, attempt_ms: 900_000, wait_ms: 2_000, wait_ms_max: 60_000 }
     }
+}
 
-    /// A random time to wait for a task that has waited for so long already. This makes some twenty polls in the first
-    /// two minutes, and four in three minutes from the fourth one on.
-    pub(crate) fn next_wait_ms(&self, waited_ms: u64, ids: &dyn IdSource) -> u64 {
-        ids.delay_ms((waited_ms / 4).min(self.wait_ms_max).max(self.wait_ms))
-    }
+/// A random time to wait for a task that has waited for so long already, between these two on average. This makes some
+/// twenty polls in the first two minutes, and four in three minutes from the fourth one on.
+pub(crate) fn next_wait_ms(waited_ms: u64, (wait_ms, wait_ms_max): (u64, u64), ids: &dyn IdSource) -> u64 {
+    ids.delay_ms((waited_ms / 4).min(wait_ms_max).max(wait_ms))
 }
 
 #[cfg(test)]

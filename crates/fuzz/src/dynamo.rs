@@ -15,7 +15,7 @@ use aws_smithy_types::body::SdkBody;
 use longhaul_aws::DynamoStore;
 use longhaul_aws::clients::Clients;
 use longhaul_core::ports::{AttemptPermit, AttemptPermits, TaskStore};
-use longhaul_core::{LeaseToken, MailboxId, PartsName, Task, TaskEvent, TaskKey};
+use longhaul_core::{LeaseToken, MailboxId, PartsName, PermitGroup, Task, TaskEvent, TaskKey};
 use longhaul_testkit::{ManualClock, SeededIds, given};
 use serde_json::{Value, json};
 
@@ -113,7 +113,9 @@ pub(crate) fn run(input: &[u8]) {
         let _text = store.collect(&key.owner, &MailboxId::of(&[b"mailbox"]), given::NOW).await;
         says();
         let until = given::NOW.plus_ms(60_000);
-        let place = AttemptPermit { task: key, lease: LeaseToken::from_random([1; 16]), since: given::NOW, until };
+        let group = PermitGroup::Owner(key.owner);
+        let lease = LeaseToken::from_random([1; 16]);
+        let place = AttemptPermit { group, task: key, lease, since: given::NOW, until, turn: None };
         let _taken = store.take(&place, 2, given::NOW).await;
         says();
         let _changed = store.apply(&key, &TaskEvent::Cancel, given::NOW).await;

@@ -221,8 +221,9 @@ fn engine(
     world: World,
     metrics: Arc<EmbeddedMetrics>,
 ) -> Engine {
-    let ports = Ports { store: Arc::new(store), queue, clock: world.clock, ids: world.ids };
-    Engine::new(ports, config.server.engine).observed_by(metrics)
+    let store = Arc::new(store);
+    let ports = Ports { store: Arc::<DynamoStore>::clone(&store), queue, clock: world.clock, ids: world.ids };
+    Engine::new(ports, config.server.engine).observed_by(metrics).with_permits(store)
 }
 
 /// The services that have secrets, as sources name them before the ARN.

@@ -132,14 +132,15 @@ pub mod ports {
     pub use async_trait::async_trait;
     pub use longhaul_core::limits;
     pub use longhaul_core::ports::{
-        ApplyError, CreateError, Created, Delivery, IdempotencyKey, Left, Message, NewTask, Page, Purpose, QueueError,
-        Recorded, StoreError, TaskStore, WorkQueue,
+        ApplyError, AttemptPermit, AttemptPermits, CreateError, Created, Delivery, IdempotencyKey, Left, Message,
+        NewTask, Page, Purpose, QueueError, Recorded, StoreError, Taken, TaskStore, WorkQueue,
     };
     pub use longhaul_core::{
-        Advance, Ask, AttemptOutcome, Attempts, Cleanup, CleanupEnd, Clock, Entry, EntryKind, Failure, FailureKind,
-        IdSource, Identity, InvalidOwner, InvalidTaskId, Lease, LeaseToken, MailboxId, Outcome, OwnerId, PartsName,
-        PastAttempt, Payload, Policy, Progress, Recording, Refusal, RequestedTerms, ResultKind, State, Status,
-        Suspension, Task, TaskEvent, TaskFilter, TaskId, TaskKey, TaskRecord, Terms, Timestamp,
+        Admission, Advance, Ask, AttemptOutcome, Attempts, Cleanup, CleanupEnd, Clock, Entry, EntryKind, Failure,
+        FailureKind, FlowControl, IdSource, Identity, InvalidOwner, InvalidTaskId, Lease, LeaseToken, MailboxId,
+        Outcome, OwnerId, PartsName, PastAttempt, Payload, PermitGroup, Policy, Progress, Rate, Recording, Refusal,
+        RequestedTerms, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskFilter, TaskId, TaskKey,
+        TaskRecord, Terms, Timestamp,
     };
 }
 

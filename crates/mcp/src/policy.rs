@@ -6,8 +6,10 @@ use std::time::Duration;
 use longhaul_core::{Policy, limits};
 use longhaul_engine::Retry;
 
+mod flow;
 mod policies;
 
+use flow::Flow;
 pub use policies::Policies;
 pub(crate) use policies::{Cleaner, Cleaners};
 
@@ -44,6 +46,7 @@ pub struct TaskPolicy {
     class: Option<String>,
     pub(crate) retry: Retry,
     pub(crate) compensates: bool,
+    flow: Flow,
 }
 
 /// The check of the arguments of a call before it becomes a task.
@@ -102,6 +105,7 @@ impl TaskPolicy {
             class: None,
             retry: Retry::default(),
             compensates: false,
+            flow: Flow::default(),
         }
     }
 
@@ -355,7 +359,7 @@ impl TaskPolicy {
             let why = "`consecutive_failures_max` is 0: with 1 a task fails when its tool crashes for the first time";
             return Some(why.to_owned());
         }
-        None
+        self.flow_contradiction()
     }
 
     /// How long an attempt may take, in milliseconds.

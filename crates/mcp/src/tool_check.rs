@@ -317,6 +317,13 @@ mod tests {
             (optional().retention(Duration::MAX), "`retention` is longer than 400 days"),
             (optional().poll_every(Duration::ZERO), "`poll_every` is 0"),
             (optional().consecutive_failures_max(0), "`consecutive_failures_max` is 0"),
+            (optional().concurrency(0), "`concurrency` is 0: name a number from 1 to 1000"),
+            (optional().concurrency(1_001), "`concurrency` is 1001"),
+            (optional().rate(0, day), "`rate` is 0"),
+            (optional().rate(1, Duration::ZERO), "`rate` is for 0 ms"),
+            (optional().rate(1, 8 * day), "`rate` is for 691200000 ms: name a time from a millisecond to a week"),
+            (optional().concurrency_key(|_: &Value| ""), "`concurrency_key` limits nothing alone"),
+            (optional().rate(1, day).priority(|_: &Value| 1), "`priority` orders nothing alone"),
         ] {
             let policies = echo(policy);
             let refused = check_tools(handler, &policies, &BTreeMap::new()).await.unwrap_err().to_string();

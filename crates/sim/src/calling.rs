@@ -60,6 +60,7 @@ impl Running<'_> {
                 trace: None,
                 cleanup: plan.cleanup,
                 not_before: None,
+                flow: self.world.plan.flow(),
             })
         };
         if self.world.planted == Some(PlantedFault::ChildAwaitedInAttempt) {

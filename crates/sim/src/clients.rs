@@ -118,6 +118,7 @@ impl Client {
             trace: None,
             cleanup: plan.cleanup,
             not_before: plan.not_before_ms.map(|ms| Timestamp::from_ms(EPOCH_MS + ms)),
+            flow: self.world.plan.flow(),
         };
         self.world.kernel.tell(|| format!("makes call {number}"));
         let Some((observed, answer)) = self.request(|engine| engine.accept(call)).await else { return false };

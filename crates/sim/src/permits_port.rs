@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use longhaul_core::Timestamp;
 use longhaul_core::ports::{AttemptPermit, AttemptPermits, StoreError, Taken};
+use longhaul_core::{TaskKey, Timestamp};
 
 use super::world::{InjectedError, OutcomeKind, State, World};
 
@@ -57,7 +57,7 @@ impl SimPermits {
 #[async_trait]
 impl AttemptPermits for SimPermits {
     async fn take(&self, permit: &AttemptPermit, attempts_max: u32, now: Timestamp) -> Result<Taken, StoreError> {
-        let taken = self.call("take", |state| state.permits.take(permit, attempts_max, now)).await;
+        let taken = self.call("take", |state| state.permits.take(permit, None, attempts_max, now)).await;
         self.tell(permit, taken)
     }
 
@@ -68,11 +68,11 @@ impl AttemptPermits for SimPermits {
         attempts_max: u32,
         now: Timestamp,
     ) -> Result<Taken, StoreError> {
-        let taken = self.call("take over", |state| state.permits.take_over(permit, held, attempts_max, now)).await;
+        let taken = self.call("take over", |state| state.permits.take(permit, Some(held), attempts_max, now)).await;
         self.tell(permit, taken)
     }
 
-    async fn give_back(&self, permit: &AttemptPermit) -> Result<(), StoreError> {
-        self.call("give back", |state| state.permits.give_back(permit)).await
+    async fn give_back(&self, permit: &AttemptPermit, now: Timestamp) -> Result<Option<TaskKey>, StoreError> {
+        self.call("give back", |state| state.permits.give_back(permit, now)).await
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use longhaul_core::FlowControl;
 use longhaul_engine::Settings;
 
 pub use super::call_plan::{Beside, CallPlan, Ending, Op, Racers, Slack, Tool};
@@ -28,6 +29,8 @@ pub struct Plan {
     pub chaos_ms: u64,
     /// How many attempts one owner may run at a time, if that is limited.
     pub owner_attempts: Option<u32>,
+    /// How many attempts of the tool may run at a time, of all owners together, if that is limited.
+    pub tool_attempts: Option<u32>,
     /// Whether the store writes a new task's message with its record.
     pub store_and_queue: StoreAndQueue,
     /// How often clients read filtered lists, in milliseconds; `None` for never.
@@ -149,6 +152,13 @@ impl Plan {
     #[must_use]
     pub const fn attempt_ms(&self) -> u64 {
         self.settings.lease_ms * 8
+    }
+
+    /// The limits that tasks of this world share.
+    #[must_use]
+    pub fn flow(&self) -> Option<FlowControl> {
+        let limits = |n| FlowControl { concurrency: Some(n), attempt_ms: self.attempt_ms(), ..FlowControl::default() };
+        self.tool_attempts.map(limits)
     }
 
     /// Whether tools wait for signals.

@@ -28,9 +28,10 @@ pub(crate) fn engine(world: &Arc<World>, instance: Instance, skew_ms: i64) -> En
         store = Arc::new(Layered(metered.telling(hear_of_refusals(world))));
     }
     let ports = Ports { store, queue, clock, ids };
-    let engine = Engine::new(ports, world.plan.settings);
+    let permits = Arc::new(SimPermits { world: Arc::clone(world) });
+    let engine = Engine::new(ports, world.plan.settings).with_permits(Arc::<SimPermits>::clone(&permits));
     let limit = world.plan.owner_attempts.map(|attempts_max| AttemptLimit {
-        permits: Arc::new(SimPermits { world: Arc::clone(world) }),
+        permits,
         attempts_max,
         attempt_ms: world.plan.attempt_ms(),
         wait_ms: world.plan.settings.lease_ms / 10,

@@ -41,6 +41,7 @@ impl Plan {
             fault_profile,
             chaos_ms,
             owner_attempts: None,
+            tool_attempts: None,
             store_and_queue: StoreAndQueue::Apart,
             filtered_lists_ms: None,
             latency_ms: dice.one_of(&[1, 5, lease_ms / 50]),
@@ -65,11 +66,16 @@ impl Plan {
         plan
     }
 
-    /// The world of `seed`, in which an owner may run one attempt at a time, or two.
+    /// The world of `seed`, in which one attempt may run at a time, or two: of an owner, or of all of them.
     #[must_use]
     pub fn with_limited_attempts(seed: u64) -> Self {
-        let attempts_max = Randomness::stream(seed, 4).between(1, 2) as u32;
-        Self { owner_attempts: Some(attempts_max), ..Self::of(seed) }
+        let attempts_max = Some(Randomness::stream(seed, 4).between(1, 2) as u32);
+        let plan = Self::of(seed);
+        if seed.is_multiple_of(2) {
+            Self { owner_attempts: attempts_max, ..plan }
+        } else {
+            Self { tool_attempts: attempts_max, ..plan }
+        }
     }
 
     /// The world of `seed`, in which two more clients read filtered lists again and again.

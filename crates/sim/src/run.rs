@@ -237,8 +237,11 @@ impl Plan {
             + settings.resend_ms_max
             + settings.retry_ms_max;
         // A worker that dies leaves its attempt's permit taken, and those that wait look for one at times.
-        let limited_ms =
-            if plan.owner_attempts.is_some() { tries * (plan.attempt_ms() + settings.lease_ms) } else { 0 };
+        let limited_ms = if plan.owner_attempts.or(plan.tool_attempts).is_some() {
+            tries * (plan.attempt_ms() + settings.lease_ms)
+        } else {
+            0
+        };
         // A task polls for a signal itself if the process that recorded it died: twice, if an attempt dies too.
         let signals_ms = if plan.has_signals() { tries * 2 * limits::SIGNAL_POLL_MS_MAX } else { 0 };
         // A task may be cleaned only a lease after its end, and each try may die too.

@@ -21,6 +21,7 @@ mod mark;
 mod open;
 mod outbox;
 mod permissions;
+mod permits;
 mod purge;
 mod queue;
 mod quiet;

@@ -181,6 +181,22 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     "
     -- From this version on, records leave out their keys, and messages of new tasks are in memory.
 ",
+    "
+    -- Permits of attempts, and without a lease: tasks that wait for one. Those of kind 2 count the tasks that have
+    -- begun within a time, and outlive the process.
+    CREATE TABLE permits (
+        kind INTEGER NOT NULL,
+        of BLOB NOT NULL,
+        owner BLOB NOT NULL,
+        id BLOB NOT NULL,
+        lease TEXT,
+        priority INTEGER NOT NULL,
+        since INTEGER NOT NULL,
+        until INTEGER NOT NULL,
+        PRIMARY KEY (kind, of, owner, id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX permits_by_end ON permits (until);
+",
 ];
 
 /// Checks that the file is Longhaul's or empty, and migrates it to the latest version of `migrations`, all or nothing.

@@ -13,7 +13,7 @@ use crate::queue::deliveries::{self, Deliveries, lock};
 use crate::sql::{execute, key_in, moment};
 use crate::tasks::{Application, apply, read_unexpired};
 use crate::unreadable::Unreadable;
-use crate::{Database, DatabaseError, unfinished};
+use crate::{Database, DatabaseError, permits, unfinished};
 
 /// Messages that are hidden because a worker received them. If it is in the table, the message of a task that a worker
 /// holds is among them. Each heartbeat hides it for longer than it extends the lease. A message that was only delayed,
@@ -56,8 +56,9 @@ impl Database {
     }
 }
 
-/// Recovers the tasks whose messages the former process had received.
+/// Recovers the tasks whose messages the former process had received, and the permits of its attempts.
 fn take_up_received(connection: &Connection, unreadable: &Unreadable, now: Timestamp) -> Result<usize, DatabaseError> {
+    permits::give_back_all(connection)?;
     let mut ended = 0;
     for (seq, key, visible_at) in hidden(connection, now)? {
         let task = match read_unexpired(connection, unreadable, &key, now) {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use longhaul_core::ports::{Created, IdempotencyKey, NewTask, TaskStore};
 use longhaul_core::{
-    Advance, Ask, Attempts, Cleanup, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, PartsName,
-    Payload, Policy, Progress, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskKey, TaskRecord,
-    Terms, Timestamp,
+    Admission, Advance, Ask, Attempts, Cleanup, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId,
+    PartsName, Payload, Policy, Progress, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskKey,
+    TaskRecord, Terms, Timestamp,
 };
 
 use crate::SeededIds;
@@ -53,6 +53,7 @@ pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl F
         terms,
         created_at: now,
         not_before: None,
+        flow: None,
         updated_at: now,
         sent_at: now,
         resends: 0,
@@ -142,7 +143,11 @@ pub async fn on_record(store: &dyn TaskStore, key: &TaskKey) -> Option<Task> {
 /// A claim with the token `number`, and a lease from `now`.
 #[must_use]
 pub const fn claim(number: u8, now: Timestamp) -> TaskEvent {
-    TaskEvent::Claim { token: LeaseToken::from_random([number; 16]), lease_until: now.plus_ms(LEASE_MS) }
+    TaskEvent::Claim {
+        token: LeaseToken::from_random([number; 16]),
+        lease_until: now.plus_ms(LEASE_MS),
+        admission: Admission::Free,
+    }
 }
 
 /// A heartbeat of `attempt` at `now` that reports nothing else.

@@ -23,6 +23,8 @@ pub mod models;
 #[cfg(feature = "contract")]
 pub mod one_database_contract;
 #[cfg(feature = "contract")]
+mod permits_contract;
+#[cfg(feature = "contract")]
 pub mod queue_contract;
 mod run;
 mod seeded_ids;
@@ -43,6 +45,8 @@ pub use model::{StoreModel, check_store_model, store_equals_the_model};
 pub use models::{Damage, FakePermits, FakeQueue, FakeStore, FakeUnfinished};
 #[cfg(feature = "contract")]
 pub use one_database_contract::OneDatabase;
+#[cfg(feature = "contract")]
+pub use permits_contract::permits_answer_as_the_model;
 #[cfg(feature = "contract")]
 pub use queue_contract::QueueHarness;
 pub use run::{at_once, block_on, is_one_of_many};

@@ -2,8 +2,8 @@
 
 use longhaul_core::ports::{ApplyError, TaskStore};
 use longhaul_core::{
-    Advance, CleanupEnd, Failure, FailureKind, Lease, LeaseToken, Outcome, PartsName, Payload, Policy, Progress,
-    Refusal, RequestedTerms, ResultKind, Suspension, Task, TaskEvent, Terms, Timestamp,
+    Admission, Advance, CleanupEnd, Failure, FailureKind, Lease, LeaseToken, Outcome, PartsName, Payload, Policy,
+    Progress, Refusal, RequestedTerms, ResultKind, Suspension, Task, TaskEvent, Terms, Timestamp,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -40,7 +40,8 @@ impl StoreModel {
         prop_oneof![
             6 => (any::<[u8; 16]>(), Self::moment()).prop_map(|(token, lease_until)| TaskEvent::Claim {
                 token: LeaseToken::from_random(token),
-                lease_until
+                lease_until,
+                admission: Admission::Free
             }),
             3 => (attempt(), Self::moment(), progress(), prop_oneof![Just(Advance::Recorded), Just(Advance::NotYet)])
                 .prop_map(|(attempt, lease_until, progress, advance)| TaskEvent::Heartbeat {

@@ -183,6 +183,7 @@ impl Deployment {
             trace: None,
             cleanup: longhaul_core::Cleanup::None,
             not_before: None,
+            flow: None,
         };
         match self.engine.accept(call).await.unwrap() {
             Accepted::New(task) | Accepted::Existing(task) => task.key(),

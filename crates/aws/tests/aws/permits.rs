@@ -7,11 +7,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_aws::DynamoStore;
 use longhaul_aws::clients::Clients;
 use longhaul_core::ports::{AttemptPermit, AttemptPermits, StoreError, Taken};
-use longhaul_core::{LeaseToken, OwnerId, TaskKey, Timestamp};
+use longhaul_core::{LeaseToken, OwnerId, PermitGroup, TaskKey, Timestamp};
 use longhaul_testkit::given::{self, NOW, owner};
-use longhaul_testkit::{FakePermits, SeededIds, at_once, block_on};
-use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use longhaul_testkit::{SeededIds, at_once, permits_answer_as_the_model};
 
 use crate::fresh;
 use crate::meter::Meter;
@@ -48,7 +46,8 @@ fn permit(owner: OwnerId, number: u64, lease: u8, until: Timestamp) -> AttemptPe
     let id = given::task(&SeededIds::new(number), owner, NOW).id;
     // A lease belongs to one attempt, which took its permit at one moment.
     let since = NOW.plus_ms(u64::from(lease));
-    AttemptPermit { task: TaskKey::new(owner, id), lease: LeaseToken::from_random([lease; 16]), since, until }
+    let (group, task) = (PermitGroup::Owner(owner), TaskKey::new(owner, id));
+    AttemptPermit { group, task, lease: LeaseToken::from_random([lease; 16]), since, until, turn: None }
 }
 
 fn alices(number: u64, lease: u8) -> AttemptPermit {
@@ -72,7 +71,7 @@ async fn a_permit_costs_one_write_to_take_and_one_to_give_back() {
         assert_eq!(permits.meter.names(), ["UpdateItem"]);
         assert_eq!(permits.store.take(&alices(2, lease), 1, NOW).await.unwrap(), Taken::Full);
         assert_eq!(permits.meter.names(), ["UpdateItem"], "a refusal brings what it needs");
-        permits.store.give_back(&alices(1, lease)).await.unwrap();
+        permits.store.give_back(&alices(1, lease), NOW).await.unwrap();
         assert_eq!(permits.meter.names(), ["UpdateItem"]);
     }
     let item = permits.item(&owner("alice")).await;
@@ -92,7 +91,7 @@ async fn a_permit_whose_time_is_over_is_free_and_not_a_moment_earlier() {
     let item = permits.item(&owner("alice")).await;
     assert_eq!((number_of(&item, "legs"), permits_in(&item)), (1, 1), "the other one is cleared");
     // The dead worker was only slow: its permit is not its own any more.
-    permits.store.give_back(&dead).await.unwrap();
+    permits.store.give_back(&dead, NOW).await.unwrap();
     assert_eq!(number_of(&permits.item(&owner("alice")).await, "legs"), 1);
 }
 
@@ -124,11 +123,11 @@ async fn a_permit_that_is_taken_twice_is_one_permit() {
     }
     assert_eq!(number_of(&permits.item(&owner("alice")).await, "legs"), 1);
     for _ in 0..3 {
-        permits.store.give_back(&alices(1, 1)).await.unwrap();
+        permits.store.give_back(&alices(1, 1), NOW).await.unwrap();
         assert_eq!(number_of(&permits.item(&owner("alice")).await, "legs"), 1);
     }
     for _ in 0..3 {
-        permits.store.give_back(&alices(1, 2)).await.unwrap();
+        permits.store.give_back(&alices(1, 2), NOW).await.unwrap();
         assert_eq!(number_of(&permits.item(&owner("alice")).await, "legs"), 0);
     }
 }
@@ -199,63 +198,7 @@ async fn a_permit_that_cannot_be_read_is_an_error() {
     }
 }
 
-/// What a worker may ask.
-#[derive(Clone, Copy, Debug)]
-enum Ask {
-    Take,
-    /// The permit of the attempt with this lease.
-    TakeOver(u8),
-    GiveBack,
-}
-
-/// One call: what, whose, of which task and which attempt, and how long after the one before.
-type Call = (Ask, u8, u64, u8, u64);
-
-/// A lease belongs to one attempt, whose permit has one end.
-fn placed(owner: OwnerId, number: u64, lease: u8) -> AttemptPermit {
-    permit(owner, number, lease, NOW.plus_ms(u64::from(lease) * 300 + number * 37))
-}
-
-async fn ask(
-    permits: &dyn AttemptPermits,
-    (ask, number): (Ask, u64),
-    permit: &AttemptPermit,
-    attempts_max: u32,
-    now: Timestamp,
-) -> Option<Taken> {
-    match ask {
-        Ask::Take => Some(permits.take(permit, attempts_max, now).await.unwrap()),
-        Ask::TakeOver(lease) => {
-            let held = placed(permit.task.owner, number, lease);
-            Some(permits.take_over(permit, &held, attempts_max, now).await.unwrap())
-        }
-        Ask::GiveBack => {
-            permits.give_back(permit).await.unwrap();
-            None
-        }
-    }
-}
-
-async fn same_answers(attempts_max: u32, calls: &[Call]) -> Result<(), TestCaseError> {
-    let (permits, model) = (Permits::new().await, FakePermits::default());
-    let mut now = NOW;
-    for (what, who, number, lease, passes_ms) in calls {
-        now = now.plus_ms(*passes_ms);
-        let owner = owner(if *who == 0 { "alice" } else { "bob" });
-        let permit = placed(owner, *number, *lease);
-        let real = ask(&permits.store, (*what, *number), &permit, attempts_max, now).await;
-        let expected = ask(&model, (*what, *number), &permit, attempts_max, now).await;
-        prop_assert_eq!(real, expected, "{:?} {:?} at {:?}", what, permit, now);
-    }
-    Ok(())
-}
-
 #[test]
 fn any_order_of_calls_is_answered_as_the_model_answers() {
-    let ask = prop_oneof![4 => Just(Ask::Take), 2 => (0_u8..4).prop_map(Ask::TakeOver), 2 => Just(Ask::GiveBack)];
-    let call = (ask, 0..2_u8, 0..5_u64, 1..4_u8, 0..60_u64);
-    // All workers have the same limit.
-    let run = (1..4_u32, prop::collection::vec(call, 1..40));
-    let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
-    runner.run(&run, |(attempts_max, calls)| block_on(same_answers(attempts_max, &calls))).unwrap();
+    permits_answer_as_the_model(24, async || Permits::new().await.store);
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use longhaul::serve::{Options, ServeError, init_logs, serve};
 use longhaul::settings::table;
-use longhaul_conformance::{ListChanges, server, with_schedules};
+use longhaul_conformance::{ListChanges, server, with_flow_control, with_schedules};
 
 #[derive(Parser)]
 #[command(about, version)]
@@ -26,7 +26,7 @@ async fn main() -> Result<(), ServeError> {
     let options = Options::default().with(&table::LISTEN, settings.listen);
     init_logs(&options)?;
     match settings.scheduled {
-        Some(db) => serve(with_schedules(server), options.with(&table::DB, db)).await,
+        Some(db) => serve(with_schedules(with_flow_control(server)), options.with(&table::DB, db)).await,
         None => serve(server, options.with(&table::DB, ":memory:")).await,
     }
 }

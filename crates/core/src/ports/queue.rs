@@ -30,6 +30,18 @@ impl Message {
     pub fn about(task: &Task) -> Self {
         Self { task: task.key(), trace: task.trace, attempt: Some(task.attempt) }
     }
+
+    /// "A permit is free": for a task that waits for one, and has another message that comes later.
+    #[must_use]
+    pub const fn extra(task: TaskKey) -> Self {
+        Self { task, trace: None, attempt: Some(u32::MAX) }
+    }
+
+    /// Whether the task has another message.
+    #[must_use]
+    pub fn is_extra(&self) -> bool {
+        self.attempt == Some(u32::MAX)
+    }
 }
 
 /// One delivery of a message. A message may be delivered several times, and a task may have several messages.

@@ -43,6 +43,7 @@ pub(crate) fn record(state: State) -> TaskRecord {
         terms,
         created_at: CREATED,
         not_before: None,
+        flow: None,
         updated_at: CREATED,
         sent_at: CREATED,
         resends: 0,

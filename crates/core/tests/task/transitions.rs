@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use longhaul_core::{
-    Advance, Cleanup, CleanupEnd, Failure, FailureKind, Lease, Outcome, Payload, ResultKind, State, Suspension, Task,
-    TaskEvent, TaskRecord, Timestamp, limits,
+    Admission, Advance, Cleanup, CleanupEnd, Failure, FailureKind, Lease, Outcome, Payload, ResultKind, State,
+    Suspension, Task, TaskEvent, TaskRecord, Timestamp, limits,
 };
 
 use crate::given::{ask, record, token};
@@ -163,7 +163,7 @@ fn events() -> Vec<(&'static str, TaskEvent)> {
     let answer = |keys: &[&str]| TaskEvent::Answer { keys: keys.iter().map(|key| (*key).to_owned()).collect() };
     let finish = |attempt| TaskEvent::Finish { attempt, outcome: Outcome::Failed(failure()), progress: None };
     vec![
-        ("Claim", TaskEvent::Claim { token: token(2), lease_until: FUTURE }),
+        ("Claim", TaskEvent::Claim { token: token(2), lease_until: FUTURE, admission: Admission::Free }),
         ("Heartbeat", heartbeat(ATTEMPT, Advance::NotYet)),
         ("Heartbeat, step recorded", heartbeat(ATTEMPT, Advance::Recorded)),
         ("Heartbeat, stale", heartbeat(ATTEMPT - 1, Advance::NotYet)),

@@ -68,6 +68,7 @@ fn call() -> Call {
         trace: None,
         cleanup: Cleanup::None,
         not_before: None,
+        flow: None,
     }
 }
 

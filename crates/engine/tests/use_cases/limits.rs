@@ -63,6 +63,7 @@ async fn a_new_task_records_what_was_called() {
         terms: call.terms,
         created_at: now,
         not_before: None,
+        flow: None,
         updated_at: now,
         sent_at: now,
         resends: 0,

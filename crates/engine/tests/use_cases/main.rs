@@ -11,6 +11,7 @@ mod compensation;
 mod dead_letters;
 mod disk;
 mod ending;
+mod flow;
 mod heartbeats;
 mod limits;
 mod listening;

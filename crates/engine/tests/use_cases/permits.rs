@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use futures::FutureExt;
 use longhaul_core::ports::{AttemptPermit, AttemptPermits, Delivery, StoreError, Taken, WorkQueue};
-use longhaul_core::{FailureKind, LeaseToken, State, Status, TaskId, TaskKey, Timestamp};
+use longhaul_core::{FailureKind, LeaseToken, PermitGroup, State, Status, TaskId, TaskKey, Timestamp};
 use longhaul_engine::{AttemptEnd, AttemptLimit, Disposition, Settings, WorkerSignals};
 use longhaul_testkit::{FakePermits, SeededIds, StoreCall, given};
 
@@ -56,15 +56,15 @@ impl AttemptPermits for Permits {
         let meanwhile = self.taken_meanwhile.lock().unwrap().take();
         if let Some(other) = meanwhile {
             // The other attempt gives its permit back, and another attempt takes it.
-            self.inner.give_back(held).await?;
+            self.inner.give_back(held, now).await?;
             assert_eq!(self.inner.take(&other, attempts_max, now).await?, Taken::Permit);
         }
         self.inner.take_over(permit, held, attempts_max, now).await
     }
 
-    async fn give_back(&self, permit: &AttemptPermit) -> Result<(), StoreError> {
+    async fn give_back(&self, permit: &AttemptPermit, now: Timestamp) -> Result<Option<TaskKey>, StoreError> {
         self.answer("give back")?;
-        self.inner.give_back(permit).await
+        self.inner.give_back(permit, now).await
     }
 }
 
@@ -80,14 +80,21 @@ pub(super) fn limited(attempts_max: u32, settings: Settings) -> (World, Arc<Perm
 pub(super) fn other(until: Timestamp) -> AttemptPermit {
     let id: TaskId = given::task(&SeededIds::new(99), ann(), given::NOW).id;
     let since = until.minus_ms(1);
-    AttemptPermit { task: TaskKey::new(ann(), id), lease: LeaseToken::from_random([3; 16]), since, until }
+    AttemptPermit {
+        group: PermitGroup::Owner(ann()),
+        task: TaskKey::new(ann(), id),
+        lease: LeaseToken::from_random([3; 16]),
+        since,
+        until,
+        turn: None,
+    }
 }
 
 /// Whether all of Ann's permits but `taken` are free, of `attempts_max`.
 pub(super) async fn has_room(world: &World, permits: &Permits, attempts_max: u32) -> bool {
     let probe = other(world.now().plus_ms(1));
     let taken = permits.inner.take(&probe, attempts_max, world.now()).await.unwrap();
-    permits.inner.give_back(&probe).await.unwrap();
+    permits.inner.give_back(&probe, world.now()).await.unwrap();
     taken == Taken::Permit
 }
 

@@ -86,7 +86,7 @@ async fn a_permit_that_another_task_got_is_not_taken_over_by_a_worker_whose_cloc
     let (tool, delivery) = (quick(), world.receive().await.unwrap());
     let Disposition::RetryAfter { .. } = world.deliver(&delivery, &tool).await else { panic!("it is lost") };
     assert_eq!((permits.asked(), tool.runs()), (vec!["take"], 0), "the task waits");
-    permits.inner.give_back(&next).await.unwrap();
+    permits.inner.give_back(&next, world.now()).await.unwrap();
     assert_eq!(world.work_until_ended(&key, &tool, 1_000, 120).await.status(), Status::Completed);
 }
 

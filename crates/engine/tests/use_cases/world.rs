@@ -288,6 +288,7 @@ pub(crate) fn call() -> Call {
         trace: None,
         cleanup: longhaul_core::Cleanup::None,
         not_before: None,
+        flow: None,
     }
 }
 

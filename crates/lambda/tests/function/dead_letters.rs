@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use longhaul_core::{Clock, FailureKind, Identity, OwnerId, State, TaskEvent};
+use longhaul_core::{Admission, Clock, FailureKind, Identity, OwnerId, State, TaskEvent};
 use longhaul_mcp::{McpServer, McpSettings, Overlap, Schedule, TaskPolicy};
 use rmcp::ServerHandler;
 use rmcp::model::{JsonObject, Tool};
@@ -20,7 +20,11 @@ async fn a_dead_letter_ends_its_task_if_no_retries_are_left() {
     world.accepted(key, "hangs").await;
     // Three attempts died: the last one's lease has expired.
     for _ in 0..3 {
-        let claim = TaskEvent::Claim { token: given_token(), lease_until: world.clock.now().plus_ms(1_000) };
+        let claim = TaskEvent::Claim {
+            token: given_token(),
+            lease_until: world.clock.now().plus_ms(1_000),
+            admission: Admission::Free,
+        };
         world.store.apply(&key, &claim, world.clock.now()).await.unwrap();
         world.clock.advance_ms(1_001);
     }

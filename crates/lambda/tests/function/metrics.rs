@@ -56,6 +56,7 @@ async fn accept_with(world: &World, cleanup: longhaul_core::Cleanup) -> (longhau
         trace: None,
         cleanup,
         not_before: None,
+        flow: None,
     };
     let task = engine.accept(call).await.unwrap().into_task();
     (engine, lines, task.key())

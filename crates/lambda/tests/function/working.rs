@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use aws_lambda_events::sqs::SqsEvent;
 use longhaul_aws::read_message;
-use longhaul_core::{Clock, ResultKind, State, Status, TaskEvent, TaskKey};
+use longhaul_core::{Admission, Clock, ResultKind, State, Status, TaskEvent, TaskKey};
 use longhaul_engine::{Attempt, AttemptEnd, AttemptLimit, ToolRunner};
 use longhaul_lambda::{DeadLetters, Worker};
 use longhaul_testkit::FakePermits;
@@ -278,7 +278,11 @@ async fn a_message_of_a_task_that_another_worker_holds_is_hidden_until_the_lease
     let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
     let key = keys(&event)[0].unwrap();
     world.accepted(key, "completes").await;
-    let claim = TaskEvent::Claim { token: given_token(), lease_until: world.clock.now().plus_ms(12_345) };
+    let claim = TaskEvent::Claim {
+        token: given_token(),
+        lease_until: world.clock.now().plus_ms(12_345),
+        admission: Admission::Free,
+    };
     world.store.apply(&key, &claim, world.clock.now()).await.unwrap();
     assert_eq!(answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await, failed(&[message_id(&event, 0)]));
     assert_eq!(world.queue.extensions_of(&receipt(&event, 0)).last(), Some(&12_345));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use longhaul_core::IdSource;
 
-use crate::OsIds;
-use crate::ports::{TaskStore, WorkQueue};
+use crate::ports::{AttemptPermits, TaskStore, WorkQueue};
+use crate::{OsIds, Server, ToolError};
 
 /// Your own store and queue, for a server that runs [on](super::Options::on) them instead of the embedded database.
 ///
@@ -31,6 +31,7 @@ use crate::ports::{TaskStore, WorkQueue};
 pub struct Backend {
     pub(super) store: Arc<dyn TaskStore>,
     pub(super) queue: Arc<dyn WorkQueue>,
+    pub(super) permits: Option<Arc<dyn AttemptPermits>>,
     pub(super) signing_key: [u8; 32],
 }
 
@@ -40,7 +41,15 @@ impl Backend {
     pub fn new(store: Arc<dyn TaskStore>, queue: Arc<dyn WorkQueue>) -> Self {
         let mut signing_key = [0; 32];
         OsIds.fill(&mut signing_key);
-        Self { store, queue, signing_key }
+        Self { store, queue, permits: None, signing_key }
+    }
+
+    /// Counts the attempts of tools with flow control here ([`TaskPolicy::concurrency`](crate::TaskPolicy::concurrency)).
+    /// A server that has such tools does not start without it.
+    #[must_use]
+    pub fn permits(mut self, permits: Arc<dyn AttemptPermits>) -> Self {
+        self.permits = Some(permits);
+        self
     }
 
     /// The secret of the keys that sign the state which clients carry between their requests: sessions, and the state
@@ -51,6 +60,18 @@ impl Backend {
     pub const fn signing_key(mut self, key: [u8; 32]) -> Self {
         self.signing_key = key;
         self
+    }
+
+    /// Refuses tools with flow control if no store counts their attempts.
+    pub(super) fn check(&self, server: &Server) -> Result<(), ToolError> {
+        let tasks = server.tasks();
+        match tasks.named().find(|(_, policy)| policy.has_flow_control()) {
+            Some((tool, _)) if self.permits.is_none() => {
+                let why = "`concurrency` and `rate` need a store of permits: name one with `Backend::permits`";
+                Err(ToolError::Policy { tool: tool.clone(), why: why.to_owned() })
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 }
 

@@ -98,6 +98,7 @@ impl Running {
         let config = options.config()?;
         if let Some(backend) = options.backend() {
             webhooks::refuse(options.values())?;
+            backend.check(server)?;
             let (running, listeners) = Self::listen(server, None, options, config).await?;
             drop(running.parts.begin(Opened::alone(backend.clone(), None)));
             running.serve_http(listeners);
@@ -134,17 +135,16 @@ impl Running {
         let signing_key = database.secret("request-state", &OsIds).await;
         let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
         let (store, queue) = (Arc::new(database.store_with_queue()), Arc::new(database.queue()));
+        let backend = Backend::new(store, queue).permits(Arc::new(database.store())).signing_key(signing_key);
         let storage = Some(Storage::File(file.to_owned()));
         let (mut running, listeners) = Self::listen(server, storage, options, config).await?;
         running.database = Some(database.clone());
-        let (tasks, outbox) = (database.store(), database.outbox());
         let told = (!endpoints.is_empty()).then(|| endpoints.clone());
-        let opened = Opened::alone(Backend { store, queue, signing_key }, Some(database.clone()));
-        let engine = running.parts.begin(Opened { told, ..opened });
+        let engine = running.parts.begin(Opened { told, ..Opened::alone(backend, Some(database.clone())) });
         running.serve_http(listeners);
-        running.rest.spawn(webhooks::sweep(engine.clone(), tasks, running.stop.clone()));
+        running.rest.spawn(webhooks::sweep(engine.clone(), database.store(), running.stop.clone()));
         if !endpoints.is_empty() {
-            running.rest.spawn(webhooks::publish(engine, outbox, endpoints, running.stop.clone()));
+            running.rest.spawn(webhooks::publish(engine, database.outbox(), endpoints, running.stop.clone()));
         }
         running.rest.spawn(purge(database, running.stop.clone()));
         Ok(running)
@@ -317,10 +317,10 @@ impl Parts {
     /// Answers requests and runs tools, depending on the role of this process. Returns the engine that does.
     fn begin(&self, opened: Opened) -> Engine {
         let Opened { backend, probe, receives, listen_poll_ms, told } = opened;
-        let Backend { store, queue, signing_key } = backend;
+        let Backend { store, queue, permits, signing_key } = backend;
         let config = &self.config;
         let ports = Ports { store, queue, clock: Arc::new(SystemClock), ids: Arc::new(OsIds) };
-        let engine = Engine::new(ports, config.server.engine);
+        let engine = permits.into_iter().fold(Engine::new(ports, config.server.engine), Engine::with_permits);
         let engine = match &self.metrics {
             Some(metrics) => engine.observed_by(Arc::clone(metrics) as _),
             None => engine,

@@ -79,7 +79,9 @@ impl Shared {
             );
         }
         let probe = Arc::new(Both { store: store.clone(), queue: queue.clone() });
-        Ok((Backend { store: Arc::new(store), queue: Arc::new(queue), signing_key }, probe))
+        let store = Arc::new(store);
+        let backend = Backend::new(Arc::<DynamoStore>::clone(&store), Arc::new(queue)).permits(store);
+        Ok((backend.signing_key(signing_key), probe))
     }
 
     /// The key that all instances share. A worker answers no requests and so signs nothing: it may not read it, and

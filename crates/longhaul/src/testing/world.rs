@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use longhaul_core::ports::{Delivery, TaskStore, WorkQueue};
-use longhaul_core::{Clock, Entry, Principal, Suspension, TaskEvent, TaskKey, Timestamp};
+use longhaul_core::{Admission, Clock, Entry, Principal, Suspension, TaskEvent, TaskKey, Timestamp};
 use longhaul_engine::{
     Attempt, AttemptEnd, Cleaned, Disposition, Ended, Engine, Ports, Settings, ToolRunner, WorkerSignals,
 };
 use longhaul_mcp::{AnonymousCallers, McpServer, McpSettings};
-use longhaul_testkit::{FakeQueue, FakeStore, FaultyStore, ManualClock, SeededIds};
+use longhaul_testkit::{FakePermits, FakeQueue, FakeStore, FaultyStore, ManualClock, SeededIds};
 use tokio::sync::Notify;
 
 use super::TestError;
@@ -77,7 +77,9 @@ impl World {
         };
         // The clock stands still while an attempt runs, so that it could not wait for a sleep.
         let settings = Settings { inline_sleep_ms_max: 0, ..Settings::default() };
-        let engine = Engine::new(ports, settings).observed_by(Arc::<Script>::clone(&script));
+        let engine = Engine::new(ports, settings)
+            .observed_by(Arc::<Script>::clone(&script))
+            .with_permits(Arc::<FakePermits>::default());
         let mcp = built(server, &engine);
         let runner = Cleanups { runner: mcp.runner(), script: Arc::clone(&script), seen: Mutex::default() };
         let (client, has_ended) = (Client { mcp, caller }, AtomicBool::new(false));
@@ -116,7 +118,8 @@ impl World {
     pub(super) async fn seed(&self, key: &TaskKey, entries: &[Entry]) -> Result<(), TestError> {
         let now = self.clock.now();
         let lease_until = now.plus_ms(self.engine.settings().lease_ms);
-        let claim = TaskEvent::Claim { token: self.engine.ports().ids.lease_token(), lease_until };
+        let admission = Admission::Permitted;
+        let claim = TaskEvent::Claim { token: self.engine.ports().ids.lease_token(), lease_until, admission };
         let claimed = self.records.apply(key, &claim, now).await.map_err(unexpected)?;
         let give_back = TaskEvent::Suspend { attempt: claimed.attempt, suspension: Suspension::Yield, progress: None };
         self.records.apply(key, &give_back, now).await.map_err(unexpected)?;

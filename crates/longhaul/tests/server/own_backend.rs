@@ -77,6 +77,7 @@ fn task(owner: OwnerId, tool: &str, at: Timestamp) -> Task {
         terms,
         created_at: at,
         not_before: None,
+        flow: None,
         updated_at: at,
         sent_at: at,
         resends: 0,

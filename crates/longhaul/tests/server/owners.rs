@@ -104,6 +104,7 @@ impl Calls {
             attempt: 0,
             created_at: now,
             not_before: None,
+            flow: None,
             sent_at: now,
             started_at: None,
             ended_at: None,

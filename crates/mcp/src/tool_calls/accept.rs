@@ -114,12 +114,16 @@ pub(crate) fn call<A: Serialize>(
 ) -> Result<Call, ErrorData> {
     let is_cleaned = shared.policies.cleans_up(&tool);
     let trace = trace_of(&mut call);
+    let flow = match shared.policies.get(&tool) {
+        Some(policy) => policy.flow_of(&tool, || serde_json::to_value(&call.arguments))?,
+        None => None,
+    };
     let not_before = take_later_start(&mut call.meta)?;
     call.caller = known(caller)?;
     let request =
         serde_json::to_string(&call).map_err(|error| errors::internal("the call could not be written", &error))?;
     let cleanup = if is_cleaned { Cleanup::ARMED } else { Cleanup::None };
-    Ok(Call { owner: caller.owner, tool, request, terms, idempotency, trace, cleanup, not_before })
+    Ok(Call { owner: caller.owner, tool, request, terms, idempotency, trace, cleanup, not_before, flow })
 }
 
 /// What is stored about the caller. Fails with `-32600` if it is too long.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::join_all;
-use longhaul_core::{Principal, Scopes, VerifiedIdentity};
+use longhaul_core::{FlowControl, Principal, Rate, Scopes, VerifiedIdentity};
 use longhaul_mcp::{McpServer, McpSettings, Policies, TaskPolicy, ToolError, check_tools};
 use rmcp::model::{ListToolsResult, PaginatedRequestParams, Tool};
 use rmcp::service::RequestContext;
@@ -228,4 +229,42 @@ async fn scopes_that_a_function_names_are_needed_and_hide_tools() {
     let denied = ask(Sent::call("two", json!({}))).await;
     assert_eq!(denied.status.as_u16(), 403);
     assert!(denied.text.contains("two:run"), "{}", denied.text);
+}
+
+/// A call says what its key is, and the tasks of one key share its limits.
+#[tokio::test]
+async fn the_limits_of_a_call_are_stored_with_its_task_and_a_key_that_is_too_long_is_refused() {
+    let world = World::new();
+    let by_n = |arguments: &Value| arguments["n"].as_str().map_or_else(|| arguments["n"].to_string(), str::to_owned);
+    let policy = TaskPolicy::optional().unchecked_arguments().concurrency(3).rate(5, Duration::from_secs(60));
+    let policies = by(move |_tool| Some(policy.clone().concurrency_key(by_n)));
+    let server = McpServer::new(|| Listing, policies, world.engine.clone(), McpSettings::new([7; 32]));
+    for (n, key) in [(json!(7), "7".to_owned()), (json!("x".repeat(1_024)), "x".repeat(1_024))] {
+        let created = send(&server, &Sent::call("two", json!({"n": n}))).await.result();
+        assert_eq!(created["resultType"], "task", "{created}");
+        let task = world.engine.list(&alice(), None, 1).await.unwrap().tasks.remove(0);
+        let rate = Some(Rate { max: 5, per_ms: 60_000 });
+        assert_eq!(
+            task.flow,
+            Some(FlowControl { key, concurrency: Some(3), rate, priority: 0, attempt_ms: 3_600_000 })
+        );
+    }
+    let refused = send(&server, &Sent::call("two", json!({"n": "x".repeat(1 << 20)}))).await;
+    assert!(refused.text.contains("-32602"), "{}", refused.text);
+    let said = "the concurrency key of `two` has 1048576 bytes for these arguments, and at most 1024 are allowed";
+    assert!(refused.text.contains(said), "{}", refused.text);
+    assert_eq!(world.engine.list(&alice(), None, 9).await.unwrap().tasks.len(), 2);
+}
+
+#[tokio::test]
+async fn arguments_of_which_no_key_can_be_made_are_refused() {
+    let world = World::new();
+    let policies = by(|_tool| {
+        let by_name = |(name,): &(String,)| name.clone();
+        Some(TaskPolicy::optional().unchecked_arguments().concurrency(1).concurrency_key(by_name))
+    });
+    let server = McpServer::new(|| Listing, policies, world.engine.clone(), McpSettings::new([7; 32]));
+    let refused = send(&server, &Sent::call("two", json!({"n": 1}))).await;
+    assert!(refused.text.contains("-32602"), "{}", refused.text);
+    assert!(refused.text.contains("the limits of `two` cannot be read from these arguments"), "{}", refused.text);
 }

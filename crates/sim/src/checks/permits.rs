@@ -1,4 +1,5 @@
-//! The checker of the limit of running attempts: how many tasks of one owner have an attempt that has a permit.
+//! The checker of the limits of running attempts: how many tasks of one owner, or of the tool, have an attempt that has
+//! a permit.
 
 use longhaul_core::ports::AttemptPermit;
 use longhaul_core::{LeaseToken, State, Task, TaskKey, Timestamp};
@@ -20,7 +21,8 @@ impl Checks {
 
     /// The tool of an attempt begins.
     pub(super) fn attempt_begins(&mut self, task: &Task) {
-        let (Some(attempts_max), State::Running { lease }) = (self.owner_attempts, &task.state) else { return };
+        let limit = self.owner_attempts.or(self.tool_attempts);
+        let (Some(attempts_max), State::Running { lease }) = (limit, &task.state) else { return };
         let key = task.key();
         self.attempts.running.push((key, task.attempt, lease.token));
         let until =
@@ -39,11 +41,13 @@ impl Checks {
                 .traces
                 .iter()
                 .any(|trace| trace.key == *task && trace.attempts.iter().any(|attempt| attempt.number > *number));
-            task.owner == key.owner && !lost && until(lease).is_some_and(|until| until > now)
+            (task.owner == key.owner || self.tool_attempts.is_some())
+                && !lost
+                && until(lease).is_some_and(|until| until > now)
         };
         let running = self.attempts.running.iter().filter(counts).count();
         if running > attempts_max as usize {
-            let what = format!("{running} attempts of one owner run at a time, and {attempts_max} may");
+            let what = format!("{running} attempts of one owner or tool run at a time, and {attempts_max} may");
             self.fail(Promise::AttemptsAreLimited, what);
         }
     }

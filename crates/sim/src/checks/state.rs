@@ -34,6 +34,7 @@ pub(crate) struct Checks {
     pub(super) told: Vec<(String, usize)>,
     pub(super) open_max: usize,
     pub(super) owner_attempts: Option<u32>,
+    pub(super) tool_attempts: Option<u32>,
     pub(super) attempts: Attempts,
     pub(super) calls: Vec<CallPlan>,
     /// Whether everything happens as soon as it can.
@@ -156,6 +157,7 @@ impl Checks {
             told: Vec::new(),
             open_max: settings.open_tasks_max as usize,
             owner_attempts: plan.owner_attempts,
+            tool_attempts: plan.tool_attempts,
             attempts: Attempts::default(),
             calls: plan.calls.clone(),
             killed_at_ms: Vec::new(),

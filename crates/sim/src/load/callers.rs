@@ -87,6 +87,7 @@ fn call_of(world: &LoadWorld, number: usize) -> Call {
         trace: None,
         cleanup: Cleanup::None,
         not_before: None,
+        flow: None,
     }
 }
 

@@ -5,7 +5,7 @@ use longhaul_core::{Entry, EntryKind, MailboxId, Status, TaskEvent, TaskFilter, 
 use longhaul_testkit::given;
 
 use crate::unreadable::Unreadable;
-use crate::{attachments, listing, mailboxes, outbox, purge, queue, quota, sql, take_up, tasks, unfinished};
+use crate::{attachments, listing, mailboxes, outbox, permits, purge, queue, quota, sql, take_up, tasks, unfinished};
 
 /// Polls and lists stay quick however many finished tasks are stored: every query that could grow uses an index.
 #[test]
@@ -19,6 +19,9 @@ fn no_query_reads_a_whole_table_or_sorts() {
         purge::EXPIRED,
         purge::ORPHANS,
         purge::EXPIRED_MAILBOXES,
+        permits::FORGET,
+        permits::TAKEN,
+        permits::WAITING,
         mailboxes::COLLECT,
         quota::DISCOUNT,
         quota::RECOUNT,

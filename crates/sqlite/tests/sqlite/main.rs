@@ -16,6 +16,7 @@ mod opening;
 mod outbox;
 #[cfg(unix)]
 mod permissions;
+mod permits;
 mod stored;
 mod taking_up;
 

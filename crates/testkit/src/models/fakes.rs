@@ -249,7 +249,7 @@ impl FakePermits {
 #[async_trait]
 impl AttemptPermits for FakePermits {
     async fn take(&self, permit: &AttemptPermit, attempts_max: u32, now: Timestamp) -> Result<Taken, StoreError> {
-        Ok(self.lock().take(permit, attempts_max, now))
+        Ok(self.lock().take(permit, None, attempts_max, now))
     }
 
     async fn take_over(
@@ -259,11 +259,10 @@ impl AttemptPermits for FakePermits {
         attempts_max: u32,
         now: Timestamp,
     ) -> Result<Taken, StoreError> {
-        Ok(self.lock().take_over(permit, held, attempts_max, now))
+        Ok(self.lock().take(permit, Some(held), attempts_max, now))
     }
 
-    async fn give_back(&self, permit: &AttemptPermit) -> Result<(), StoreError> {
-        self.lock().give_back(permit);
-        Ok(())
+    async fn give_back(&self, permit: &AttemptPermit, now: Timestamp) -> Result<Option<TaskKey>, StoreError> {
+        Ok(self.lock().give_back(permit, now))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use longhaul_core::ports::{AttemptPermit, Taken};
-use longhaul_core::{TaskKey, Timestamp};
+use longhaul_core::{GroupPermits, PermitGroup, TaskKey, Timestamp};
 
 use super::planted::PlantedFault;
 
@@ -13,70 +13,47 @@ const EARLY_MS: u64 = 20_000;
 /// The permits that tasks hold, and until when; with one planted fault on demand.
 #[derive(Debug, Default)]
 pub struct PermitsModel {
-    permits: BTreeMap<TaskKey, AttemptPermit>,
+    groups: BTreeMap<PermitGroup, GroupPermits>,
     planted: Option<PlantedFault>,
 }
 
 impl PermitsModel {
     /// No permit is taken; with this planted fault.
     pub const fn with(planted: Option<PlantedFault>) -> Self {
-        Self { permits: BTreeMap::new(), planted }
+        Self { groups: BTreeMap::new(), planted }
     }
 
     fn has(&self, fault: PlantedFault) -> bool {
         self.planted == Some(fault)
     }
 
-    fn is_over(&self, permit: &AttemptPermit, now: Timestamp) -> bool {
-        let early_ms = if self.has(PlantedFault::PermitFreeTooEarly) { EARLY_MS } else { 0 };
-        permit.until <= now.plus_ms(early_ms) && !self.has(PlantedFault::DeadAttemptKeepsPermit)
-    }
-
-    /// Takes a permit for an attempt, if its owner has one left.
-    pub fn take(&mut self, permit: &AttemptPermit, attempts_max: u32, now: Timestamp) -> Taken {
-        match self.permits.get(&permit.task) {
-            Some(held) if !self.is_over(held, now) && held.lease == permit.lease => Taken::Permit,
-            Some(held) if !self.is_over(held, now) => Taken::Held(*held),
-            Some(_) | None => self.take_free(permit, attempts_max, now),
+    /// The time by which permits expire.
+    fn expiry(&self, now: Timestamp) -> Timestamp {
+        if self.has(PlantedFault::DeadAttemptKeepsPermit) {
+            return Timestamp::from_ms(0);
         }
+        now.plus_ms(if self.has(PlantedFault::PermitFreeTooEarly) { EARLY_MS } else { 0 })
     }
 
-    /// Takes the permit of an earlier attempt of the same task, or a new one.
-    pub fn take_over(
+    /// Takes a permit for an attempt, if its group has one left. It may be that of an earlier attempt of the task, if
+    /// that is `yielded`.
+    pub fn take(
         &mut self,
         permit: &AttemptPermit,
-        held: &AttemptPermit,
+        yielded: Option<&AttemptPermit>,
         attempts_max: u32,
         now: Timestamp,
     ) -> Taken {
-        let taken = self.take(permit, attempts_max, now);
-        if taken == Taken::Held(*held) {
-            self.permits.insert(permit.task, *permit);
-            return Taken::Permit;
-        }
-        taken
+        let attempts_max = if self.has(PlantedFault::FullOwnerRuns) { u32::MAX } else { attempts_max };
+        let now = self.expiry(now);
+        self.groups.entry(permit.group).or_default().take(permit, yielded, attempts_max, now)
     }
 
-    fn take_free(&mut self, permit: &AttemptPermit, attempts_max: u32, now: Timestamp) -> Taken {
-        let is_other = |held: &&AttemptPermit| held.task.owner == permit.task.owner && held.task != permit.task;
-        let (over, others): (Vec<AttemptPermit>, Vec<AttemptPermit>) =
-            self.permits.values().copied().filter(|held| is_other(&held)).partition(|held| self.is_over(held, now));
-        if others.len() >= attempts_max as usize && !self.has(PlantedFault::FullOwnerRuns) {
-            return Taken::Full;
-        }
-        // Another worker's clock may be behind: it must not find the permit that this attempt got.
-        for held in over {
-            self.permits.remove(&held.task);
-        }
-        self.permits.insert(permit.task, *permit);
-        Taken::Permit
-    }
-
-    /// Gives a permit back, if it is still that of this attempt.
-    pub fn give_back(&mut self, permit: &AttemptPermit) {
-        let of_another = self.has(PlantedFault::PermitOfAnotherGivenBack);
-        if self.permits.get(&permit.task).is_some_and(|held| of_another || held.lease == permit.lease) {
-            self.permits.remove(&permit.task);
-        }
+    /// Gives a permit back, if it is still that of this attempt. Returns the task whose turn it is next.
+    pub fn give_back(&mut self, permit: &AttemptPermit, now: Timestamp) -> Option<TaskKey> {
+        let (of_another, now) = (self.has(PlantedFault::PermitOfAnotherGivenBack), self.expiry(now));
+        let group = self.groups.get_mut(&permit.group)?;
+        let held = group.taken.iter().find(|held| of_another && held.task == permit.task).copied();
+        group.give_back(&held.unwrap_or(*permit), now)
     }
 }

@@ -82,3 +82,13 @@ async fn a_server_runs_its_tasks_on_a_store_and_a_queue_of_its_own() {
     assert_eq!(scraped.lines().find(queue), None, "the depth of such a queue is not known");
     running.stop().await;
 }
+
+/// Such a server could not count the attempts of its tools.
+#[tokio::test]
+async fn a_server_on_a_store_without_permits_does_not_start_with_flow_control() {
+    let (store, queue) = (Arc::new(MemoryStore::default()), Arc::new(MemoryQueue::new(Arc::new(SystemClock))));
+    let server = Server::new(|| Tools).task("add_up", TaskPolicy::optional().concurrency(1));
+    let listen = Options::default().with(&table::LISTEN, SocketAddr::from(([127, 0, 0, 1], 0)));
+    let refused = serve::start(&server, &listen.on(Backend::new(store, queue))).await.err().unwrap().to_string();
+    assert!(refused.contains("name one with `Backend::permits`"), "{refused}");
+}
