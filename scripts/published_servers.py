@@ -112,9 +112,10 @@ def build(name, server):
         if not changes:
             fail(f"{name}: {file} has nothing like {pattern}")
         path.write_text(text, encoding="utf-8")
-    patch = f"\n[patch.crates-io]\nlonghaul = {{ path = {json.dumps(str(ROOT / 'crates/longhaul'))} }}\n"
+    # It is no part of the workspace in whose folder it lies.
+    longhaul = json.dumps(str(ROOT / "crates/longhaul"))
     with open(folder / "Cargo.toml", "a", encoding="utf-8") as manifest:
-        manifest.write(patch)
+        manifest.write(f"\n[workspace]\n\n[patch.crates-io]\nlonghaul = {{ path = {longhaul} }}\n")
     environment = {**os.environ, "CARGO_PROFILE_DEV_DEBUG": "0", "CARGO_INCREMENTAL": "0"}
     environment.pop("CARGO_TARGET_DIR", None)
     target = CACHE / "target"

@@ -23,7 +23,7 @@ fn a_variant_has_layers_for_the_functions_that_run_tools() {
     let made = String::from_utf8(script("layers.py", &[template, layer]).stdout).unwrap();
     assert_eq!(made.matches(&format!("      Layers:\n        - {layer}\n")).count(), 2);
     for wrong in [&["fonts"][..], &["arn:aws:lambda:eu-west-1:111122223333:layer:fonts"], &[], &[layer; 6]] {
-        let refused = script("layers.py", &[&[template], wrong].concat());
+        let refused = script("layers.py", &[&[template][..], wrong].concat());
         assert!(!refused.status.success() && refused.stdout.is_empty(), "{wrong:?}");
         assert!(String::from_utf8_lossy(&refused.stderr).contains("ARNs of versions of layers"), "{refused:?}");
     }
