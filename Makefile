@@ -9,7 +9,7 @@ SECONDS ?= 60
 PEERS_OUT ?= docs/benchmarks
 SIMULATION := $(CARGO) test --locked --quiet --profile sim -p longhaul-engine
 # The parts of `make nightly`.
-PARTS ?= sizes worlds scale chaos programs packages fuzz mutants
+PARTS ?= sizes worlds scale chaos programs published packages fuzz mutants
 LISTEN ?= 127.0.0.1:8080
 RUN_ARGS ?= --listen $(LISTEN)
 
@@ -78,6 +78,10 @@ nightly-programs: programs
 	scripts/setup-tools.sh aws aws-lint cargo-lambda containers
 	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test local --test aws \
 	    -E 'test(e2e::children::) | test(sam_local::) | test(cargo_lambda::) | test(images::) | test(prove::)'
+
+# Servers of others, from crates.io: made durable as the documentation says, and killed.
+nightly-published:
+	scripts/published_servers.py
 
 nightly-packages:
 	$(MAKE) --no-print-directory docs dist

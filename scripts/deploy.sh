@@ -10,7 +10,8 @@
 # be told who may call (AuthMode), and asks on a terminal. TAGS, whose values have no
 # spaces either, are put on the stack and on everything in it that takes tags.
 # GATEWAY_CONFIG is a file of JSON that becomes the setting config-json, in place of the one in the package.
-# TEMPLATE is another template to deploy, such as one that scripts/make_template.py wrote with layers.
+# TEMPLATE is another template to deploy. LAYERS="ARN …" are layers of the workers, such as those with a program that
+# tools run: a template that has them is written next to the other one, and deployed.
 # SAM is the SAM CLI to use (default: the one that scripts/setup-tools.sh installs).
 set -euo pipefail
 
@@ -119,5 +120,11 @@ done
 if ((${#tags[@]} > 0)); then tags=(--tags "${tags[@]}"); fi
 
 cd "$root"
-exec "$sam" deploy --template-file "${TEMPLATE:-template.yaml}" \
+template=${TEMPLATE:-template.yaml}
+if [[ -n ${LAYERS:-} ]]; then
+    # shellcheck disable=SC2086  # Several layers.
+    python3 "$here/layers.py" "$template" $LAYERS >"$template.layers.yaml"
+    template=$template.layers.yaml
+fi
+exec "$sam" deploy --template-file "$template" \
     --parameter-overrides "Architecture=$architecture" ${parameters[@]+"${parameters[@]}"} ${tags[@]+"${tags[@]}"} "$@"

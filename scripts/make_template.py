@@ -4,7 +4,6 @@
   scripts/make_template.py                       prints the template
   scripts/make_template.py --check               fails if template.yaml is another one
   scripts/make_template.py --write               writes template.yaml
-  scripts/make_template.py --layers ARN[,ARN…]   prints one whose workers have these layers
 
 A part is a title in its first line, and sections of a template. The sections of all parts follow one another in the
 order of PARTS. The console of CloudFormation shows parameters by their part.
@@ -28,7 +27,6 @@ PARTS = [
 ]  # fmt: skip
 PART_LINES_MAX = 400
 PARAMETERS_MAX = 30
-LAYERS_MAX = 5
 
 SECTIONS = ["Parameters", "Rules", "Mappings", "Conditions", "Globals", "Resources", "Outputs"]
 HEAD = """\
@@ -36,10 +34,6 @@ HEAD = """\
 AWSTemplateFormatVersion: "2010-09-09"
 Transform: AWS::Serverless-2016-10-31
 """
-LAYER = re.compile(r"arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]{12}:layer:[A-Za-z0-9_-]+:[0-9]+")
-CODE_OF_WORKERS = re.compile(
-    r"^(  (?:Worker|ClassWorker):\n(?:    .*\n)*?      CodeUri: .*\n)", re.MULTILINE
-)
 
 
 class Part:
@@ -106,29 +100,15 @@ def template():
     return "\n".join(texts)
 
 
-def with_layers(text, layers):
-    """The template whose workers have these layers."""
-    if len(layers) > LAYERS_MAX or not all(LAYER.fullmatch(layer) for layer in layers):
-        sys.exit(f"make-template: --layers takes ARNs of versions of layers, {LAYERS_MAX} at most, separated by commas")
-    listed = "".join(f"        - {layer}\n" for layer in layers)
-    text, functions = CODE_OF_WORKERS.subn(rf"\1      Layers:\n{listed}", text)
-    if functions != 2:
-        sys.exit(f"make-template: {functions} functions run tools, and there should be two")
-    return text
-
-
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = arguments.add_mutually_exclusive_group()
     what.add_argument("--check", action="store_true")
     what.add_argument("--write", action="store_true")
-    what.add_argument("--layers", metavar="ARN[,ARN…]")
     given = arguments.parse_args()
     text = template()
     if given.write:
         TEMPLATE.write_text(text, encoding="utf-8")
-    elif given.layers:
-        print(with_layers(text, given.layers.split(",")), end="")
     elif not given.check:
         print(text, end="")
     elif not TEMPLATE.exists() or TEMPLATE.read_text(encoding="utf-8") != text:

@@ -75,7 +75,7 @@ OTHERS = {
     "RestApiLogs": "leave it out: the log of the API function has a line for each request",
     "ToolSecretArns": "use SecretArns",
     "WebhookSecretArns": "use SecretArns, after those that tools read",
-    "WorkerLayers": "write a template whose workers have layers with `scripts/make_template.py --layers ARN`",
+    "WorkerLayers": "use `LAYERS=\"ARN\" make deploy`",
     "WakingStateMachines": "leave it out: the ends of all executions that tasks have started wake them",
     "VpcSubnetIds": "use Vpc=SUBNET,SUBNET/GROUP",
     "VpcSecurityGroupIds": "use Vpc=SUBNET,SUBNET/GROUP",

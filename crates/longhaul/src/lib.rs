@@ -104,7 +104,7 @@ pub use longhaul_mcp::{
     StepValue, StepWork, TaskContext, TaskPolicy, TimedOut, ToolError, UnknownTool, UseTryStep, VariableError,
     VariableLimit, VerifiedCaller,
 };
-pub use program::Program;
+pub use program::{Program, spawn_blocking};
 pub use rmcp;
 #[cfg(feature = "serve")]
 pub use serve::{serve, serve_stdio};
@@ -120,7 +120,7 @@ pub mod local {
 }
 
 /// The server's store and queue as traits, and the types in their methods. Implement them for a backend of your own;
-/// `serve::start_on` runs a server on it.
+/// `serve::Options::on` takes it.
 ///
 /// A [`TaskStore`](ports::TaskStore) keeps tasks and decides nothing: its `apply` is right if it does in one atomic
 /// write what [`Task::apply`](ports::Task::apply) returns. A [`WorkQueue`](ports::WorkQueue) delivers every message at

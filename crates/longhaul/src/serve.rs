@@ -41,6 +41,7 @@ mod tool_env;
 mod until_stopped;
 mod webhooks;
 mod welcome;
+mod windows;
 mod worker;
 
 use std::process::ExitCode;

@@ -53,6 +53,6 @@ pub use schedules::Looked;
 pub use schema::SchemaError;
 pub use server::McpServer;
 pub use settings::{AnonymousCallers, McpSettings, NeededScopes, ServerSettings, StreamsCounted};
-pub use stdio::{Unanswered, converse_over_stdio};
+pub use stdio::{Unanswered, converse_over_stdio, mark_over_stdio};
 pub use tool_calls::caller::VerifiedCaller;
 pub use tool_check::{Outline, ToolError, UnknownTool, check_tools, outline};

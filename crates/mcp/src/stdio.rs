@@ -9,10 +9,12 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use longhaul_core::{Clock, strict_json};
+use rmcp::ErrorData;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc::{Receiver, Sender};
 use tokio_util::sync::CancellationToken;
@@ -22,7 +24,7 @@ use crate::reply::{self, sse};
 use crate::request::incoming::{Message, OverStdio};
 use crate::revision::{Generation, VERSION_HEADER};
 use crate::signing::session;
-use crate::tool_calls::cancelling;
+use crate::tool_calls::{caller, cancelling};
 
 /// So many messages of the client may be worked on at a time.
 const MESSAGES_MAX: usize = 1_000;
@@ -30,7 +32,7 @@ const MESSAGES_MAX: usize = 1_000;
 /// How long the last answers may take after the client has closed its end.
 const LAST_ANSWERS_MS: u64 = 2_000;
 
-/// How long the endpoint is left alone after a stream that ended at once.
+/// How long the endpoint is left alone after a stream that ended at once, or a request without an answer.
 const STREAM_PAUSE_MS: u64 = 1_000;
 
 /// The calls for which the client still waited when it left. As long as this exists, the calls do not know that it has.
@@ -39,10 +41,18 @@ pub struct Unanswered(
     #[expect(dead_code, reason = "it is there to be dropped")] FuturesUnordered<BoxFuture<'static, ()>>,
 );
 
+/// Marks a request as one that came over standard input. An endpoint in another process does this: extensions do not
+/// travel.
+pub fn mark_over_stdio(request: &mut Request<Bytes>) {
+    request.extensions_mut().insert(OverStdio);
+}
+
 /// Serves the client whose messages are `lines` until there are no more, or until `out` is closed. `respond` is the
-/// endpoint.
+/// endpoint. A request whose answer does not come is sent again. For a call of a tool, `may_repeat` decides by the name
+/// of the tool. Such a call has a key by which the endpoint finds the task of the first one.
 pub async fn converse_over_stdio<F>(
     respond: impl Fn(Request<Bytes>) -> F + Send + Sync + 'static,
+    may_repeat: impl Fn(&str) -> bool + Send + Sync + 'static,
     clock: Arc<dyn Clock>,
     mut lines: Receiver<Bytes>,
     out: Sender<Bytes>,
@@ -51,7 +61,8 @@ where
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     let respond = move |request| -> BoxFuture<'static, Response<Body>> { Box::pin(respond(request)) };
-    let stdio = Arc::new(Stdio { respond: Box::new(respond), clock, out, state: Mutex::default() });
+    let (respond, may_repeat) = (Box::new(respond), Box::new(may_repeat));
+    let stdio = Arc::new(Stdio { respond, may_repeat, clock, out, state: Mutex::default() });
     let mut running: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
     let mut listening: BoxFuture<'static, ()> = Box::pin(std::future::pending());
     loop {
@@ -90,6 +101,7 @@ where
 
 struct Stdio {
     respond: Box<dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Body>> + Send + Sync>,
+    may_repeat: Box<dyn Fn(&str) -> bool + Send + Sync>,
     clock: Arc<dyn Clock>,
     out: Sender<Bytes>,
     state: Mutex<State>,
@@ -101,8 +113,10 @@ struct State {
     session: Option<HeaderValue>,
     /// The revision of a client without a session.
     revision: Option<HeaderValue>,
-    /// The requests that are not answered yet, by their ids.
+    /// The requests that are neither answered nor cancelled yet, by their ids.
     open: HashMap<String, CancellationToken>,
+    /// The calls that may be sent again.
+    repeatable: u64,
 }
 
 /// The kinds of lines.
@@ -126,6 +140,8 @@ struct Params<'a> {
     meta: Option<Meta<'a>>,
     #[serde(borrow, default, rename = "requestId")]
     request_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    name: Option<std::borrow::Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -153,11 +169,11 @@ impl Stdio {
             }
             Ok(Message::Notification { method, params }) => {
                 let mut state = self.state();
-                // A session finds the cancellation where other instances would. Without one, to leave is to cancel.
-                if method == cancelling::METHOD && state.session.is_none() {
+                if method == cancelling::METHOD {
                     let id = read_params(params).and_then(|params| Some(params.request_id?.get().to_owned()));
                     let open = id.and_then(|id| state.open.remove(&id));
-                    open.into_iter().for_each(|open| open.cancel());
+                    // A session finds the cancellation where other instances would. Without one, to leave is to cancel.
+                    open.filter(|_| state.session.is_none()).into_iter().for_each(|open| open.cancel());
                 }
                 Read::OneWay { has_begun: method == "notifications/initialized" && state.session.is_some() }
             }
@@ -215,23 +231,53 @@ impl Stdio {
 
     /// Passes a message on, and writes what comes back. `id` is that of a request that is answered.
     async fn exchange(self: Arc<Self>, line: Bytes, id: Option<&str>) {
-        let (is_request, begins) = match Message::read(&line) {
-            Ok(Message::Request { method, .. }) => (true, id.is_none() && method == "initialize"),
-            Ok(Message::Notification { .. } | Message::Reply { .. }) => (false, false),
+        let (request_id, method, tool) = match Message::read(&line) {
+            Ok(Message::Request { id, method, params }) => {
+                (Some(id), method.into_owned(), read_params(params).and_then(|params| params.name))
+            }
+            Ok(Message::Notification { .. } | Message::Reply { .. }) => (None, String::new(), None),
             // It may have been meant to be a request.
-            Err(_) => (true, false),
+            Err(_) => (None, "unknown".to_owned(), None),
         };
-        let answer = (self.respond)(self.http(line)).await;
-        if begins && let Some(session) = answer.headers().get(session::HEADER) {
-            let mut state = self.state();
-            (state.session, state.revision) = (Some(session.clone()), None);
+        let mut request = self.http(line.clone());
+        let is_repeatable = if method == "tools/call" {
+            self.give_key(&mut request, tool.as_deref().unwrap_or_default())
+        } else {
+            request_id.is_some()
+        };
+        loop {
+            let answer = (self.respond)(request.clone()).await;
+            if method == "initialize"
+                && let Some(session) = answer.headers().get(session::HEADER)
+            {
+                let mut state = self.state();
+                (state.session, state.revision) = (Some(session.clone()), None);
+            }
+            if method.is_empty() && !sse::is_stream(&answer) {
+                return warn_if_refused(answer.status());
+            }
+            let is_cancelled = || id.is_some_and(|id| !self.state().open.contains_key(id));
+            if self.write(answer).await || method.is_empty() || is_cancelled() {
+                return;
+            }
+            if !is_repeatable {
+                let why = "the process that worked on this request ended before the answer";
+                let error = ErrorData::internal_error(why, None);
+                return self.write_line(reply::error_text(request_id.as_ref(), &error).into()).await;
+            }
+            self.clock.sleep_ms(STREAM_PAUSE_MS).await;
         }
-        if is_request || sse::is_stream(&answer) {
-            self.write(answer).await;
-        } else if !answer.status().is_success() {
-            let status = answer.status().as_u16();
-            tracing::warn!(status, "a notification or an answer of the client was refused");
+    }
+
+    /// Gives a call a key if it may be sent again. Without a session, to leave is to cancel: there is no second time.
+    fn give_key(&self, request: &mut Request<Bytes>, tool: &str) -> bool {
+        let mut state = self.state();
+        if state.session.is_none() || state.revision.is_some() || !(self.may_repeat)(tool) {
+            return false;
         }
+        state.repeatable += 1;
+        request.headers_mut().insert(caller::KEY_HEADER, state.repeatable.into());
+        true
     }
 
     /// Opens the stream on which a session receives notifications of changes, again and again.
@@ -248,27 +294,48 @@ impl Stdio {
         }
     }
 
-    async fn write(&self, answer: Response<Body>) {
+    /// Writes what comes back, but for a message that is cut off. Says whether the answer was there.
+    async fn write(&self, answer: Response<Body>) -> bool {
         let is_stream = sse::is_stream(&answer);
-        let (mut body, mut whole) = (answer.into_body(), Vec::new());
+        let (mut body, mut unread, mut is_answered) = (answer.into_body(), Vec::new(), false);
         while let Some(Ok(frame)) = body.frame().await {
-            let data = frame.into_data().unwrap_or_default();
-            if !is_stream {
-                whole.extend_from_slice(&data);
-                continue;
-            }
-            for line in data.split(|byte| *byte == b'\n') {
-                let message = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii).unwrap_or_default();
-                self.write_line(data.slice_ref(message)).await;
+            unread.extend_from_slice(&frame.into_data().unwrap_or_default());
+            if is_stream {
+                is_answered |= self.write_events(&mut unread).await;
             }
         }
-        self.write_line(whole.trim_ascii().to_vec().into()).await;
+        is_answered || (!is_stream && self.write_message(&unread).await)
+    }
+
+    /// Writes the messages of a stream that are whole.
+    async fn write_events(&self, unread: &mut Vec<u8>) -> bool {
+        let Some(end) = unread.iter().rposition(|byte| *byte == b'\n') else { return false };
+        let rest = unread.split_off(end + 1);
+        let mut is_answered = false;
+        for line in std::mem::replace(unread, rest).split(|byte| *byte == b'\n') {
+            is_answered |= self.write_message(line.strip_prefix(b"data:").unwrap_or_default()).await;
+        }
+        is_answered
+    }
+
+    /// Says whether it was the answer.
+    async fn write_message(&self, message: &[u8]) -> bool {
+        let message = message.trim_ascii();
+        if strict_json::from_slice::<IgnoredAny>(message).is_err() {
+            return false;
+        }
+        self.write_line(message.to_vec().into()).await;
+        !matches!(Message::read(message), Ok(Message::Request { .. } | Message::Notification { .. }))
     }
 
     async fn write_line(&self, line: Bytes) {
-        if !line.is_empty() {
-            // If nobody reads any more, the conversation ends.
-            drop(self.out.send(line).await);
-        }
+        // If nobody reads any more, the conversation ends.
+        drop(self.out.send(line).await);
+    }
+}
+
+fn warn_if_refused(status: StatusCode) {
+    if !status.is_success() {
+        tracing::warn!(status = status.as_u16(), "a notification or an answer of the client was refused");
     }
 }

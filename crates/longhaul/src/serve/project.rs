@@ -15,12 +15,22 @@ pub(super) fn database(server: Option<&str>) -> Result<PathBuf, ServeError> {
     let state = state_folder(&ProcessEnv).ok_or_else(|| no_place("neither XDG_STATE_HOME nor HOME is set"))?;
     let file = file_for(&state, server.unwrap_or("server"), &project);
     let folder = file.parent().unwrap_or(&state);
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(|error| no_place(&format!("{} cannot be made: {error}", folder.display())))?;
+    make(folder).map_err(|error| no_place(&format!("{} cannot be made: {error}", folder.display())))?;
     Ok(file)
+}
+
+/// Where the process that has the database `file` serves others. Its path is short, as those of sockets have to be.
+pub(super) fn socket(file: &Path) -> Option<PathBuf> {
+    let state = state_folder(&ProcessEnv)?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let file = folder.canonicalize().ok()?.join(file.file_name()?);
+    make(&state).ok()?;
+    Some(state.join(format!("{:016x}.sock", hash(file.as_os_str().as_encoded_bytes()))))
+}
+
+/// Makes a folder that is the user's alone, and those above it.
+fn make(folder: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 fn state_folder(env: &dyn EnvSource) -> Option<PathBuf> {

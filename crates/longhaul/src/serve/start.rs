@@ -1,5 +1,7 @@
 //! A server next to the other things that its program does.
 
+use futures::FutureExt;
+
 use super::{Options, Running, ServeError};
 use crate::Server;
 
@@ -12,5 +14,6 @@ use crate::Server;
 /// `/readyz` that the server is not ready. If the server needs more file descriptors for its connections, it raises
 /// the limit of the process, within the limit of the system.
 pub async fn start(server: &Server, options: &Options) -> Result<Running, ServeError> {
-    Running::start(server, options).await
+    // Its type has more levels than the compiler follows in the program of an author.
+    Running::start(server, options).boxed().await
 }

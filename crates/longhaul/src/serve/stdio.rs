@@ -7,19 +7,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use futures::future::{Either, select};
-use http::Request;
-use longhaul_core::settings::table;
-use longhaul_core::{Clock, Identity, OwnerId, with_causes};
-use longhaul_http::audited;
-use longhaul_mcp::{McpServer, converse_over_stdio};
+use longhaul_core::with_causes;
+use longhaul_mcp::converse_over_stdio;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tracing::Instrument;
 
-use super::http_server::Endpoint;
 use super::stopping::stop_wanted;
-use super::{Options, Running, ServeError, health, project, start};
+use super::windows::Window;
+use super::{Options, ServeError};
 use crate::{Server, SystemClock};
 
 /// The longest message of a client, in bytes.
@@ -31,10 +28,6 @@ const AHEAD_MAX: usize = 64;
 /// How long a client may take that does not read, or does not write, when the server ends.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
-/// How often, and with which pause, a message waits for a server that has no store yet.
-const BEGUN_TRIES: u32 = 150;
-const BEGUN_PAUSE_MS: u64 = 200;
-
 /// The JSON-RPC error of a server that could not start.
 const INTERNAL_ERROR: i32 = -32_603;
 
@@ -44,7 +37,8 @@ const INTERNAL_ERROR: i32 = -32_603;
 ///
 /// Unless the options name a store, the tasks are in a file of the folder in which the process was started, below
 /// `$XDG_STATE_HOME/longhaul` or `~/.local/state/longhaul`. One process has the file at a time. A second one, such as
-/// for another window of the same project, answers its client with an error that says so.
+/// for another window of the same project, passes everything on to the first one. When the first one ends, the second
+/// one continues its tasks.
 ///
 /// Standard output belongs to the protocol: print nothing there. The same happens in [`serve`](fn@super::serve) if the
 /// setting `stdio` is on.
@@ -61,60 +55,53 @@ const INTERNAL_ERROR: i32 = -32_603;
 /// }
 /// ```
 pub async fn serve_stdio(server: Server, options: Options) -> Result<(), ServeError> {
+    // Its type has more levels than the compiler follows in the program of an author.
+    converse(server, options).boxed().await
+}
+
+async fn converse(server: Server, options: Options) -> Result<(), ServeError> {
     let (mut lines, (out, writer)) = (read_lines(), write_lines());
-    let running = match start_for_client(&server, options).await {
-        Ok(running) => running,
-        Err(error) => {
-            tell_client(&error, &mut lines, out).await;
-            written(writer).await;
-            return Err(error);
-        }
+    let window = match Window::of(server, options).await {
+        Ok(window) => Arc::new(window),
+        Err(error) => return refuse(error, &mut lines, out, writer).await,
     };
-    let endpoint = running.endpoint().cloned();
-    let conversation = Box::pin(converse_over_stdio(
-        move |request| respond(endpoint.clone(), request),
-        Arc::new(SystemClock),
-        lines,
-        out,
-    ));
-    let stop = pin!(stop_wanted());
-    let left = select(conversation, stop).await;
-    running.stop().await;
+    if let Err(error) = window.open().await {
+        return refuse(error, &mut lines, out, writer).await;
+    }
+    let (responding, repeating) = (Arc::clone(&window), Arc::clone(&window));
+    let respond = move |request| {
+        let window = Arc::clone(&responding);
+        async move { window.respond(request).await }
+    };
+    let may_repeat = move |tool: &str| repeating.may_repeat(tool);
+    let conversation = Box::pin(converse_over_stdio(respond, may_repeat, Arc::new(SystemClock), lines, out));
+    let mut end = pin!(async {
+        tokio::select! {
+            () = stop_wanted() => {}
+            () = window.succeed() => {}
+        }
+    });
+    let left = select(conversation, end.as_mut()).await;
+    window.stop().await;
     // Now that the database is closed: what the client still waits for is not cancelled.
     match left {
-        Either::Left((unanswered, _stop_wanted)) => drop(unanswered),
+        Either::Left((unanswered, _end)) => drop(unanswered),
         Either::Right(((), conversation)) => drop(conversation),
     }
     written(writer).await;
     Ok(())
 }
 
-async fn start_for_client(server: &Server, options: Options) -> Result<Running, ServeError> {
-    let options = match options.has_store() {
-        true => options,
-        false => options.with(&table::DB, project::database(server.outline().await.name.as_deref())?),
-    };
-    tracing::info!(tasks = %options.values().get(&table::DB)?.display(), "serving MCP on standard input and output");
-    start(server, &options.mounted()).await
-}
-
-async fn respond(endpoint: Option<Endpoint>, mut request: Request<Bytes>) -> http::Response<longhaul_http::Body> {
-    let Some(mcp) = begun(endpoint.as_ref()).await else { return health::starting() };
-    let span = audited(&mut request, None::<&str>, None);
-    // Whoever started the process, as on a loopback address.
-    mcp.respond(request, OwnerId::of(Identity::Anonymous)).instrument(span).await
-}
-
-/// The server, once it has its store and its queue.
-async fn begun(endpoint: Option<&Endpoint>) -> Option<&McpServer> {
-    let endpoint = endpoint?;
-    for _ in 0..BEGUN_TRIES {
-        if let Some(mcp) = endpoint.mcp.get() {
-            return Some(mcp);
-        }
-        SystemClock.sleep_ms(BEGUN_PAUSE_MS).await;
-    }
-    None
+/// Ends a server that cannot start, with an answer for its client.
+async fn refuse(
+    error: ServeError,
+    lines: &mut Receiver<Bytes>,
+    out: Sender<Bytes>,
+    writer: JoinHandle<()>,
+) -> Result<(), ServeError> {
+    tell_client(&error, lines, out).await;
+    written(writer).await;
+    Err(error)
 }
 
 /// Answers the first request of the client with the error, since few clients show other output of a process.

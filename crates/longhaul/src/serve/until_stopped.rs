@@ -39,8 +39,7 @@ use crate::Server;
 /// ```
 pub async fn serve(server: Server, options: Options) -> Result<(), ServeError> {
     if options.values().get(&table::STDIO)? {
-        // On the heap: it is as large as all that answers HTTP.
-        return Box::pin(serve_stdio(server, options)).await;
+        return serve_stdio(server, options).await;
     }
     let running = start(&server, &options).await?;
     running.welcome().await.print();

@@ -55,6 +55,40 @@ async fn a_program_and_what_it_started_end_when_their_attempt_is_dropped() {
 }
 
 #[tokio::test]
+async fn a_program_of_blocking_code_ends_when_the_attempt_that_waits_for_it_is_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pids");
+    let (script, (said, heard)) = (two(&file), std::sync::mpsc::channel());
+    let mut running = Box::pin(longhaul::spawn_blocking(move || {
+        let first = script.output_blocking().unwrap().status;
+        said.send((first, Program::new("true").unwrap().output_blocking())).unwrap();
+    }));
+    let pids = tokio::select! {
+        ended = &mut running => panic!("{ended:?}"),
+        pids = pids(&file) => pids,
+    };
+    assert!(pids.iter().all(|pid| runs(pid)));
+    drop(running);
+    until(|| !pids.iter().any(|pid| runs(pid))).await;
+    let (first, second) = heard.recv_timeout(PATIENCE).unwrap();
+    assert!(!first.success());
+    assert_eq!(second.unwrap_err().to_string(), "the attempt of the tool has ended", "no program is started after it");
+    // The thread is free for others.
+    let again = tokio::task::spawn_blocking(|| Program::new("true").unwrap().output_blocking()).await.unwrap();
+    assert!(again.unwrap().status.success());
+}
+
+#[tokio::test]
+async fn a_command_becomes_a_program_with_its_arguments_variables_and_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "pwd; echo $ONE ${HOME-none}"]).env("ONE", "1").env_remove("HOME").current_dir(&folder);
+    let output = Program::of(&command).unwrap().output().await.unwrap();
+    let expected = format!("{}\n1 none\n", folder.path().canonicalize().unwrap().display());
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+}
+
+#[tokio::test]
 async fn a_program_has_no_input_and_its_own_variables_and_folder() {
     let folder = tempfile::tempdir().unwrap();
     let script = "cat; pwd; echo $ONE; echo wrong >&2; exit 3";

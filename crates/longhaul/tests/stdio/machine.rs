@@ -8,11 +8,12 @@ use longhaul::rmcp::model::{
     CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, ListRootsResult, Root,
 };
 use longhaul::rmcp::service::{
-    ClientLifecycleMode, RequestContext, RoleClient, RunningService, serve_client_with_lifecycle,
+    ClientLifecycleMode, Peer, RequestContext, RoleClient, RunningService, ServiceError, serve_client_with_lifecycle,
 };
 use longhaul::rmcp::{ClientHandler, ErrorData};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 
 use crate::{EXISTING, NOTES, PATIENCE};
 
@@ -40,8 +41,12 @@ impl Machine {
     }
 
     pub(crate) async fn until_noted(&self, what: &str) {
+        self.until_count(what, 1).await;
+    }
+
+    pub(crate) async fn until_count(&self, what: &str, count: usize) {
         let noted = async {
-            while !self.noted().iter().any(|noted| noted.starts_with(what)) {
+            while self.noted().iter().filter(|noted| noted.starts_with(what)).count() < count {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
@@ -74,16 +79,28 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    pub(crate) fn begin(&self, ms: u64) {
-        let (peer, arguments) = (self.client.peer().clone(), json!({"ms": ms}));
-        let params = CallToolRequestParams::new("work").with_arguments(arguments.as_object().unwrap().clone());
-        tokio::spawn(async move { drop(peer.call_tool(params).await) });
+    pub(crate) fn begin(&self, ms: u64) -> JoinHandle<Result<String, ServiceError>> {
+        self.begin_call("work", json!({"ms": ms}))
+    }
+
+    pub(crate) fn begin_call(&self, tool: &'static str, arguments: Value) -> JoinHandle<Result<String, ServiceError>> {
+        let peer = self.client.peer().clone();
+        tokio::spawn(async move { call(&peer, tool, arguments).await })
+    }
+
+    pub(crate) async fn call(&self, tool: &'static str, arguments: Value) -> Result<String, ServiceError> {
+        call(self.client.peer(), tool, arguments).await
     }
 
     pub(crate) async fn close(mut self) -> Option<i32> {
         drop(self.client.cancel().await);
         tokio::time::timeout(PATIENCE, self.server.wait()).await.unwrap().unwrap().code()
     }
+}
+
+async fn call(peer: &Peer<RoleClient>, tool: &'static str, arguments: Value) -> Result<String, ServiceError> {
+    let params = CallToolRequestParams::new(tool).with_arguments(arguments.as_object().unwrap().clone());
+    Ok(peer.call_tool(params).await?.content[0].as_text().unwrap().text.clone())
 }
 
 pub(crate) struct Client;

@@ -16,11 +16,29 @@ use longhaul::{Program, Server, TaskContext, TaskPolicy};
 use crate::NOTES;
 
 #[derive(Clone)]
-struct Tools {
+pub(crate) struct Tools {
     notes: PathBuf,
 }
 
 impl Tools {
+    pub(crate) fn from_env() -> Self {
+        Self { notes: std::env::var_os(NOTES).unwrap().into() }
+    }
+
+    /// Runs a program in a step. In the first attempt it does not end.
+    pub(crate) async fn converted(&self, task: &TaskContext) -> String {
+        let seconds = if task.attempt() == 1 { 1_000 } else { 0 };
+        let script = format!("echo pid $$ >> {}; sleep {seconds}; echo converted", self.notes.display());
+        let converted = task
+            .step("convert", async || {
+                let output = Program::new("sh").unwrap().args(["-c", &script]).output().await.unwrap();
+                String::from_utf8(output.stdout).unwrap()
+            })
+            .await;
+        self.note(converted.trim());
+        converted
+    }
+
     fn note(&self, what: &str) {
         let mut notes = std::fs::OpenOptions::new().create(true).append(true).open(&self.notes).unwrap();
         writeln!(notes, "{what}").unwrap();
@@ -49,6 +67,16 @@ impl Tools {
         task.progress(2).of(2).await;
         self.note("done");
         "done".to_owned()
+    }
+
+    #[tool]
+    async fn convert(&self, task: TaskContext) -> String {
+        self.converted(&task).await
+    }
+
+    #[tool]
+    async fn pid(&self) -> String {
+        std::process::id().to_string()
     }
 
     /// Runs a program that starts another one, and notes both.
@@ -109,6 +137,6 @@ impl ServerHandler for Tools {
 }
 
 pub(crate) fn server() -> Server {
-    let tools = Tools { notes: std::env::var_os(NOTES).unwrap().into() };
-    Server::new(move || tools.clone()).task("work", TaskPolicy::optional())
+    let tools = Tools::from_env();
+    Server::new(move || tools.clone()).task("work", TaskPolicy::optional()).task("convert", TaskPolicy::optional())
 }

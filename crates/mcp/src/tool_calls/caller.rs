@@ -20,7 +20,7 @@ use crate::signing::session::Scope;
 use crate::tool_calls::cancelling::Ending;
 
 /// The header that makes a retry of a call recognisable.
-const KEY_HEADER: &str = "idempotency-key";
+pub(crate) const KEY_HEADER: &str = "idempotency-key";
 
 /// The same in `_meta`, for clients that cannot set headers.
 const KEY_META: &str = "dev.longhaul/idempotencyKey";

@@ -14,6 +14,7 @@ fn the_crate_has_what_deploys_a_server() {
         ("template.yaml", "template.yaml"),
         ("deploy.sh", "scripts/deploy.sh"),
         ("parameters.py", "scripts/parameters.py"),
+        ("layers.py", "scripts/layers.py"),
         ("settings.txt", "docs/settings.md"),
     ] {
         let packaged = root().join("crates/longhaul/deploy").join(packaged);
@@ -73,5 +74,28 @@ fn a_name_that_cannot_be_a_package_is_refused() {
     for name in ["", "New", "9lives", "a b", "a/b", "tools", "longhaul"] {
         let refused = new_server(&[name, "/nowhere/at/all"]);
         assert_eq!(refused.status.code(), Some(2), "{name}: {refused:?}");
+    }
+}
+
+/// The page for servers that exist builds and deploys them as the starter does, whose commands other tests run.
+#[test]
+fn the_page_about_existing_servers_has_the_commands_and_the_profile_of_the_starter() {
+    let page = file("docs/existing-server.md");
+    let (makefile, manifest) = (file("templates/server/Makefile"), file("templates/server/Cargo.toml"));
+    let words = |text: &str, line: &str| {
+        let line = text.lines().find(|found| found.contains(line)).unwrap().replace(['$', '"', '\\'], " ");
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (on_page, in_makefile) in [("cargo lambda build", "lambda build"), ("/deploy/deploy.sh", "/deploy/deploy.sh")] {
+        let starter = makefile.replace("\\\n", " ");
+        let starter = words(&starter, in_makefile);
+        for word in words(&page, on_page).iter().filter(|word| word.starts_with("--") || word.starts_with("CAPABILITY"))
+        {
+            assert!(starter.contains(word), "{word} is not in the Makefile of the starter");
+        }
+    }
+    let (_, profile) = manifest.split_once("[profile.function]").unwrap();
+    for line in profile.lines().filter(|line| !line.is_empty()) {
+        assert!(page.contains(&format!("+{line}\n")), "the page has no line {line}");
     }
 }

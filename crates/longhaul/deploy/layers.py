@@ -1,0 +1,1 @@
+../../../scripts/layers.py
