@@ -67,6 +67,9 @@ async fn every_response_ends_its_call() {
         ("endless", response("200\ncontent-type: application/json\nx-then: hold"), Text("done")),
         ("eventful", plain("200\ncontent-type: text/plain", &events), Text("done")),
         ("stream", plain("200\ncontent-type: Text/Event-Stream;charset=utf-8", &events), Text("done")),
+        ("unended", plain("200\ncontent-type: text/event-stream", &format!("data: {DONE}")), Text("done")),
+        ("named", plain("200\ncontent-type: text/event-stream", &events.replace("message", "result")), Text("done")),
+        ("mistaken", response("200\ncontent-type: text/event-stream"), Text("done")),
         ("page", plain("200\ncontent-type: text/html", "<html>log in</html>"), Fails(&["`only`", "<html>log in"])),
         ("accepted", plain("202", ""), Fails(&["`only`", "empty", "202"])),
         ("void", plain("200\ncontent-type: application/json", ""), Fails(&["`only`", "empty", "200"])),
@@ -89,6 +92,16 @@ async fn every_response_ends_its_call() {
         ("moved", plain("302\nlocation: /elsewhere", ""), Fails(&["`only`", "redirects", "/elsewhere"])),
     ])
     .await;
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_a_notification_is_served() {
+    let refused =
+        b"400\ncontent-type: application/json\n\n{\"id\":null,\"error\":{\"code\":-32600,\"message\":\"no\"}}";
+    let done = after("200\ncontent-type: application/json\n\n", DONE.as_bytes());
+    let files = [("notifications.initialized", refused.to_vec()), ("tools.call.w", done)];
+    let (setup, _server) = in_front_of(&files, &short());
+    assert_eq!(words(&setup.start().ended("w", json!({})).await), "done");
 }
 
 #[tokio::test]

@@ -19,8 +19,13 @@ const ARGUMENTS: &str = r#"{ "zeta":18446744073709551617,"alpha":0.30,"other":{"
 /// Keys that only the caller uses.
 const CALLERS_META: &str = r#""traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"z=1,a=2","baggage":"user=ann","com.example/tenant":{"z":18446744073709551616,"a":1}"#;
 
+/// One more, which a program that reads it would write otherwise.
+const RAW_META: &str = r#""com.example/raw":{ "z":1E5,"s":"\u00e9","dev.longhaul/verbatim":"7"}"#;
+
 fn params() -> Value {
-    let text = format!(r#"{{"name":"verbatim","arguments":"@","_meta":{{{CALLERS_META},"dev.longhaul/x":1}}}}"#);
+    let text = format!(
+        r#"{{"name":"verbatim","arguments":"@","_meta":{{{CALLERS_META},"com.example/raw":0,"dev.longhaul/x":1}}}}"#
+    );
     serde_json::from_str(&text).unwrap()
 }
 
@@ -30,6 +35,7 @@ async fn called(caller: &Caller) -> String {
     let built = request.try_clone().unwrap().build().unwrap();
     let body = std::str::from_utf8(built.body().unwrap().as_bytes().unwrap()).unwrap();
     let body = body.replace(r#""arguments":"@""#, &format!(r#""arguments":{ARGUMENTS}"#));
+    let body = body.replace(r#""com.example/raw":0"#, RAW_META);
     request.body(body).send().await.unwrap().text().await.unwrap()
 }
 
@@ -41,28 +47,14 @@ fn assert_contains(text: &str, expected: &str) {
     assert!(text.contains(expected), "{expected}\nis not in\n{text}");
 }
 
-/// Whether a text passes as it was written, or is read and written again on its way.
-#[derive(Clone, Copy)]
-enum Passes {
-    AsWritten,
-    AsRead,
-}
-
-impl Passes {
-    /// Members of an object, as they arrive.
-    fn of(self, members: &str) -> String {
-        match self {
-            Self::AsWritten => members.to_owned(),
-            Self::AsRead => {
-                let read: Value = serde_json::from_str(&format!("{{{members}}}")).unwrap();
-                read.to_string().trim_start_matches('{').strip_suffix('}').unwrap().to_owned()
-            }
-        }
-    }
+/// Members of an object, as a program prints them that has read them.
+fn as_read(members: &str) -> String {
+    let read: Value = serde_json::from_str(&format!("{{{members}}}")).unwrap();
+    read.to_string().trim_start_matches('{').strip_suffix('}').unwrap().to_owned()
 }
 
 /// Calls the tool, and compares all that passes.
-async fn passes(setup: &Setup, gateway: &Gateway, how: Passes) -> String {
+async fn passes(setup: &Setup, gateway: &Gateway) -> String {
     let caller = gateway.caller();
     let listed = text(&caller, "tools/list", json!({})).await;
     assert_contains(&listed, SCHEMA);
@@ -70,37 +62,36 @@ async fn passes(setup: &Setup, gateway: &Gateway, how: Passes) -> String {
     let created: Value = serde_json::from_str(&called(&caller).await).unwrap();
     let id = created["result"]["taskId"].as_str().unwrap().to_owned();
     assert_eq!(ended(&caller, &id).await["status"], "completed");
-    result_is_there(&caller, &id, how).await;
+    result_is_there(&caller, &id).await;
     let received = setup.lines("received").pop().unwrap();
-    assert_contains(&received, &how.of(&format!(r#""arguments":{ARGUMENTS}"#)));
+    assert_contains(&received, &format!(r#""arguments":{ARGUMENTS}"#));
     for member in CALLERS_META.split(",\"") {
         assert_contains(&received, member.trim_start_matches('"'));
     }
+    assert_contains(&received, RAW_META);
     assert!(!received.contains("dev.longhaul/x"), "{received}");
     id
 }
 
-async fn result_is_there(caller: &Caller, id: &str, how: Passes) {
+async fn result_is_there(caller: &Caller, id: &str) {
     let task = text(caller, "tasks/get", json!({"taskId": id})).await;
     for part in [CONTENT, STRUCTURED, META] {
-        assert_contains(&task, &how.of(part));
+        assert_contains(&task, part);
     }
 }
 
 #[tokio::test]
 async fn members_keep_their_order_and_numbers_their_digits_also_after_a_restart() {
     let (setup, gateway) = Setup::config(|setup| json!({"mcpServers": {"v": setup.server("verbatim", &[])}})).running();
-    let id = passes(&setup, &gateway, Passes::AsWritten).await;
+    let id = passes(&setup, &gateway).await;
     gateway.terminate();
-    result_is_there(&setup.start().caller(), &id, Passes::AsWritten).await;
+    result_is_there(&setup.start().caller(), &id).await;
 }
 
 #[tokio::test]
 async fn they_do_behind_a_url_and_in_a_task_of_the_server() {
-    let written: [&[&str]; 2] = [&["http"], &["events"]];
-    let read: [&[&str]; 1] = [&["http", "tasks"]];
-    let written = written.map(|modes| (modes, Passes::AsWritten));
-    for (modes, how) in written.into_iter().chain(read.map(|modes| (modes, Passes::AsRead))) {
+    let modes: [&[&str]; 3] = [&["http"], &["events"], &["http", "tasks"]];
+    for modes in modes {
         let mut server = None;
         let setup = Setup::config(|setup| {
             let (started, url) = Somewhere::fixture("verbatim", &[&[setup.path("").as_str()], modes].concat());
@@ -108,7 +99,7 @@ async fn they_do_behind_a_url_and_in_a_task_of_the_server() {
             json!({"mcpServers": {"v": {"type": "http", "url": url}}})
         });
         let gateway = setup.start();
-        passes(&setup, &gateway, how).await;
+        passes(&setup, &gateway).await;
     }
 }
 
@@ -116,7 +107,7 @@ async fn they_do_behind_a_url_and_in_a_task_of_the_server() {
 async fn they_do_in_a_task_of_a_process_and_for_callers_without_tasks() {
     let (setup, gateway) =
         Setup::config(|setup| json!({"mcpServers": {"v": setup.server("verbatim", &["tasks"])}})).running();
-    passes(&setup, &gateway, Passes::AsWritten).await;
+    passes(&setup, &gateway).await;
     let config = |setup: &Setup| {
         let longhaul = json!({"servers": {"v": {"task": "never"}}});
         json!({"mcpServers": {"v": setup.server("verbatim", &[])}, "longhaul": longhaul})
@@ -170,8 +161,8 @@ async fn the_command_passes_arguments_and_results_as_they_are() {
     let done = tokio::task::spawn_blocking(run).await.unwrap();
     let printed = String::from_utf8(done.stdout).unwrap();
     let compact: String = printed.lines().map(str::trim_start).collect::<String>().replace("\": ", "\":");
-    assert_contains(&compact, &Passes::AsRead.of(STRUCTURED));
-    let arguments = Passes::AsRead.of(&format!(r#""arguments":{ARGUMENTS}"#));
+    assert_contains(&compact, &as_read(STRUCTURED));
+    let arguments = as_read(&format!(r#""arguments":{ARGUMENTS}"#));
     assert_contains(&setup.lines("received").pop().unwrap(), &arguments);
 }
 
@@ -222,19 +213,56 @@ async fn prompts_resources_and_completions_are_as_they_were_written() {
     }
 }
 
-/// A form reaches the client as the server wrote it, also a member that no revision knows.
+/// A form reaches the client as the server wrote it, also if no revision has such a form.
 #[tokio::test]
 async fn a_question_is_asked_in_the_words_of_its_server() {
-    const FORM: &str = r#"{ "x-p":{"b":1,"a":1.0},"message":"caf\u00e9","requestedSchema":{"x-s":1e3,"type":"object","properties":{"zeta":{"maximum":1e3,"type":"number"},"alpha":{"enum":["z","a"],"type":"string"}}}}"#;
+    const FORMS: [&str; 6] = [
+        r#"{ "x-p":{"b":1,"a":1.0},"message":"caf\u00e9","requestedSchema":{"x-s":1e3,"type":"object","properties":{"zeta":{"maximum":1e3,"type":"number"},"alpha":{"enum":["z","a"],"type":"string"}}}}"#,
+        r#"{"message":"?","requestedSchema":{"properties":{"v":{"anyOf":[{"type":"string"},{"type":"null"}]}}}}"#,
+        r#"{"message":"?","requestedSchema":{"type":"object","properties":{"v":{"type":"integer","enum":[1,2]}}}}"#,
+        r#"{"message":"?","requestedSchema":{"type":"object","properties":{"v":{"type":["string","null"]}}}}"#,
+        r#"{"message":"?","requestedSchema":{}}"#,
+        r#"{"message":"?"}"#,
+    ];
+    let ask = |form: &str| format!(r#"{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{form}}}"#);
     let (_setup, gateway) = Setup::config(|setup| {
-        let question = format!(r#"{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}"#);
-        write(setup, "tools.call.ask", question.as_bytes());
+        for (number, form) in FORMS.iter().enumerate() {
+            write(setup, &format!("tools.call.ask{number}"), ask(form).as_bytes());
+        }
         json!({"mcpServers": {"s": setup.server("scripted", &[])}})
     })
     .running();
     let caller = gateway.caller().declaring(json!({"elicitation": {}}));
-    let answer = text(&caller, "tools/call", json!({"name": "ask", "arguments": {}})).await;
-    assert_contains(&answer, &format!(r#""params":{FORM}"#));
+    for (number, form) in FORMS.iter().enumerate() {
+        let params = json!({"name": format!("ask{number}"), "arguments": {}});
+        let answer = text(&caller, "tools/call", params).await;
+        assert_contains(&answer, &format!(r#""params":{form}"#));
+    }
+}
+
+/// So do the data of an error, at once and in a task.
+#[tokio::test]
+async fn the_data_of_an_error_are_as_they_were_written() {
+    const DATA: &str = r#""data":{ "z":1E5,"a":[1.0, "\u00e9"],"n":null}"#;
+    for task in ["always", "never"] {
+        let (_setup, gateway) = Setup::config(|setup| {
+            let error = format!(r#"{{"jsonrpc":"2.0","id":%d,"error":{{"code":-32000.0,"message":"boom",{DATA}}}}}"#);
+            write(setup, "tools.call.odd", error.as_bytes());
+            write(setup, "tools.call.usual", error.replace(".0,\"mess", ",\"mess").as_bytes());
+            let longhaul = json!({"defaults": {"handleAfter": "20s"}, "servers": {"s": {"task": task}}});
+            json!({"mcpServers": {"s": setup.server("scripted", &[])}, "longhaul": longhaul})
+        })
+        .running();
+        for tool in ["odd", "usual"] {
+            let caller = gateway.caller();
+            let answer = text(&caller, "tools/call", json!({"name": tool, "arguments": {}})).await;
+            let answer = match serde_json::from_str::<Value>(&answer).unwrap()["result"]["taskId"].as_str() {
+                Some(id) => text(&caller, "tasks/get", json!({"taskId": id})).await,
+                None => answer,
+            };
+            assert_contains(&answer, &format!(r#""code":-32000,"message":"boom",{DATA}"#));
+        }
+    }
 }
 
 /// That the user is done with a URL reaches the client before the result.

@@ -141,11 +141,24 @@ async fn a_server_that_says_little_of_itself_is_served() {
         json!({"capabilities": null, "serverInfo": null}),
         json!({"capabilities": {"tools": true, "logging": {}}}),
         json!({"capabilities": {"tools": {"listChanged": "yes"}}, "serverInfo": {"name": "s"}}),
+        json!({"capabilities": {"tools": {}}, "protocolVersion": "2099-01-01"}),
+        json!({"capabilities": {"tools": {}}, "protocolVersion": "draft"}),
     ] {
         let (_setup, gateway, names) = served(&[("initialize", &greeting(more.clone()))]).await;
         assert_eq!(names, ["good"], "{more}");
         let task = gateway.ended("good", json!({})).await;
         assert_eq!(task["status"], "completed", "{more}: {task}");
+        assert!(!gateway.log().contains("tried again"), "{more}: {}", gateway.log());
+    }
+}
+
+#[tokio::test]
+async fn a_list_whose_cursor_leads_nowhere_has_an_end() {
+    for cursor in ["", "again"] {
+        let good = json!({"name": "good", "inputSchema": {"type": "object"}});
+        let list = answer(&json!({"tools": [good], "nextCursor": cursor}));
+        let (_setup, _gateway, names) = served(&[("tools.list", &list)]).await;
+        assert_eq!(names, ["good"]);
     }
 }
 

@@ -25,7 +25,7 @@ fn edit(setup: &Setup, name: &str, change: impl FnOnce(&mut Value)) {
 async fn a_gateway_with_a_lock_starts_without_its_servers() {
     let setup = Setup::fixture(&[]);
     let (code, said) = lock(&setup, &[]);
-    assert!(code == 0 && said.ends_with("mcp.lock.json has 22 tools\n"), "{code}, {said}");
+    assert!(code == 0 && said.ends_with("mcp.lock.json has 23 tools\n"), "{code}, {said}");
     setup.until_all_have_ended().await;
     let before = setup.processes();
     let locked = setup.with(&["--lock", &setup.path("mcp.lock.json")]);

@@ -77,14 +77,41 @@ async fn a_question_of_a_tool_that_may_be_repeated_is_one_of_the_task() {
     let (setup, gateway, caller) = Setup::fixture(&[]).begun();
     let id = caller.call_task("ask_read_only", json!({})).await;
     let asked = caller.until(&id, "input_required").await;
-    assert_eq!(asked["inputRequests"]["upstream-0"]["params"]["message"], "Who?", "{asked}");
+    let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    assert_eq!(asked["inputRequests"][key]["params"]["message"], "Who?", "{asked}");
     // Nothing runs while the user thinks.
     setup.until_all_have_ended().await;
     gateway.kill();
     let again = setup.start();
-    again.caller().accept(&id, "upstream-0", json!({"name": "Ann"})).await;
+    again.caller().accept(&id, key, json!({"name": "Ann"})).await;
     assert_eq!(words(&ended(&again.caller(), &id).await), r#"{"name": "Ann"}"#);
     assert_eq!(setup.calls().len(), 2);
+}
+
+#[tokio::test]
+async fn two_questions_in_another_order_get_their_own_answers() {
+    for task in ["always", "never"] {
+        let setup = Setup::config(|setup| {
+            let longhaul = json!({"servers": {"only": {"task": task}}});
+            json!({"mcpServers": {"only": setup.fixture_entry(&[])}, "longhaul": longhaul})
+        });
+        let gateway = setup.start();
+        let caller = gateway.caller().declaring(json!({"elicitation": {}}));
+        let mut params = json!({"name": "ask_both_read_only", "arguments": {}});
+        let mut result = caller.result("tools/call", params.clone()).await;
+        while result["resultType"] == "input_required" {
+            let asked = result["inputRequests"].as_object().unwrap().iter();
+            let answers = asked.map(|(key, question)| {
+                let content = json!({"name": format!("to {}", question["params"]["message"].as_str().unwrap())});
+                (key.clone(), json!({"action": "accept", "content": content}))
+            });
+            params["inputResponses"] = answers.collect::<serde_json::Map<_, _>>().into();
+            params["requestState"] = result["requestState"].clone();
+            result = caller.result("tools/call", params.clone()).await;
+        }
+        let said = result["content"][0]["text"].as_str().unwrap();
+        assert_eq!(said, r#"{"Who?":"to Who?","Whom?":"to Whom?"}"#, "{task}: {result}");
+    }
 }
 
 #[tokio::test]

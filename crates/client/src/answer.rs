@@ -27,6 +27,8 @@ pub struct Reply {
     pub content: Content,
     /// The type of its body.
     pub(crate) kind: String,
+    /// Changes the text of its messages before they are read.
+    pub(crate) received: fn(String) -> String,
 }
 
 /// The content of an answer.
@@ -84,13 +86,14 @@ impl Reply {
         let content = if is_stream(&response) {
             let events = Events::of(response, raw.bytes_max());
             Content::Stream(Box::new(Stream::new(events, raw.clone(), headers)))
-        } else if is_json(&response) {
-            let body = read(response, raw.bytes_max()).await?;
-            if body.is_empty() { Content::Nothing } else { Content::Message(text(body)) }
         } else {
-            Content::Nothing
+            let is_named = is_json(&response);
+            let body = read(response, raw.bytes_max()).await?;
+            // Some servers name another type.
+            let is_message = is_named || body.trim_ascii_start().starts_with(b"{");
+            if is_message && !body.is_empty() { Content::Message(text(body)) } else { Content::Nothing }
         };
-        Ok(Self { session, content, kind })
+        Ok(Self { session, content, kind, received: raw.rewriting.received })
     }
 
     /// The next message; `None` after the last one.
@@ -102,6 +105,7 @@ impl Reply {
             return Err(Error::Unexpected(format!("an answer of the type `{}`", self.kind)));
         }
         while let Some(text) = self.content.next().await? {
+            let text = (self.received)(text);
             let read = serde_json::from_str(&text);
             let read = read.or_else(|error| serde_json::from_str(&repaired(text.as_bytes())).map_err(|_same| error));
             match read.map(understood) {
@@ -191,7 +195,8 @@ impl Raw {
         let session = response.headers().get(SESSION).cloned();
         match self.refused(response, Within::of(&headers)).await {
             (Error::Refused(_), body) => {
-                Ok(Reply { session, content: Content::Message(text(body)), kind: String::new() })
+                let content = Content::Message(text(body));
+                Ok(Reply { session, content, kind: String::new(), received: self.rewriting.received })
             }
             (error, _body) => Err(error),
         }

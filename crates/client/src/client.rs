@@ -176,8 +176,9 @@ impl Client {
     /// The state of a task, with its questions or its outcome.
     pub async fn task(&self, id: &str) -> Result<Task, Error> {
         let shown = self.result("tasks/get", json!({"taskId": id}), Some(id)).await?;
-        let mut task =
-            Task::read(&shown).ok_or_else(|| Error::Unexpected("`tasks/get` is answered without a task".to_owned()))?;
+        // Some servers answer as they do to the call.
+        let task = Task::read(&shown).or_else(|| Task::read(shown.get("task")?));
+        let mut task = task.ok_or_else(|| Error::Unexpected("`tasks/get` is answered without a task".to_owned()))?;
         if matches!(self.lifecycle, Lifecycle::PerRequest) {
             return Ok(task);
         }

@@ -110,7 +110,8 @@ impl Session {
         let session = Self { revision, id: Mutex::new(id), is_kept: AtomicBool::new(false) };
         let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         match in_time(wire.send(&begun, session.headers())).await {
-            Ok(_accepted) => Ok((session, info)),
+            // A server may refuse a notification, which it need not answer.
+            Ok(_) | Err(Error::Refused(_) | Error::Unexpected(_) | Error::SessionGone) => Ok((session, info)),
             Err(error) => {
                 wire.end_session(session.headers()).await;
                 Err(error)

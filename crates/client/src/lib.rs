@@ -55,4 +55,4 @@ pub use target::{Challenge, Credentials, Target};
 pub use task::{Progress, Question, Status, Task};
 pub use tool::{TaskSupport, Tool, ToolHeaders, encoded};
 pub use unreadable::unreadable_answer;
-pub use wire::{Raw, retry_after};
+pub use wire::{Raw, Rewriting, retry_after};

@@ -40,6 +40,17 @@ pub struct Raw {
     http: reqwest::Client,
     target: Target,
     bytes_max: usize,
+    /// The last change of a message that is sent, and the first of one that was received.
+    pub(crate) rewriting: Rewriting,
+}
+
+/// Changes of the text of messages: before one is sent, and before one that was received is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Rewriting {
+    /// The change of a message that is sent.
+    pub sent: fn(String) -> String,
+    /// The change of a message that was received.
+    pub received: fn(String) -> String,
 }
 
 impl Raw {
@@ -56,13 +67,21 @@ impl Raw {
             .retry(reqwest::retry::never())
             .build()
             .map_err(|error| Error::Unexpected(with_causes(&error)))?;
-        Ok(Self { http, target, bytes_max: BYTES_MAX })
+        let unchanged: fn(String) -> String = |text| text;
+        let rewriting = Rewriting { sent: unchanged, received: unchanged };
+        Ok(Self { http, target, bytes_max: BYTES_MAX, rewriting })
     }
 
     /// The same, which reads no answer and no event beyond so many bytes.
     #[must_use]
     pub fn reading_at_most(self, bytes_max: usize) -> Self {
         Self { bytes_max, ..self }
+    }
+
+    /// The same, which changes the text of messages.
+    #[must_use]
+    pub fn rewriting(self, rewriting: Rewriting) -> Self {
+        Self { rewriting, ..self }
     }
 
     /// The HTTP client that requests are made with.
@@ -79,6 +98,7 @@ impl Raw {
     /// Sends a message.
     pub(crate) async fn post_text(&self, message: String, headers: HeaderMap) -> Result<Response, Error> {
         let request = self.request_of(Method::POST, headers).header(CONTENT_TYPE, "application/json");
+        let message = (self.rewriting.sent)(message);
         self.execute(request.header(ACCEPT, "application/json, text/event-stream").body(message)).await
     }
 

@@ -15,6 +15,24 @@ use crate::strict_json;
 /// never leaves the program.
 pub const KEY: &str = "dev.longhaul/verbatim";
 
+/// A value that is written as `text`. It is the value itself if that is written so anyway.
+///
+/// # Errors
+/// If the text is not JSON.
+pub fn written_as(text: &str) -> Result<Value, serde_json::Error> {
+    let value: Value = strict_json::from_str(text)?;
+    let is_plain = value.to_string() == text && !text.contains(KEY);
+    let marked = || Value::Object(Map::from_iter([(KEY.to_owned(), in_one_line(text).into())]));
+    Ok(if is_plain { value } else { marked() })
+}
+
+/// The text of a value that may be [written as](written_as) another one.
+#[must_use]
+pub fn text_of(value: &Value) -> Cow<'_, str> {
+    let own = value.as_object().filter(|members| members.len() == 1).and_then(|members| members.get(KEY)?.as_str());
+    own.map_or_else(|| value.to_string().into(), in_one_line)
+}
+
 /// The members of an object, where its text has them.
 #[derive(Debug)]
 pub struct Object<'t> {
@@ -158,6 +176,23 @@ pub fn carrying(request: &str) -> Option<String> {
     let meta = Object::read(params.get("_meta").filter(|meta| meta.starts_with('{')).unwrap_or("{}")).ok()?;
     let meta = meta.with(KEY, &Value::from(in_one_line(text)).to_string());
     Some(whole.with("params", &params.with("_meta", &meta)))
+}
+
+/// The same for a question whose parameters cannot be read: they say only what kind of question it is.
+#[must_use]
+pub fn carrying_alone(request: &str) -> Option<String> {
+    let whole = Object::read(request).ok()?;
+    let text = whole.get("params").unwrap_or("{}");
+    let params = Object::read(text).ok();
+    let is_url = params.as_ref().is_some_and(|params| params.get("mode") == Some("\"url\""));
+    let kind = match whole.get("method")? {
+        r#""elicitation/create""# if is_url => r#"{"mode":"url","message":"","url":"","elicitationId":""}"#,
+        r#""elicitation/create""# => r#"{"message":"","requestedSchema":{"type":"object","properties":{}}}"#,
+        r#""sampling/createMessage""# => r#"{"messages":[],"maxTokens":1}"#,
+        _ => "{}",
+    };
+    let meta = format!(r#"{{"{KEY}":{}}}"#, Value::from(in_one_line(text)));
+    Some(whole.with("params", &Object::read(kind).ok()?.with("_meta", &meta)))
 }
 
 /// Takes the text out of the parameters of a request that [carries](carrying) it.
@@ -309,6 +344,19 @@ mod tests {
         assert_eq!(read["params"]["_meta"], json!({"b": 1, KEY: r#"{"a":1.0,"_meta":{"b":1}}"#}));
         assert_eq!(request_text(read), r#"{"method":"m","params":{"a":1.0,"_meta":{"b":1}}}"#);
         assert_eq!(carrying(r#"{"method":"m"}"#), None);
+        let odd = r#"{"method":"elicitation/create","params":{"mode":"url","url":7}}"#;
+        let read: Value = serde_json::from_str(&carrying_alone(odd).unwrap()).unwrap();
+        assert_eq!(read["params"]["url"], "");
+        assert_eq!(request_text(read), odd);
+    }
+
+    #[test]
+    fn a_value_is_written_as_its_text() {
+        for text in [r#"{ "a":1E5,"b":"\u00e9"}"#, "1.0", r#"[1,"a"]"#, "null"] {
+            assert_eq!(text_of(&written_as(text).unwrap()), text);
+        }
+        assert_eq!(written_as("[1]").unwrap(), json!([1]));
+        assert!(written_as("NaN").is_err());
     }
 
     #[test]

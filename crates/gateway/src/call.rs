@@ -7,11 +7,12 @@ use crate::jobs::{JobError, JobRef, Start, Started};
 use longhaul::ports::Clock;
 use longhaul::{Every, SystemClock, TaskContext};
 use longhaul_core::strict_json;
-use longhaul_core::verbatim::KEY;
+use longhaul_core::verbatim::{KEY, text_of};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ClientCapabilities, ErrorCode};
 use rmcp::service::{Peer, RequestContext, RoleServer, ServiceError};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::catalog::{Repeatable, ToolRoute};
@@ -88,7 +89,7 @@ impl<'g> Call<'g> {
         params.arguments = request.arguments;
         params.input_responses = request.input_responses;
         params.request_state = kept.state;
-        params.meta = meta::passed_on(&context.meta);
+        params.meta = meta::passed_on(&context.meta, task.meta_text());
         if let Some(text) = task.arguments_text() {
             params.meta.get_or_insert_default().0.0.insert(KEY.to_owned(), text.into());
         }
@@ -319,7 +320,8 @@ fn older_lifecycle_of(context: &RequestContext<RoleServer>) -> Option<Lifecycle>
 
 /// Whether a server refuses to make the call if it may not make a task of it.
 fn requires_task(error: &ErrorData) -> bool {
-    let required = error.data.as_ref().and_then(|data| data.pointer("/requiredCapabilities/extensions"));
+    let data = error.data.as_ref().and_then(|data| strict_json::from_str::<Value>(&text_of(data)).ok());
+    let required = data.as_ref().and_then(|data| data.pointer("/requiredCapabilities/extensions"));
     error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
         && required.is_some_and(|required| required.get(rmcp::model::TASKS_EXTENSION_ID).is_some())
 }

@@ -108,7 +108,6 @@ impl ExternalJob for ServerTask<'_> {
         match self.upstream.see_task(&started_task(job)?, self.task.clone(), &declared).await.map_err(unseen)? {
             Seen::Working { message } => Ok(Poll::Going(message.as_deref().map(polls::progress))),
             Seen::Asks(asked) => Ok(Poll::Asks(asked)),
-            Seen::Unaskable(why) => Err(JobError::Refused(why.message.into_owned())),
             Seen::Ended(end) => Ok(Poll::Done(end.map(|result| *result))),
         }
     }

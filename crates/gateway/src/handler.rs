@@ -110,7 +110,7 @@ impl ServerHandler for Handler {
     ) -> Result<GetPromptResponse, ErrorData> {
         let shared = self.now();
         let Route { server, name } = shared.prompt(&request.name)?;
-        (request.name, request.meta) = (name, meta::passed_on(&context.meta));
+        (request.name, request.meta) = (name, meta::passed_on(&context.meta, None));
         let connection = connect(shared.upstream(server)?).await?;
         answer(connection, async |peer| peer.get_prompt_once(request).await).await
     }
@@ -142,7 +142,7 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let shared = self.now();
         let server = shared.owner_of(&request.uri)?;
-        request.meta = meta::passed_on(&context.meta);
+        request.meta = meta::passed_on(&context.meta, None);
         let connection = connect(shared.upstream(server)?).await?;
         answer(connection, async |peer| peer.read_resource_once(request).await).await
     }
@@ -229,7 +229,7 @@ impl ServerHandler for Handler {
         mut request: GetSkillRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetSkillResult, ErrorData> {
-        request.meta = meta::passed_on(&context.meta);
+        request.meta = meta::passed_on(&context.meta, None);
         self.now().skill(request).await
     }
 
@@ -238,7 +238,7 @@ impl ServerHandler for Handler {
         mut request: ReadResourceDirectoryRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceDirectoryResult, ErrorData> {
-        request.meta = meta::passed_on(&context.meta);
+        request.meta = meta::passed_on(&context.meta, None);
         self.now().directory(request).await
     }
 
@@ -268,7 +268,7 @@ impl ServerHandler for Handler {
             // Anything that a later version of `rmcp` may add.
             _ => return Err(ErrorData::invalid_params("this reference is not known", None)),
         };
-        request.meta = meta::passed_on(&context.meta);
+        request.meta = meta::passed_on(&context.meta, None);
         let connection = connect(shared.upstream(server)?).await?;
         answer(connection, async |peer| peer.complete(request).await).await
     }

@@ -1,5 +1,6 @@
 //! The part of a caller's `_meta` that is for the server that is called.
 
+use longhaul_core::verbatim::{Object, written_as};
 use rmcp::model::RequestMetaObject;
 
 /// The key under which a request says how its progress is reported: the gateway has its own.
@@ -7,10 +8,13 @@ const PROGRESS_TOKEN: &str = "progressToken";
 
 /// All keys except `progressToken`, those that MCP reserves, and those for Longhaul, which belong to one connection.
 /// The log level stays, because servers of `2026-07-28` log for clients that ask for it.
-pub(crate) fn passed_on(caller: &RequestMetaObject) -> Option<RequestMetaObject> {
+/// If `text` is given, it has the values as the caller wrote them.
+pub(crate) fn passed_on(caller: &RequestMetaObject, text: Option<&str>) -> Option<RequestMetaObject> {
     let mut meta = RequestMetaObject::default();
+    let text = text.and_then(|text| Object::read(text).ok());
+    let written = |key: &str| written_as(text.as_ref()?.get(key)?).ok();
     let passed = caller.0.0.iter().filter(|(key, _)| *key != PROGRESS_TOKEN && !is_reserved(key));
-    meta.0.0.extend(passed.map(|(key, value)| (key.clone(), value.clone())));
+    meta.0.0.extend(passed.map(|(key, value)| (key.clone(), written(key).unwrap_or_else(|| value.clone()))));
     if let Some(level) = caller.log_level() {
         meta.set_log_level(level);
     }
@@ -35,9 +39,9 @@ mod tests {
             "io.modelcontextprotocol/clientInfo":{},"dev.mcp/x":1,"mcp.dev/x":1,"org.modelcontextprotocol.api/x":1,
             "tools.mcp.com/x":1,"com.example.mcp/x":1,"dev.longhaul/notBefore":"x","baggage":"k=v","bare":null}"#;
         let caller = serde_json::from_str(text).unwrap();
-        let passed = serde_json::to_string(&passed_on(&caller)).unwrap();
+        let passed = serde_json::to_string(&passed_on(&caller, None)).unwrap();
         let expected = r#"{"traceparent":"00-a","com.example/tenant":{"z":1,"a":18446744073709551616},"com.example.mcp/x":1,"baggage":"k=v","bare":null}"#;
         assert_eq!(passed, expected);
-        assert_eq!(passed_on(&RequestMetaObject::default()), None);
+        assert_eq!(passed_on(&RequestMetaObject::default(), None), None);
     }
 }

@@ -24,7 +24,7 @@ mod notes;
 pub(crate) mod orphans;
 pub(crate) mod pool;
 pub(crate) mod process;
-mod questions;
+pub(crate) mod questions;
 mod quota;
 pub(crate) mod remote_tasks;
 mod results;
@@ -32,6 +32,7 @@ mod stderr;
 mod stdio;
 pub(crate) mod task_tools;
 pub(crate) mod tasks;
+mod texts;
 mod updates;
 pub(crate) mod watch;
 

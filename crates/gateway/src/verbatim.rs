@@ -34,21 +34,48 @@ fn change(meta: &mut Option<MetaObject>, changed: impl FnOnce(&Object<'_>) -> St
     }
 }
 
-/// A message in whose arguments the text counts that is in its `_meta`.
-pub(crate) fn with_arguments(message: String) -> String {
+/// A message in which each text stands where its mark was: the arguments, whose text is in `_meta`, and other values.
+pub(crate) fn with_texts(message: String) -> String {
     if !message.contains(KEY) {
         return message;
     }
-    let moved = || {
-        let whole = Object::read(&message).ok()?;
-        let params = Object::read(whole.get("params")?).ok()?;
+    let params_of = |message: &str| Some(Object::read(message).ok()?.get("params")?.to_owned());
+    let arguments = || {
+        let params = params_of(&message)?;
+        let params = Object::read(&params).ok()?;
         let meta = Object::read(params.get("_meta")?).ok()?;
         let arguments: String = strict_json::from_str(meta.get(KEY)?).ok()?;
-        let params = params.with("_meta", &meta.without(KEY));
-        let params = Object::read(&params).ok()?.with("arguments", &arguments);
-        Some(whole.with("params", &params))
+        let without = params.with("_meta", &meta.without(KEY));
+        Some((Object::read(&message).ok()?.with("params", &without), arguments))
+    };
+    let Some((message, arguments)) = arguments() else { return unmarked(&message) };
+    let message = unmarked(&message);
+    let moved = || {
+        let params = params_of(&message)?;
+        Some(Object::read(&message).ok()?.with("params", &Object::read(&params).ok()?.with("arguments", &arguments)))
     };
     moved().unwrap_or(message)
+}
+
+/// The JSON text in which each marked value has its own text. Inside a string, the quotation marks of a mark would be
+/// escaped.
+fn unmarked(mut rest: &str) -> String {
+    let (mark, mut text) = (format!("{{\"{KEY}\":"), String::with_capacity(rest.len()));
+    while let Some((before, after)) = rest.split_once(&mark) {
+        text.push_str(before);
+        let mut values = serde_json::Deserializer::from_str(after).into_iter::<String>();
+        match (values.next(), after.get(values.byte_offset()..).and_then(|after| after.strip_prefix('}'))) {
+            (Some(Ok(own)), Some(after)) => {
+                text.push_str(&own);
+                rest = after;
+            }
+            _ => {
+                text.push_str(&mark);
+                rest = after;
+            }
+        }
+    }
+    text + rest
 }
 
 /// An element of a list of a server.
@@ -95,4 +122,32 @@ pub(crate) fn deserialize<'de, T: Item, D: Deserializer<'de>>(deserializer: D) -
         Ok(item)
     };
     texts.into_iter().map(item).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_core::verbatim::written_as;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_message_has_the_texts_that_it_was_given() {
+        let meta = json!({KEY: "{\"a\":1E5}", "x/y": written_as("[1.0,  2]").unwrap(), "z": 1});
+        let params = json!({"arguments": {"a": 1}, "_meta": meta, "s": format!("{{\"{KEY}\":\"7\"}}")});
+        let text = with_texts(json!({"params": params}).to_string());
+        assert!(
+            text.starts_with(r#"{"params":{"arguments":{"a":1E5},"_meta":{"x/y":[1.0,  2],"z":1},"s":"{\""#),
+            "{text}"
+        );
+        assert_eq!(with_texts("{\"a\":1E5}".to_owned()), "{\"a\":1E5}");
+    }
+
+    #[test]
+    fn a_callers_value_is_never_taken_for_a_mark() {
+        let odd = format!("{{\"{KEY}\":\"}},\"}}");
+        let meta = json!({KEY: &odd, "x": written_as(&odd).unwrap()});
+        let text = with_texts(json!({"params": {"arguments": {}, "_meta": meta}}).to_string());
+        assert_eq!(text, format!(r#"{{"params":{{"arguments":{odd},"_meta":{{"x":{odd}}}}}}}"#));
+    }
 }

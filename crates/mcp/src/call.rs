@@ -35,7 +35,7 @@ use crate::revision::{Generation, own_revision};
 use crate::signing::session::Scope;
 use crate::state::Shared;
 use crate::tool_calls::asking::{self, Awaited};
-use crate::tool_calls::caller::{ArgumentsText, RequestSpan};
+use crate::tool_calls::caller::{CallTexts, RequestSpan};
 use crate::tool_calls::cancelling::{self, Ending};
 use crate::views::revised;
 
@@ -181,8 +181,9 @@ impl Open {
     fn new(mut request: ClientRequest, call: &Incoming<'_>, endpoint: &Endpoint) -> Self {
         let ending = Ending::default();
         let mut parts = around(call.http, call.caller, &call.scope, &ending);
-        if let Some(arguments) = call.members.get("arguments").filter(|_| call.method == "tools/call") {
-            parts.extensions.insert(ArgumentsText::of(call.http.body(), arguments.get()));
+        if call.method == "tools/call" {
+            let arguments = call.members.get("arguments").map(|arguments| arguments.get());
+            parts.extensions.insert(CallTexts::of(call.http.body(), arguments, call.meta.text()));
         }
         request.extensions_mut().insert(parts);
         request.extensions_mut().insert(call.meta.whole());

@@ -185,6 +185,15 @@ impl TaskContext {
         }
     }
 
+    /// The JSON text of the request's `_meta`, in the same way. Members that Longhaul itself reads may be missing.
+    #[must_use]
+    pub fn meta_text(&self) -> Option<&str> {
+        match &self.0.run {
+            Run::Task(attempt) => Object::read(attempt.request()).ok()?.get("_meta"),
+            Run::Plain(call) => call.meta_text(),
+        }
+    }
+
     /// The attempt of a task; `None` in a plain call.
     fn task_attempt(&self) -> Option<&Attempt> {
         match &self.0.run {

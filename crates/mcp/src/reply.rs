@@ -7,6 +7,7 @@ use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use longhaul_core::verbatim::text_of;
 use rmcp::ErrorData;
 use rmcp::model::RequestId;
 use serde_json::Value;
@@ -44,9 +45,14 @@ pub(crate) fn result_text(id: &RequestId, result: &str) -> String {
 /// The JSON text of a message that answers with an error. The id is left out if the request's could not be read.
 pub(crate) fn error_text(id: Option<&RequestId>, error: &ErrorData) -> String {
     let id = id.map(|id| format!(r#""id":{},"#, id_text(id))).unwrap_or_default();
+    format!(r#"{{"jsonrpc":"2.0",{id}"error":{}}}"#, error_object_text(error))
+}
+
+/// The JSON text of an error.
+pub(crate) fn error_object_text(error: &ErrorData) -> String {
     let message = Value::from(&*error.message);
-    let data = error.data.as_ref().map(|data| format!(r#","data":{data}"#)).unwrap_or_default();
-    format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":{},"message":{message}{data}}}}}"#, error.code.0)
+    let data = error.data.as_ref().map(|data| format!(r#","data":{}"#, text_of(data))).unwrap_or_default();
+    format!(r#"{{"code":{},"message":{message}{data}}}"#, error.code.0)
 }
 
 pub(crate) fn id_text(id: &RequestId) -> String {

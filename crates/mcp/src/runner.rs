@@ -17,7 +17,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use crate::backend::Backend;
 use crate::context::Tools;
 use crate::policy::Cleaners;
-use crate::reply::errors;
+use crate::reply::{self, errors};
 use crate::state::Shared;
 use crate::tool_calls::accept::StoredCall;
 use crate::tool_calls::asking;
@@ -259,9 +259,7 @@ fn completed(mut result: CallToolResult) -> AttemptEnd {
 }
 
 fn failed(error: &ErrorData) -> AttemptEnd {
-    let detail = serde_json::to_string(error)
-        .unwrap_or_else(|_no_json| serde_json::json!({"code": error.code.0, "message": error.message}).to_string());
-    AttemptEnd::Failed { message: error.message.to_string(), detail }
+    AttemptEnd::Failed { message: error.message.to_string(), detail: reply::error_object_text(error) }
 }
 
 fn round(asked: InputRequiredResult, declared: &ClientCapabilities) -> Result<Round, ErrorData> {

@@ -5,17 +5,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD;
 use longhaul::SystemClock;
 use longhaul::ports::Clock;
-use longhaul_core::strict_json;
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolResponse, ClientRequest, ClientResult, CreateTaskResult, CustomNotification, CustomRequest,
+    CallToolResponse, ClientRequest, ClientResult, CreateTaskResult, CustomNotification, CustomRequest, CustomResult,
     ElicitRequestParams, GetTaskParams, InputRequest, InputRequests, InputResponses, LoggingMessageNotificationParam,
     ServerResult, UpdateTaskParams,
 };
 use rmcp::service::ServiceError;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use super::Call;
@@ -23,7 +25,7 @@ use crate::catalog::Repeatable;
 use crate::polls;
 use crate::upstream::tasks::{Seen, seen};
 use crate::upstream::watch::Event;
-use crate::upstream::{Connection, Lifecycle};
+use crate::upstream::{Connection, Lifecycle, questions};
 
 /// The ids of elicitations, and those under which the caller knows them.
 type Elicited = BTreeMap<String, String>;
@@ -43,7 +45,7 @@ impl Call<'_> {
     ) -> Result<CallToolResponse, ServiceError> {
         let answer = self.exchange(connection);
         tokio::pin!(answer);
-        let (mut questions, mut furthest, mut elicited) = (0_u32, f64::NEG_INFINITY, Elicited::new());
+        let (mut asked, mut furthest, mut elicited) = (BTreeMap::new(), f64::NEG_INFINITY, Elicited::new());
         loop {
             let event = tokio::select! {
                 biased;
@@ -58,9 +60,9 @@ impl Call<'_> {
             };
             match event {
                 Event::Question { request, reply } => {
-                    self.note_elicitation(questions, &request, &mut elicited).await;
-                    let answer = self.ask(questions, *request).await;
-                    questions += 1;
+                    let key = key_of(&request, &mut asked);
+                    self.note_elicitation(&key, &request, &mut elicited).await;
+                    let answer = self.ask(&key, *request).await;
                     // The server may have ended meanwhile, which `answer` tells.
                     drop(reply.send(answer));
                 }
@@ -91,10 +93,10 @@ impl Call<'_> {
 
     /// Records the id of the first request to open a URL. A server may choose another id when its tool is called again
     /// with the answer.
-    async fn note_elicitation(&self, number: u32, request: &InputRequest, elicited: &mut Elicited) {
+    async fn note_elicitation(&self, key: &str, request: &InputRequest, elicited: &mut Elicited) {
         let InputRequest::Elicitation(request) = request else { return };
         let ElicitRequestParams::UrlElicitationParams { elicitation_id: id, .. } = &request.params else { return };
-        let first = self.task.step(&format!("elicitation {number}"), async || id.clone()).await;
+        let first = self.task.step(&format!("elicitation {key}"), async || id.clone()).await;
         elicited.insert(id.clone(), first);
     }
 
@@ -111,36 +113,23 @@ impl Call<'_> {
 
     /// Asks the caller. Nothing runs until the caller answers: the connection is closed, and the call is made again
     /// with the recorded answers.
-    async fn ask(&self, number: u32, request: InputRequest) -> Result<ClientResult, ErrorData> {
+    async fn ask(&self, key: &str, request: InputRequest) -> Result<ClientResult, ErrorData> {
         if !self.may_ask() {
             return Err(nobody_to_ask());
         }
-        let read = reader_of(&request);
-        let answer = self.task.request_input(&format!("upstream-{number}"), request).await?;
-        read(answer).map_err(|error| ErrorData::invalid_params(format!("the answer cannot be read: {error}"), None))
-    }
-
-    /// Asks the caller a question of a task of a process. The process has ended when the answer comes.
-    pub(super) async fn asked(&self, key: &str, request: InputRequest) -> Result<Value, ErrorData> {
-        match self.route.repeatable {
-            Repeatable::Yes => self.task.request_input(&format!("task-{key}"), request).await,
-            Repeatable::No => Err(nobody_to_ask()),
-        }
+        // Not read: a server gets all that the client answers.
+        self.task.request_input(key, request).await.map(|answer| ClientResult::CustomResult(CustomResult(answer)))
     }
 }
 
-type ReadAnswer = fn(Value) -> Result<ClientResult, serde_json::Error>;
-
-fn reader_of(request: &InputRequest) -> ReadAnswer {
-    match request {
-        InputRequest::CreateMessage(_) => {
-            |answer| Ok(ClientResult::CreateMessageResult(Box::new(strict_json::from_value(answer)?)))
-        }
-        InputRequest::Elicitation(_) => |answer| Ok(ClientResult::ElicitResult(strict_json::from_value(answer)?)),
-        InputRequest::ListRoots(_) => |answer| Ok(ClientResult::ListRootsResult(strict_json::from_value(answer)?)),
-        // Anything that a later version of `rmcp` may add.
-        _ => strict_json::from_value,
-    }
+/// The key of a question. A tool that is called again may ask in another order, so its content is the key. `asked` has
+/// how often this call has asked each question.
+fn key_of(request: &InputRequest, asked: &mut BTreeMap<String, u32>) -> String {
+    let request = serde_json::to_string(request).ok().map(|written| questions::content_of(&written));
+    let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(request.unwrap_or_default()));
+    let times = asked.entry(digest.clone()).or_insert(0);
+    *times += 1;
+    if *times == 1 { format!("upstream-{digest}") } else { format!("upstream-{digest}-{times}") }
 }
 
 fn nobody_to_ask() -> ErrorData {
@@ -193,16 +182,15 @@ impl Call<'_> {
         created: CreateTaskResult,
     ) -> Result<CallToolResponse, ServiceError> {
         let every = polls::pauses(created.task.poll_interval_ms.map(Duration::from_millis));
-        let (begun, mut answered) = (SystemClock.now(), BTreeSet::new());
+        let (begun, mut answered, mut asked) = (SystemClock.now(), BTreeSet::new(), BTreeMap::new());
         loop {
             let task = connection.peer().get_task(GetTaskParams::new(&created.task.task_id)).await?.task;
             match seen(self.upstream.name(), task.payload, task.task.status_message) {
                 Seen::Ended(end) => return end.map(|result| (*result).into()).map_err(ServiceError::McpError),
                 Seen::Working { message } => polls::report(&self.task, message.as_deref()).await,
-                Seen::Unaskable(why) => return Err(ServiceError::McpError(why)),
                 Seen::Asks(mut requests) => {
                     requests.retain(|key, _| answered.insert(key.clone()));
-                    self.answer_questions(connection, &created.task.task_id, requests).await?;
+                    self.answer_questions(connection, &created.task.task_id, requests, &mut asked).await?;
                 }
             }
             SystemClock.sleep_ms(every.pause_ms(SystemClock.now().since_ms(begun))).await;
@@ -215,18 +203,27 @@ impl Call<'_> {
         connection: &Connection,
         task_id: &str,
         requests: InputRequests,
+        asked: &mut BTreeMap<String, u32>,
     ) -> Result<(), ServiceError> {
         if requests.is_empty() {
             return Ok(());
         }
-        let answers = self.answers(requests).await.map_err(ServiceError::McpError)?;
+        let answers = self.answers(requests, asked).await.map_err(ServiceError::McpError)?;
         connection.peer().update_task(UpdateTaskParams::new(task_id, answers)).await.map(drop)
     }
 
-    async fn answers(&self, requests: InputRequests) -> Result<InputResponses, ErrorData> {
+    /// Asks the questions of a task of a process. The process has ended when the answer comes.
+    async fn answers(
+        &self,
+        requests: InputRequests,
+        asked: &mut BTreeMap<String, u32>,
+    ) -> Result<InputResponses, ErrorData> {
+        if self.route.repeatable == Repeatable::No {
+            return Err(nobody_to_ask());
+        }
         let mut answers = InputResponses::new();
         for (key, request) in requests {
-            let answer = self.asked(&key, request).await?;
+            let answer = self.task.request_input(&key_of(&request, asked), request).await?;
             answers.insert(key, answer);
         }
         Ok(answers)
@@ -236,4 +233,31 @@ impl Call<'_> {
 async fn custom(connection: &Connection, method: &str, params: Value) -> Result<ServerResult, ServiceError> {
     let request = CustomRequest::new(method, Some(params));
     connection.peer().send_request(ClientRequest::CustomRequest(request)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_has_the_same_key_in_any_order() {
+        let question = |message: &str, more: Value| {
+            let mut params = json!({"message": message, "requestedSchema": {"type": "object", "properties": {}}});
+            params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            questions::of_task(&json!({"method": "elicitation/create", "params": params}).to_string()).unwrap()
+        };
+        let keys = |order: &[&str]| {
+            let mut asked = BTreeMap::new();
+            let keys = order.iter().map(|message| key_of(&question(message, json!({})), &mut asked));
+            keys.collect::<Vec<_>>()
+        };
+        let (one, other) = (keys(&["a", "b", "a"]), keys(&["b", "a", "a"]));
+        assert_eq!((&one[0], &one[1], &one[2]), (&other[1], &other[0], &other[2]));
+        assert!(one[0] != one[1] && one[0] != one[2]);
+        let of = |request: &InputRequest| key_of(request, &mut BTreeMap::new());
+        let url = |id: &str| json!({"mode": "url", "url": format!("https://x.test/?e={id}"), "elicitationId": id});
+        assert_eq!(of(&question("a", url("1-a"))), of(&question("a", url("2-b"))));
+        assert_eq!(of(&question("a", json!({"_meta": {"progressToken": 7}}))), one[0]);
+        assert_ne!(of(&question("a", json!({"x": 1}))), one[0]);
+    }
 }

@@ -46,10 +46,12 @@ macro_rules! read_pages {
     ($peer:expr, $ttl:expr, $list:ident, $items:ident) => {{
         let (mut all, mut cursor, mut pages) = (Vec::new(), None, 0);
         loop {
-            let page = $peer.$list(Some(PaginatedRequestParams::default().with_cursor(cursor))).await?;
+            let page = $peer.$list(Some(PaginatedRequestParams::default().with_cursor(cursor.clone()))).await?;
             all.extend(page.$items);
             *$ttl = shorter(*$ttl, page.ttl_ms.map(Duration::from_millis));
-            cursor = page.next_cursor;
+            // Some servers name an end that is not one, or the same page again.
+            let next = page.next_cursor.filter(|next| !next.is_empty() && cursor.as_ref() != Some(next));
+            cursor = next;
             pages += 1;
             if cursor.is_none() {
                 break all;

@@ -19,7 +19,6 @@ use serde_json::json;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::Lifecycle;
-use super::questions;
 use super::quota::Quota;
 use super::updates::Change;
 use super::watch::{Event, Listener, Watch};
@@ -209,10 +208,6 @@ impl Service<RoleClient> for Client {
             ServerRequest::CreateMessageRequest(request) => self.ask(InputRequest::CreateMessage(request)).await,
             ServerRequest::ElicitRequest(request) => self.ask(InputRequest::Elicitation(request)).await,
             ServerRequest::ListRootsRequest(request) => self.ask(InputRequest::ListRoots(request)).await,
-            request if questions::is_unaskable(&request) => Err(questions::refusal(match &request {
-                ServerRequest::CustomRequest(request) => request.params.as_ref(),
-                _ => None,
-            })),
             // One of the server's own, or one that a later version of `rmcp` may add.
             _ => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "this client does not know the method", None)),
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use longhaul::SystemClock;
 use longhaul::ports::Clock;
-use longhaul_client::{Challenge, Credentials, Raw, Target, with_causes};
+use longhaul_client::{Challenge, Credentials, Raw, Rewriting, Target, with_causes};
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::service::ServiceError;
 use rmcp::transport::streamable_http_client::{
@@ -24,6 +24,7 @@ pub(crate) use params::ParamHeaders;
 use responses::{Events, Exchange, Failed, Refused, Trouble};
 
 use super::credentials::{Source, credentials};
+use super::texts;
 use crate::config::Headers;
 use crate::limits;
 use crate::verbatim;
@@ -90,7 +91,8 @@ impl Http {
         let headers = endpoint.headers.clone().into_iter().collect();
         let (url, credentials) = (endpoint.url.clone(), self.credentials(endpoint));
         let raw = Raw::new(Target { url, headers, credentials }).map_err(|error| error.to_string())?;
-        Ok(self.raw.get_or_init(|| raw.reading_at_most(limits::LINE_BYTES_MAX)))
+        let rewriting = Rewriting { sent: verbatim::with_texts, received: texts::received };
+        Ok(self.raw.get_or_init(|| raw.reading_at_most(limits::LINE_BYTES_MAX).rewriting(rewriting)))
     }
 }
 
@@ -143,7 +145,7 @@ impl Discreet {
         headers: Headers,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failed> {
-        let body = verbatim::with_arguments(serde_json::to_string(message)?).into_bytes();
+        let body = verbatim::with_texts(serde_json::to_string(message)?).into_bytes();
         let (mut pause, mut left) = (limits::BUSY_FIRST, limits::BUSY_MAX);
         loop {
             self.wait_until_free(&mut left).await?;

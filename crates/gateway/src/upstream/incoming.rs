@@ -5,9 +5,9 @@ use std::borrow::Cow;
 
 use longhaul_client::{repaired, unreadable_answer};
 use longhaul_core::strict_json;
-use longhaul_core::verbatim::{Object, carrying, elements};
+use longhaul_core::verbatim::{Object, changed, elements};
 use rmcp::ErrorData;
-use rmcp::model::{ErrorCode, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult};
+use rmcp::model::{JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
@@ -124,7 +124,10 @@ impl Reader {
         if members.get("method").is_some_and(Value::is_string) {
             members.remove("result");
             members.insert("jsonrpc".to_owned(), json!("2.0"));
-            return message(value.to_string().as_bytes());
+            let text = changed(text, members).ok()?;
+            let is_question = Object::read(&text).is_ok_and(|text| questions::is_question(text.get("method")));
+            let carried = is_question.then(|| questions::readable(&text)).flatten();
+            return message(carried.unwrap_or(text).as_bytes());
         }
         let (id, is_rpc) = (members.get("id").filter(|id| !id.is_null()), members.contains_key("jsonrpc"));
         let request = match addressed {
@@ -134,9 +137,14 @@ impl Reader {
             _ => find(id, open),
         }?;
         let (error, result) = (members.remove("error"), members.remove("result"));
-        match (error, result.and_then(|_read| Object::read(text).ok()?.get("result"))) {
-            (Some(error), _) => Some(ServerJsonRpcMessage::error(error_data(error), Some(request.id.clone()))),
-            (None, Some(result)) => Some(self.answer(request, result)),
+        let written = |name| Object::read(text).ok().and_then(|text| text.get(name));
+        match (error, result.and_then(|_read| written("result"))) {
+            // Some programs write it next to a result.
+            (Some(Value::Bool(false)), Some(result)) | (None, Some(result)) => Some(self.answer(request, result)),
+            (Some(error), _) => {
+                let error = results::error_data(error, written("error"));
+                Some(ServerJsonRpcMessage::error(error, Some(request.id.clone())))
+            }
             (None, None) if is_rpc => {
                 let text = value.to_string();
                 Some(self.unreadable(text.as_bytes(), request, "it has neither a result nor an error"))
@@ -176,8 +184,7 @@ enum Addressed {
 
 /// A message as it should be. A list would be read by position.
 fn message(text: &[u8]) -> Option<ServerJsonRpcMessage> {
-    let message = text.trim_ascii_start().starts_with(b"{").then(|| strict_json::from_slice(text).ok())?;
-    message.map(|message| questions::checked(message, text))
+    text.trim_ascii_start().starts_with(b"{").then(|| strict_json::from_slice(text).ok())?
 }
 
 /// A message in which nothing has to be repaired. A result has its text with it.
@@ -199,11 +206,13 @@ fn plain(text: &[u8], open: &[Open]) -> Option<ServerJsonRpcMessage> {
     {
         return result.ok().map(|result| ServerJsonRpcMessage::response(result, request.id.clone()));
     }
-    let carried = questions::is_question(object.get("method")).then(|| carrying(text)).flatten();
+    let carried = questions::is_question(object.get("method")).then(|| questions::readable(text)).flatten();
     let text = carried.as_deref().unwrap_or(text);
     let mut message = message(text.as_bytes()).filter(|message| is_as_expected(message, open))?;
-    if let (JsonRpcMessage::Response(response), Some((_, text))) = (&mut message, answered) {
-        results::add_text(&mut response.result, text);
+    match (&mut message, answered) {
+        (JsonRpcMessage::Response(response), Some((_, text))) => results::add_text(&mut response.result, text),
+        (JsonRpcMessage::Error(error), _) => results::add_data(&mut error.error, object.get("error")),
+        _ => {}
     }
     Some(message)
 }
@@ -231,7 +240,8 @@ fn is_result_of(method: &str, result: &ServerResult) -> bool {
             result,
             ServerResult::CallToolResult(_) | ServerResult::InputRequiredResult(_) | ServerResult::CreateTaskResult(_)
         ),
-        "initialize" => matches!(result, ServerResult::InitializeResult(_)),
+        "initialize" => matches!(result, ServerResult::InitializeResult(result)
+            if ProtocolVersion::KNOWN_VERSIONS.contains(&result.protocol_version)),
         "server/discover" => matches!(result, ServerResult::DiscoverResult(_)),
         "tools/list" => matches!(result, ServerResult::ListToolsResult(_)),
         "prompts/list" => matches!(result, ServerResult::ListPromptsResult(_)),
@@ -298,22 +308,6 @@ fn is_same(id: &RequestId, repeated: &Value) -> bool {
 
 fn internal(why: String) -> ErrorData {
     ErrorData::internal_error(why, None)
-}
-
-/// An error, with the parts that can be understood.
-fn error_data(error: Value) -> ErrorData {
-    let Value::Object(mut members) = error else {
-        let message = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
-        return ErrorData::internal_error(message, None);
-    };
-    let code = members.get("code").and_then(|code| {
-        let number = code.as_i64().or_else(|| code.as_str()?.parse().ok())?;
-        i32::try_from(number).ok()
-    });
-    let message = members.get("message").and_then(Value::as_str).filter(|message| !message.trim().is_empty());
-    let message = message.map_or_else(|| "an error without a message".to_owned(), str::to_owned);
-    let code = code.map_or(ErrorCode::INTERNAL_ERROR, ErrorCode);
-    ErrorData::new(code, message, members.remove("data").filter(|data| !data.is_null()))
 }
 
 fn beginning(text: &[u8]) -> String {

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use longhaul_core::strict_json;
-use longhaul_core::verbatim::{KEY, Object, changed, elements};
+use longhaul_core::verbatim::{KEY, Object, changed, elements, written_as};
+use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolResult, CompleteResult, CreateTaskResult, CustomResult, GetPromptResult, InputRequiredResult, MetaObject,
-    ReadResourceResult, ResultType, ServerResult, TaskPayload,
+    CallToolResult, CompleteResult, CreateTaskResult, CustomResult, ErrorCode, GetPromptResult, GetTaskResult,
+    InputRequiredResult, MetaObject, ProtocolVersion, ReadResourceResult, ResultType, ServerResult, TaskPayload,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -50,6 +51,8 @@ pub(super) fn unread(method: &str, text: &str) -> Option<Result<ServerResult, St
         "prompts/get" => ("messages", GetPromptResult::default().into()),
         "resources/read" => ("contents", ServerResult::ReadResourceResult(ReadResourceResult::new(Vec::new()))),
         "completion/complete" => ("completion", ServerResult::CompleteResult(CompleteResult::default())),
+        // Its questions may not be what `rmcp` knows.
+        "tasks/get" => return questions::carrying_all(text).map(|text| typed::<GetTaskResult>(&text)),
         _ => return None,
     };
     let object = Object::read(text).ok()?;
@@ -74,10 +77,7 @@ pub(super) fn of_a_call(text: &str) -> Result<ServerResult, String> {
     match (task, kind.as_deref().unwrap_or("complete")) {
         (Some(id), _) if id.starts_with('"') => typed::<CustomResult>(text),
         (_, "complete") => of_a_tool(text).map(ServerResult::CallToolResult),
-        (_, "input_required") => {
-            questions::all_askable(object.get("inputRequests"))?;
-            typed::<InputRequiredResult>(questions::carrying_all(text).as_deref().unwrap_or(text))
-        }
+        (_, "input_required") => typed::<InputRequiredResult>(questions::carrying_all(text).as_deref().unwrap_or(text)),
         (_, "task") => typed::<CreateTaskResult>(text),
         (_, other) => Err(format!("its `resultType` is `{other}`, which is not known")),
     }
@@ -154,10 +154,13 @@ pub(super) fn add_text(result: &mut ServerResult, text: &str) {
         }
         ServerResult::CompleteResult(result) => verbatim::set(&mut result.meta, text.to_owned()),
         ServerResult::GetTaskResult(result) => {
-            if let TaskPayload::Completed { result } = &mut result.task.payload
-                && let Some(text) = Object::read(text).ok().and_then(|task| task.get("result"))
-            {
-                *result = Map::from_iter([(KEY.to_owned(), text.into())]);
+            let (end, name) = match &mut result.task.payload {
+                TaskPayload::Completed { result } => (result, "result"),
+                TaskPayload::Failed { error } => (error, "error"),
+                _ => return,
+            };
+            if let Some(text) = Object::read(text).ok().and_then(|task| task.get(name)) {
+                *end = Map::from_iter([(KEY.to_owned(), text.into())]);
             }
         }
         ServerResult::ListToolsResult(list) => {
@@ -298,6 +301,13 @@ fn of_initialize(server: &str, mut members: Map<String, Value>) -> Result<Server
             info.insert(name.to_owned(), usual.into());
         }
     }
+    // A revision that nobody knows has most of the newest one that begins so.
+    let version = members.get("protocolVersion").and_then(Value::as_str);
+    if !version.is_some_and(|version| ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version)) {
+        let usual = ProtocolVersion::LATEST_WITH_INITIALIZE;
+        tracing::warn!(server, version, taken_for = usual.as_str(), "a server speaks an unknown revision");
+        members.insert("protocolVersion".to_owned(), usual.as_str().into());
+    }
     members.extend([("capabilities".to_owned(), json!({})), ("serverInfo".to_owned(), Value::Object(info))]);
     let is_good = |members: Value| {
         let read = strict_json::from_value::<ServerResult>(members);
@@ -317,6 +327,34 @@ fn of_initialize(server: &str, mut members: Map<String, Value>) -> Result<Server
         tracing::warn!(server, left_out = left_out.join(", "), "members of the answer to `initialize` are left out");
     }
     strict_json::from_value(with(capabilities)).map_err(|error| error.to_string())
+}
+
+/// An error, with the parts that can be understood.
+pub(super) fn error_data(error: Value, text: Option<&str>) -> ErrorData {
+    let Value::Object(members) = error else {
+        let message = error.as_str().map_or_else(|| error.to_string(), str::to_owned);
+        return ErrorData::internal_error(message, None);
+    };
+    let code = members.get("code").and_then(|code| {
+        let number = code.as_i64().or_else(|| code.as_str()?.parse().ok());
+        // Some programs write all numbers with a point.
+        let number = number.or_else(|| code.to_string().strip_suffix(".0")?.parse().ok())?;
+        i32::try_from(number).ok()
+    });
+    let message = match members.get("message") {
+        Some(Value::String(message)) if !message.trim().is_empty() => message.clone(),
+        None | Some(Value::Null | Value::String(_)) => "an error without a message".to_owned(),
+        Some(other) => other.to_string(),
+    };
+    let mut error = ErrorData::new(code.map_or(ErrorCode::INTERNAL_ERROR, ErrorCode), message, None);
+    add_data(&mut error, text);
+    error
+}
+
+/// Has the data of an error be sent on as its text has it.
+pub(super) fn add_data(error: &mut ErrorData, text: Option<&str>) {
+    let data = text.and_then(|text| Object::read(text).ok()?.get("data"));
+    error.data = data.and_then(|data| written_as(data).ok());
 }
 
 fn kind_of(text: &str) -> &'static str {

@@ -178,7 +178,7 @@ impl Transport<RoleClient> for StdioTransport {
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let (stdin, watch) = (Arc::clone(&self.stdin), self.watch.clone());
         async move {
-            let mut line = verbatim::with_arguments(serde_json::to_string(&message)?).into_bytes();
+            let mut line = verbatim::with_texts(serde_json::to_string(&message)?).into_bytes();
             line.push(b'\n');
             let mut stdin = stdin.lock().await;
             let open = stdin.as_mut().ok_or(io::ErrorKind::NotConnected)?;

@@ -52,8 +52,6 @@ pub(crate) enum Seen {
     },
     /// It waits for answers.
     Asks(InputRequests),
-    /// It asks a question that cannot be passed on, so the gateway does not wait for it.
-    Unaskable(ErrorData),
     Ended(Result<Box<CallToolResult>, ErrorData>),
 }
 
@@ -219,8 +217,8 @@ pub(crate) fn seen(server: &str, payload: TaskPayload, message: Option<String>) 
             Seen::Ended(tool_result(server, &text).map(Box::new))
         }
         TaskPayload::Failed { error } => {
-            let error = strict_json::from_value(Value::Object(error));
-            Seen::Ended(Err(error.unwrap_or_else(|_| failed(&format!("a task of `{server}` failed without a reason")))))
+            let text = error.get(KEY).and_then(Value::as_str).map(str::to_owned);
+            Seen::Ended(Err(task_error(server, text.as_deref())))
         }
         TaskPayload::Cancelled => Seen::Ended(Err(cancelled(server, message))),
         // Working, or anything that a later version of `rmcp` may add.
@@ -232,6 +230,14 @@ pub(crate) fn tool_result(server: &str, text: &str) -> Result<CallToolResult, Er
     results::of_a_tool(text).map_err(|why| {
         failed(&format!("a task of `{server}` ended with something that is not the result of a tool: {why}"))
     })
+}
+
+/// The error that a task ended with.
+pub(crate) fn task_error(server: &str, text: Option<&str>) -> ErrorData {
+    match text.map(strict_json::from_str) {
+        Some(Ok(error)) => results::error_data(error, text),
+        _ => failed(&format!("a task of `{server}` failed without a reason")),
+    }
 }
 
 pub(crate) fn cancelled(server: &str, message: Option<String>) -> ErrorData {

@@ -24,6 +24,7 @@ impl PlainCall {
         };
         Self::new(Start {
             arguments: None,
+            meta: None,
             clock: Arc::new(ProcessClock),
             wait_ms_max: u64::MAX,
             cancelled: context.ct.clone(),

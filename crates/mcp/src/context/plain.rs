@@ -36,6 +36,8 @@ pub(crate) struct Start {
     pub(crate) key: String,
     /// The JSON text of the arguments, if it is known.
     pub(crate) arguments: Option<String>,
+    /// That of the `_meta`, if it is known.
+    pub(crate) meta: Option<String>,
     pub(crate) peer: Peer<RoleServer>,
     /// The token for progress notifications, if the caller wants any.
     pub(crate) progress_token: Option<ProgressToken>,
@@ -306,6 +308,10 @@ impl PlainCall {
 
     pub(super) fn arguments_text(&self) -> Option<&str> {
         self.0.start.arguments.as_deref()
+    }
+
+    pub(super) fn meta_text(&self) -> Option<&str> {
+        self.0.start.meta.as_deref()
     }
 
     fn change(&self, change: impl FnOnce(&mut Waits)) {

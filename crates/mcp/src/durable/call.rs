@@ -148,7 +148,7 @@ impl<H: ServerHandler> Durable<H> {
         let mut meta = context.meta.clone();
         meta.set_client_capabilities(caller.capabilities.clone());
         let text = caller::arguments_text(context);
-        let call = StoredCall::of_round(request, meta, answers, text);
+        let call = StoredCall::of_round(request, meta, answers, text).with_meta_text(caller::meta_text(context));
         let terms = Terms::negotiate(&policy.terms, RequestedTerms::default());
         let call = accept::call(&self.shared, &caller.principal, (tool, call), terms, idempotency)?;
         let mut listener = self.shared.engine.listener();

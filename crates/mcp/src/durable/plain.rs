@@ -114,6 +114,7 @@ impl<H: ServerHandler> Durable<H> {
             cancelled: context.ct.clone(),
             key,
             arguments,
+            meta: caller::meta_text(context).map(str::to_owned),
             peer: context.peer.clone(),
             progress_token: context.meta.get_progress_token(),
             rounds: match caller.generation {

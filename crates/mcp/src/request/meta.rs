@@ -46,6 +46,11 @@ impl<'a> Meta<'a> {
         self.declared.as_ref()
     }
 
+    /// The text of all members.
+    pub(crate) fn text(&self) -> Option<&'a str> {
+        self.given.map(RawValue::get)
+    }
+
     /// All members. Each call reads them again.
     pub(crate) fn whole(&self) -> RequestMetaObject {
         let read = self.given.and_then(|given| strict_json::from_str::<JsonObject>(given.get()).ok());

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::error::Error;
 
-use longhaul_core::verbatim::in_one_line;
+use longhaul_core::verbatim::{Object, changed, in_one_line};
 use longhaul_core::{Cleanup, Principal, RequestedTerms, Task, Terms, Timestamp, TraceParent, limits, strict_json};
 use longhaul_engine::{Call, Engine, Idempotency};
 use rmcp::ErrorData;
@@ -99,6 +99,7 @@ pub(crate) fn call_of(
     };
     let arguments = Some(arguments).filter(|arguments| arguments.read.is_some());
     let stored = StoredCall::new(arguments, meta).with_progress_token(progress_token);
+    let stored = stored.with_meta_text(request.meta.text());
     let terms = Terms::negotiate(&policy.terms, requested);
     call(shared, request.caller, (tool.to_owned(), stored), terms, idempotency)
 }
@@ -120,8 +121,12 @@ pub(crate) fn call<A: Serialize>(
     };
     let not_before = take_later_start(&mut call.meta)?;
     call.caller = known(caller)?;
-    let request =
-        serde_json::to_string(&call).map_err(|error| errors::internal("the call could not be written", &error))?;
+    let unwritten = |error| errors::internal("the call could not be written", &error);
+    let mut request = serde_json::to_string(&call).map_err(unwritten)?;
+    if let Some(text) = &call.meta_text {
+        let meta = changed(text, &call.meta.0.0).map_err(unwritten)?;
+        request = Object::read(&request).map_err(unwritten)?.with("_meta", &meta);
+    }
     let cleanup = if is_cleaned { Cleanup::ARMED } else { Cleanup::None };
     Ok(Call { owner: caller.owner, tool, request, terms, idempotency, trace, cleanup, not_before, flow })
 }
@@ -190,6 +195,9 @@ pub(crate) struct StoredCall<A = JsonObject> {
     /// What the request said about its client: version, name, capabilities.
     #[serde(default, rename = "_meta")]
     pub(crate) meta: RequestMetaObject,
+    /// Its text, as the caller wrote it.
+    #[serde(skip)]
+    meta_text: Option<String>,
     /// The answers and the state that came with the call that became the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     input_responses: Option<InputResponses>,
@@ -211,8 +219,21 @@ impl<A> StoredCall<A> {
     /// [too](Self::with_progress_token).
     pub(crate) fn new(arguments: Option<A>, mut meta: RequestMetaObject) -> Self {
         meta.0.0.shift_remove("progressToken");
-        let (input_responses, request_state, progress_token) = (None, None, None);
-        Self { arguments, meta, input_responses, request_state, progress_token, given: BTreeMap::new(), caller: None }
+        Self {
+            arguments,
+            meta,
+            meta_text: None,
+            input_responses: None,
+            request_state: None,
+            progress_token: None,
+            given: BTreeMap::new(),
+            caller: None,
+        }
+    }
+
+    /// The same call, whose caller wrote its `_meta` so.
+    pub(crate) fn with_meta_text(self, text: Option<&str>) -> Self {
+        Self { meta_text: text.map(|text| in_one_line(text).into_owned()), ..self }
     }
 
     /// The same call with a progress token that outlives the request.

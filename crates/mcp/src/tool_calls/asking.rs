@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use longhaul_core::strict_json;
-use longhaul_core::verbatim::{Object, carrying, request_text, with_params};
+use longhaul_core::verbatim::{Object, carrying, carrying_alone, request_text, with_params};
 use longhaul_core::{Ask, OwnerId, Task, TaskId, TaskKey};
 use longhaul_engine::AnswerError;
 use rmcp::model::{
@@ -121,6 +121,7 @@ fn text_of_question(mut request: Value) -> String {
 pub(crate) fn read_carrying(text: &str) -> Result<InputRequest, serde_json::Error> {
     let carried = carrying(text);
     strict_json::from_str(carried.as_deref().unwrap_or(text))
+        .or_else(|error| strict_json::from_str(&carrying_alone(text).ok_or(error)?))
 }
 
 /// Checks that a stored question can be read, for protocol versions that send its stored text.

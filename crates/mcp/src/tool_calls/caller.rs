@@ -90,24 +90,34 @@ pub(crate) fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
     context.extensions.get::<Parts>()
 }
 
-/// The text of a call's arguments, in the parts of its request.
-#[derive(Clone)]
-pub(crate) struct ArgumentsText(Bytes);
+/// The JSON of a call's parameters, as the caller wrote it, in the parts of its request.
+#[derive(Clone, Default)]
+pub(crate) struct CallTexts {
+    arguments: Option<Bytes>,
+    meta: Option<Bytes>,
+}
 
-impl ArgumentsText {
-    /// The text of arguments that were read from `body`: a part of it, unless they were written again since.
-    pub(crate) fn of(body: &Bytes, text: &str) -> Self {
-        let from = text.as_ptr().addr().checked_sub(body.as_ptr().addr());
-        let part =
-            from.and_then(|from| Some(from..from.checked_add(text.len())?)).filter(|part| part.end <= body.len());
-        Self(part.map_or_else(|| Bytes::copy_from_slice(text.as_bytes()), |part| body.slice(part)))
+impl CallTexts {
+    /// The JSON of parameters that were read from `body`: parts of it, unless they were written again since.
+    pub(crate) fn of(body: &Bytes, arguments: Option<&str>, meta: Option<&str>) -> Self {
+        let part = |text: &str| {
+            let from = text.as_ptr().addr().checked_sub(body.as_ptr().addr());
+            let part =
+                from.and_then(|from| Some(from..from.checked_add(text.len())?)).filter(|part| part.end <= body.len());
+            part.map_or_else(|| Bytes::copy_from_slice(text.as_bytes()), |part| body.slice(part))
+        };
+        Self { arguments: arguments.map(part), meta: meta.map(part) }
     }
 }
 
 /// The arguments as the caller wrote them.
 pub(crate) fn arguments_text(context: &RequestContext<RoleServer>) -> Option<&str> {
-    let ArgumentsText(text) = parts(context)?.extensions.get()?;
-    std::str::from_utf8(text).ok()
+    std::str::from_utf8(parts(context)?.extensions.get::<CallTexts>()?.arguments.as_ref()?).ok()
+}
+
+/// The `_meta` as the caller wrote it.
+pub(crate) fn meta_text(context: &RequestContext<RoleServer>) -> Option<&str> {
+    std::str::from_utf8(parts(context)?.extensions.get::<CallTexts>()?.meta.as_ref()?).ok()
 }
 
 /// How the call ends early, if its protocol version says so.

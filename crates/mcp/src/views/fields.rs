@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use longhaul_core::verbatim::{Object, written_as};
 use longhaul_core::{CLEANUP_GIVEN_UP, Cleanup, Failure, FailureKind, Progress, State, Task, Timestamp, strict_json};
 use longhaul_engine::{Engine, LoadError};
 use rmcp::ErrorData;
@@ -38,7 +39,12 @@ pub(crate) async fn error_data(engine: &Engine, task: &Task, failure: &Failure) 
         return Ok(ErrorData::internal_error(failure.message.clone(), Some(reason)));
     };
     let text = engine.load(&task.key(), detail).await?;
-    Ok(strict_json::from_str(&text).unwrap_or_else(|error| errors::unreadable_result(&error)))
+    let read = strict_json::from_str(&text).map(|mut error: ErrorData| {
+        let data = Object::read(&text).ok().and_then(|text| written_as(text.get("data")?).ok());
+        error.data = data.or(error.data);
+        error
+    });
+    Ok(read.unwrap_or_else(|error| errors::unreadable_result(&error)))
 }
 
 const fn reason(kind: FailureKind) -> &'static str {

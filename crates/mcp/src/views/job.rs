@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use longhaul_core::{ResultKind, State, Task, Timestamp, strict_json};
+use longhaul_core::{ResultKind, State, Task, Timestamp, strict_json, verbatim};
 use rmcp::model::{CallToolResult, ContentBlock, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
@@ -63,7 +63,8 @@ pub(crate) fn ended(task: &Task, outcome: Outcome) -> CallToolResult {
         Outcome::Error(failed) => {
             // Also for a job that completed, if its result can no longer be read.
             job.insert("status".to_owned(), "failed".into());
-            let details = json!({"code": failed.code.0, "data": failed.data});
+            let data = failed.data.and_then(|data| strict_json::from_str::<Value>(&verbatim::text_of(&data)).ok());
+            let details = json!({"code": failed.code.0, "data": data});
             job.insert("error".to_owned(), error("failed", &failed.message, Some(details)));
         }
         Outcome::Cancelled => {

@@ -103,11 +103,11 @@ pub(crate) fn request(revision: &str, method: &str, params: &mut Map<String, Val
     let Some(schema) = params.get_mut("requestedSchema").and_then(Value::as_object_mut) else { return Ok(()) };
     schema.retain(|name, _| matches!(name.as_str(), "type" | "properties" | "required"));
     let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
-    fields.into_iter().flat_map(Map::values_mut).try_for_each(form_field)
+    fields.into_iter().flatten().try_for_each(|(name, field)| form_field(name, field))
 }
 
 /// A field of a form: a text, a number, yes or no, or one of some texts.
-fn form_field(field: &mut Value) -> Result<(), ErrorData> {
+fn form_field(name: &str, field: &mut Value) -> Result<(), ErrorData> {
     let Some(field) = field.as_object_mut() else { return Ok(()) };
     if let Some(choices) = field.shift_remove("oneOf") {
         let all =
@@ -119,11 +119,18 @@ fn form_field(field: &mut Value) -> Result<(), ErrorData> {
         field.insert("enum".to_owned(), values.into());
     }
     match field.get("type").and_then(Value::as_str) {
-        Some("array") => return Err(unknown("a question with several answers")),
+        Some("array") => return Err(unknown(&format!("a question with several answers, as `{name}` is"))),
+        Some("integer" | "number" | "boolean") if field.contains_key("enum") => return Err(unknown(&choice(name))),
         Some("boolean") => {}
-        _ => drop(field.shift_remove("default")),
+        Some("string" | "integer" | "number") => drop(field.shift_remove("default")),
+        None if field.contains_key("enum") => {}
+        _ => return Err(unknown(&choice(name))),
     }
     Ok(())
+}
+
+fn choice(name: &str) -> String {
+    format!("a property such as `{name}`, which is not a string, a number, a boolean or a choice of strings")
 }
 
 fn unknown(what: &str) -> ErrorData {
@@ -150,6 +157,28 @@ mod tests {
             assert_eq!(revised(revision, object.clone()), object);
         }
         assert_eq!(revised("2026-07-28", list.clone()), list);
+    }
+
+    #[test]
+    fn a_form_is_refused_by_the_name_of_the_property_that_a_revision_does_not_have() {
+        let asked = |revision: &str, field: Value| {
+            let mut params = json!({"message": "?", "requestedSchema": {"properties": {"zeta": field}}});
+            let revised = request(revision, "elicitation/create", params.as_object_mut().unwrap());
+            revised.map(|()| params["requestedSchema"]["properties"]["zeta"].clone())
+        };
+        for field in [
+            json!({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+            json!({"type": "integer", "enum": [1, 2]}),
+            json!({"type": ["string", "null"]}),
+            json!({"type": "array", "items": {"type": "string"}}),
+        ] {
+            assert_eq!(asked("2025-11-25", field.clone()).unwrap(), field);
+            let refused = asked("2025-06-18", field.clone()).unwrap_err();
+            assert!(refused.message.contains("`zeta`"), "{field}: {refused}");
+        }
+        for field in [json!({"type": "integer", "maximum": 2}), json!({"type": "string", "enum": ["a"]})] {
+            assert_eq!(asked("2025-06-18", field.clone()).unwrap(), field);
+        }
     }
 
     #[test]

@@ -153,18 +153,16 @@ impl<'m> Exchange<'m> {
     }
 
     /// Whether the server has forgotten the session. Servers say so in many ways. A request that is refused in a
-    /// session is therefore sent again, one time only, in a new session, unless the refusal names the request.
+    /// session is therefore sent again, one time only, in a new session, unless the refusal names the request. The next
+    /// request finds out after a notification.
     fn is_about_the_session(&self, status: StatusCode, said: &Value, body: &[u8]) -> bool {
-        if self.session.is_none() {
-            return false;
-        }
+        let (Some(asked), Some(_)) = (&self.asked, self.session) else { return false };
         let code = said.pointer("/error/code").and_then(Value::as_i64);
         if code.is_some_and(|code| ABOUT_THE_REQUEST.contains(&code)) {
             return false;
         }
         let names_it = status.is_client_error() && text(body).to_ascii_lowercase().contains("session");
         let usual = matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE);
-        let Some(asked) = &self.asked else { return usual || names_it };
         if !(usual || names_it) {
             return false;
         }
@@ -234,7 +232,7 @@ impl<'m> Exchange<'m> {
         let (reader, open) = (self.reader.clone(), vec![asked.clone()]);
         let length = Arc::new(AtomicUsize::new(0));
         let (so_far, bytes_max) = (Arc::clone(&length), self.limits.max_sse_event_size);
-        let bytes = bytes.map(move |chunk| {
+        let bytes = complete(bytes).map(move |chunk| {
             let chunk = chunk.map_err(|error| io::Error::other(error.without_url()))?;
             if so_far.fetch_add(chunk.len(), Ordering::Relaxed) > bytes_max {
                 return Err(io::Error::other("an event is too long"));
@@ -316,8 +314,25 @@ fn readable(reader: &Reader, open: &[Open], event: Sse) -> Vec<Sse> {
     }
 }
 
+/// `rmcp` passes over events that have names.
 fn with_message(event: Sse, message: &ServerJsonRpcMessage) -> Sse {
-    Sse { data: serde_json::to_string(message).ok(), ..event }
+    Sse { event: None, data: serde_json::to_string(message).ok(), ..event }
+}
+
+/// A stream whose last event is complete. A body that is a message is the data of one event.
+fn complete(bytes: Chunks) -> Chunks {
+    let mut is_message = None;
+    let bytes = bytes.map(move |chunk| {
+        let chunk = chunk?;
+        let begins = is_message.is_none();
+        if !*is_message.get_or_insert_with(|| chunk.trim_ascii_start().starts_with(b"{")) {
+            return Ok(chunk);
+        }
+        let mut line = if begins { b"data: ".to_vec() } else { Vec::new() };
+        line.extend(chunk.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+        Ok(line.into())
+    });
+    bytes.chain(iter([Ok(Bytes::from_static(b"\n\n"))])).boxed()
 }
 
 const fn is_answer(message: &ServerJsonRpcMessage) -> bool {
