@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -21,7 +21,8 @@ pub const KEY: &str = "dev.longhaul/verbatim";
 /// If the text is not JSON.
 pub fn written_as(text: &str) -> Result<Value, serde_json::Error> {
     let value: Value = strict_json::from_str(text)?;
-    let is_plain = value.to_string() == text && !text.contains(KEY);
+    let written = value.to_string();
+    let is_plain = written == text && !text.contains(KEY);
     let marked = || Value::Object(Map::from_iter([(KEY.to_owned(), in_one_line(text).into())]));
     Ok(if is_plain { value } else { marked() })
 }
@@ -30,6 +31,8 @@ pub fn written_as(text: &str) -> Result<Value, serde_json::Error> {
 #[must_use]
 pub fn text_of(value: &Value) -> Cow<'_, str> {
     let own = value.as_object().filter(|members| members.len() == 1).and_then(|members| members.get(KEY)?.as_str());
+    // Any other text could change what is around it.
+    let own = own.filter(|own| strict_json::from_str::<IgnoredAny>(own).is_ok());
     own.map_or_else(|| value.to_string().into(), in_one_line)
 }
 
@@ -357,6 +360,8 @@ mod tests {
         }
         assert_eq!(written_as("[1]").unwrap(), json!([1]));
         assert!(written_as("NaN").is_err());
+        let odd = json!({KEY: "1},"});
+        assert_eq!(text_of(&odd), odd.to_string());
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The text of a result, or of one thing in a list, as its server wrote it. It is in `_meta` until clients get it.
 
 use longhaul_core::strict_json;
-use longhaul_core::verbatim::{KEY, Layout, Object, laid_out};
+use longhaul_core::verbatim::{KEY, Layout, Object, in_one_line, laid_out};
 use rmcp::model::{MetaObject, Prompt, Resource, ResourceTemplate, Tool};
-use serde::de::{DeserializeOwned, Error};
+use serde::de::{DeserializeOwned, Error, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -63,19 +63,32 @@ fn unmarked(mut rest: &str) -> String {
     let (mark, mut text) = (format!("{{\"{KEY}\":"), String::with_capacity(rest.len()));
     while let Some((before, after)) = rest.split_once(&mark) {
         text.push_str(before);
-        let mut values = serde_json::Deserializer::from_str(after).into_iter::<String>();
-        match (values.next(), after.get(values.byte_offset()..).and_then(|after| after.strip_prefix('}'))) {
-            (Some(Ok(own)), Some(after)) => {
-                text.push_str(&own);
+        let own = string(after).and_then(|(own, after)| Some((own, after.strip_prefix('}')?)));
+        // Any other text could change what is around it.
+        match own.filter(|(own, _)| strict_json::from_str::<IgnoredAny>(own).is_ok()) {
+            Some((own, after)) => {
+                text.push_str(&in_one_line(&own));
                 rest = after;
             }
-            _ => {
+            None => {
                 text.push_str(&mark);
                 rest = after;
             }
         }
     }
     text + rest
+}
+
+/// The JSON string at the beginning, and what follows it.
+fn string(text: &str) -> Option<(String, &str)> {
+    let mut is_escaped = false;
+    let end = text.bytes().skip(1).position(|byte| {
+        let ends = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        ends
+    })?;
+    let (string, after) = text.split_at_checked(end + 2)?;
+    Some((strict_json::from_str(string).ok()?, after))
 }
 
 /// An element of a list of a server.
@@ -141,6 +154,8 @@ mod tests {
             "{text}"
         );
         assert_eq!(with_texts("{\"a\":1E5}".to_owned()), "{\"a\":1E5}");
+        let answer = json!({"result": {KEY: "1}\n{"}}).to_string();
+        assert_eq!(with_texts(answer.clone()), answer);
     }
 
     #[test]

@@ -256,7 +256,8 @@ mod tests {
         assert!(one[0] != one[1] && one[0] != one[2]);
         let of = |request: &InputRequest| key_of(request, &mut BTreeMap::new());
         let url = |id: &str| json!({"mode": "url", "url": format!("https://x.test/?e={id}"), "elicitationId": id});
-        assert_eq!(of(&question("a", url("1-a"))), of(&question("a", url("2-b"))));
+        assert_eq!(of(&question("a", url(&"1-a".repeat(9)))), of(&question("a", url(&"2-b".repeat(9)))));
+        assert_ne!(of(&question("a", url("1"))), of(&question("a", url("2"))));
         assert_eq!(of(&question("a", json!({"_meta": {"progressToken": 7}}))), one[0]);
         assert_ne!(of(&question("a", json!({"x": 1}))), one[0]);
     }

@@ -37,17 +37,20 @@ pub(crate) fn of_task(request: &str) -> Option<InputRequest> {
     is_known.then(|| strict_json::from_str(readable(request).as_deref().unwrap_or(request)).ok()).flatten()
 }
 
+/// An id of fewer bytes may be a part of other words too.
+const ID_BYTES_MIN: usize = 16;
+
 /// The content of a question that was [read](readable): all of it but what is new each time it is asked.
 pub(crate) fn content_of(request: &str) -> String {
     let text = strict_json::from_str(request).map_or_else(|_| request.to_owned(), request_text);
     let content = || {
         let whole = Object::read(&text).ok()?;
         let params = Object::read(whole.get("params")?).ok()?.without("_meta");
-        let id: Option<String> =
-            Object::read(&params).ok()?.get("elicitationId").and_then(|id| strict_json::from_str(id).ok());
-        let content = whole.with("params", &params);
+        let params = Object::read(&params).ok()?;
+        let id = params.get("elicitationId").map(strict_json::from_str::<String>);
+        let content = whole.with("params", &params.without("elicitationId"));
         Some(match id {
-            Some(Ok(id)) if !id.is_empty() => content.replace(&id, ""),
+            Some(Ok(id)) if id.len() >= ID_BYTES_MIN => content.replace(&id, ""),
             _ => content,
         })
     };
