@@ -8,6 +8,7 @@ use std::future::Future;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use longhaul_core::spans::{Span, SpanName};
 use longhaul_core::{
     Ask, Entry, EntryKind, FailureKind, IdSource, Payload, Progress, Task, TaskId, Timestamp, TraceParent, limits,
 };
@@ -56,6 +57,7 @@ pub(crate) struct Shared {
     pub(crate) children: Children,
     compensations: Compensations,
     request: String,
+    trace: Option<TraceParent>,
     ends_at: Option<Timestamp>,
     /// When the attempt ends because its tool may not run for longer in one piece.
     limit: OnceLock<Timestamp>,
@@ -80,6 +82,7 @@ pub(crate) struct Start {
     pub(crate) task: Task,
     pub(crate) request: String,
     pub(crate) journal: Vec<Entry>,
+    pub(crate) trace: Option<TraceParent>,
     pub(crate) ends_at: Option<Timestamp>,
 }
 
@@ -145,6 +148,7 @@ impl Attempt {
             children: Children::default(),
             compensations,
             request: start.request,
+            trace: start.trace,
             ends_at: start.ends_at,
             limit: OnceLock::new(),
             journal: Mutex::new(entries),
@@ -344,7 +348,9 @@ impl Attempt {
             "step", name, task_id = %task.id, attempt = task.attempt, owner = %task.owner,
             trace = task.trace.as_ref().map(TraceParent::as_str)
         );
-        run().instrument(span).await
+        let exported = Span::begin(SpanName::Step, self.0.trace.as_ref());
+        exported.set("longhaul.step", name);
+        exported.around(run().instrument(span)).await
     }
 
     fn came_to(&self, step: &str, recorded: IsRecorded) {

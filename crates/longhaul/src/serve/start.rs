@@ -1,7 +1,9 @@
 //! A server next to the other things that its program does.
 
+use longhaul_core::settings::Place;
+
 use super::{Options, Running, ServeError};
-use crate::Server;
+use crate::{Server, telemetry};
 
 /// Starts `server`, and returns once it listens. The rest of the program runs next to it, and [`Running`] stops it.
 ///
@@ -12,5 +14,6 @@ use crate::Server;
 /// `/readyz` that the server is not ready. If the server needs more file descriptors for its connections, it raises
 /// the limit of the process, within the limit of the system.
 pub async fn start(server: &Server, options: &Options) -> Result<Running, ServeError> {
+    telemetry::start(options.values(), Place::Local)?;
     Running::start(server, options).await
 }
