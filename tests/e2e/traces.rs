@@ -1,5 +1,6 @@
 //! Spans at a collector: each call is part of its caller's trace, over restarts, and without what was said in it.
 
+use std::net::TcpListener;
 use std::process::Command;
 
 use harness::caller::json_of;
@@ -120,8 +121,18 @@ async fn a_server_that_stops_exports_what_has_ended_and_a_failure_says_so() {
 
 #[tokio::test]
 async fn a_collector_that_is_away_is_named_once_a_minute_and_delays_nothing() {
+    is_named_once(harness::free_port(), "refused").await;
+}
+
+#[tokio::test]
+async fn so_is_one_that_does_not_answer() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    is_named_once(silent.local_addr().unwrap().port(), "timed out").await;
+}
+
+async fn is_named_once(port: u16, why: &str) {
     let setup = Setup::with(&["--diagnostics", "--log-format", "json"]);
-    let mut command = exporting(&setup, &format!("http://127.0.0.1:{}", harness::free_port()));
+    let mut command = exporting(&setup, &format!("http://127.0.0.1:{port}"));
     let server = Server::start(&mut command, Some(&setup.folder().join("log")));
     for _ in 0..3 {
         let id = called(&server, "countdown", json!({"seconds": 0.3, "steps": 3})).await;
@@ -132,7 +143,7 @@ async fn a_collector_that_is_away_is_named_once_a_minute_and_delays_nothing() {
     let log = server.log();
     let warnings: Vec<&str> = log.lines().filter(is_warning).collect();
     assert_eq!(warnings.len(), 1, "{log}");
-    assert!(warnings[0].contains("refused"), "{}", warnings[0]);
+    assert!(warnings[0].contains(why), "{}", warnings[0]);
     assert!(server.terminate().success());
 }
 

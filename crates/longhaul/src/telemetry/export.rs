@@ -22,26 +22,30 @@ use crate::settings::ProcessEnv;
 /// How often the log says that spans are not taken. Nothing waits for a flush meanwhile.
 const AWAY_MS: u64 = 60_000;
 
-/// How long a function tries to send a batch: its answer waits for that.
+/// How long a server tries to send a batch. Its calls do not wait for that.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a function tries: its answer waits for that.
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Gives the global tracer provider an exporter to `endpoint`. A process has one exporter, even with several servers.
 pub(super) fn to(endpoint: &str, place: Place) -> Result<(), Box<dyn Error + Send + Sync>> {
     static IS_STARTED: AtomicBool = AtomicBool::new(false);
     let away = Arc::<Away>::default();
-    let http = reqwest::Client::builder().user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION"))).build()?;
+    let (timeout, retry) = match place {
+        Place::Local => (SERVER_TIMEOUT, RetryPolicy::recommended()),
+        Place::Api | Place::Worker => (FUNCTION_TIMEOUT, RetryPolicy::disabled()),
+    };
+    let http = reqwest::Client::builder().user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION"))).timeout(timeout);
+    let client = Client { http: http.build()?, runtime: OnceLock::new(), away: Arc::clone(&away) };
     let exporter = SpanExporter::builder()
         .with_http()
-        .with_http_client(Client { http, runtime: OnceLock::new(), away: Arc::clone(&away) })
+        .with_http_client(client)
         .with_protocol(Protocol::HttpBinary)
-        .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')));
-    let exporter = match place {
-        Place::Local => exporter,
-        Place::Api | Place::Worker => {
-            exporter.with_timeout(FUNCTION_TIMEOUT).with_retry_policy(RetryPolicy::disabled())
-        }
-    };
-    let exporter = exporter.build()?;
+        .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
+        .with_timeout(timeout)
+        .with_retry_policy(retry)
+        .build()?;
     if IS_STARTED.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
