@@ -15,7 +15,7 @@ RUN_ARGS ?= --listen $(LISTEN)
 
 # Lints, docs and tests of everything, the Lambda functions too. All use the same packages and features, so that what one
 # of them has built is not built again by the next.
-FEATURES := longhaul/contract,longhaul/testing,longhaul-app/lambda,longhaul-cli/aws,longhaul-conformance/lambda,longhaul-gateway/lambda
+FEATURES := longhaul/contract,longhaul/testing,longhaul-app/lambda,longhaul-cli/aws,longhaul-cli/otel,longhaul-conformance/lambda,longhaul-gateway/lambda
 WORKSPACE := --workspace --features $(FEATURES)
 # What is published, in one release. The rest of the workspace has `publish = false`.
 PUBLIC := app core engine sqlite http mcp aws lambda testkit client console gateway cli
@@ -154,7 +154,7 @@ package: ## Package the crates that are published, and build each from its packa
 
 # TARGET needs a linker of its own for another processor than this machine's.
 dist: ## The program for a release: archive, npm packages, wheel, formula, licences (TARGET=aarch64-apple-darwin)
-	$(CARGO) build --release --locked -p longhaul-cli --features aws --bin longhaul $(addprefix --target ,$(TARGET))
+	$(CARGO) build --release --locked -p longhaul-cli --features aws,otel --bin longhaul $(addprefix --target ,$(TARGET))
 	scripts/dist.py $(TARGET_DIR)/$(addsuffix /,$(TARGET))release/longhaul $(TARGET_DIR)/dist $(TARGET)
 
 deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="--guided" PARAMETERS="AuthMode=anonymous" SETTINGS="lease-ms=30000" TAGS="team=etl")

@@ -35,7 +35,7 @@ const WITHOUT_A_LEASE: Duration = Duration::from_secs(40);
 
 /// Stands for the compiler. The program that it would build is there already.
 const CARGO: &str = "#!/bin/sh\nset -e\n\
-    wanted='build --release --locked --package longhaul-cli --bin longhaul --features aws'\n\
+    wanted='build --release --locked --package longhaul-cli --bin longhaul --features aws,otel'\n\
     [ \"$*\" = \"$wanted\" ] || { echo \"other arguments: $*\" >&2; exit 1; }\n\
     mkdir -p target/release\ncp /program target/release/longhaul\n";
 

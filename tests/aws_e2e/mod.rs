@@ -41,3 +41,4 @@ mod shell;
 mod streams;
 mod timed;
 mod tools;
+mod traces;

@@ -15,4 +15,5 @@ mod process;
 mod readiness;
 mod rmcp_client;
 mod startup;
+mod traces;
 mod webhooks;

@@ -29,5 +29,6 @@ mod runners;
 mod somewhere;
 mod starts;
 mod subscriptions;
+mod traces;
 mod unwell;
 mod upstream_tasks;

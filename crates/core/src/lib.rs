@@ -20,6 +20,7 @@
 //! | publish that a task has ended | [`Notification`] | `notification.rs` |
 //! | write a store or a queue | [`ports`] | `ports.rs`, `ports/` |
 //! | write an entry of the audit log | [`audit`] | `audit.rs`, `audit/` |
+//! | begin a span of a trace | [`spans`] | `spans.rs` |
 //! | format a log line, with limits | `logs` (a feature) | `logs.rs`, `logs/` |
 //! | declare and read settings | [`settings`] | `settings.rs`, `settings/` |
 //! | look up a limit | [`limits`] | `limits.rs` |
@@ -76,6 +77,7 @@ pub mod ports;
 mod principal;
 mod refusal;
 pub mod settings;
+pub mod spans;
 mod state;
 pub mod strict_json;
 mod task;

@@ -34,7 +34,9 @@ fn every_setting_is_declared_once_and_its_flag_and_variable_are_one_name() {
         } else {
             ""
         };
-        let variable = format!("LONGHAUL_{}{plural}", setting.name().to_uppercase().replace('-', "_"));
+        // OpenTelemetry has given that variable its name.
+        let prefix = if setting.name() == "otlp-endpoint" { "OTEL_EXPORTER_" } else { "LONGHAUL_" };
+        let variable = format!("{prefix}{}{plural}", setting.name().to_uppercase().replace('-', "_"));
         assert_eq!(setting.variable(), variable);
         assert!(PLACES.iter().any(|place| setting.preset(*place) != Preset::Absent), "{variable} is not read anywhere");
         assert!(setting.about().ends_with('.'), "{variable}");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use longhaul_core::audit::{Entry as AuditEntry, Event, Outcome};
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
+use longhaul_core::spans::{Span, SpanName};
 use longhaul_core::{
     Attempts, Cleanup, FlowControl, Notification, OwnerId, Parent, PartsName, State, Task, TaskId, TaskRecord, Terms,
     Timestamp, TraceParent, WEBHOOK_DELIVERY_TOOL, limits,
@@ -105,15 +106,22 @@ impl Engine {
         &self,
         parent: Option<Parent>,
         id: TaskId,
-        call: Call,
+        mut call: Call,
     ) -> Result<Accepted, AcceptError> {
         let (owner, tool, began_at) = (call.owner, call.tool.clone(), self.now());
+        let span = Span::begin(SpanName::Accept, call.trace.as_ref());
+        span.set("longhaul.tool", &tool);
+        call.trace = span.trace().or(call.trace);
         let limits = OwnerLimits {
             open_max: self.settings.open_tasks_max,
             stored_max: self.settings.stored_bytes_max,
             new_max: self.settings.new_tasks_max,
         };
         let accepted = self.recorded(id, call, parent, limits).await;
+        match &accepted {
+            Ok(Accepted::New(task) | Accepted::Existing(task)) => span.set("longhaul.task_id", task.id),
+            Err(_) => span.fail(),
+        }
         audit(owner, &tool, began_at, &accepted);
         accepted
     }

@@ -8,7 +8,9 @@ use std::future::Future;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use longhaul_core::{Ask, Entry, EntryKind, FailureKind, IdSource, Payload, Progress, Task, TaskId, Timestamp, limits};
+use longhaul_core::{
+    Ask, Entry, EntryKind, FailureKind, IdSource, Payload, Progress, Task, TaskId, Timestamp, TraceParent, limits,
+};
 use serde_json::{Map, Value};
 use tokio::sync::RwLock;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -54,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) children: Children,
     compensations: Compensations,
     request: String,
+    trace: Option<TraceParent>,
     ends_at: Option<Timestamp>,
     /// When the attempt ends because its tool may not run for longer in one piece.
     limit: OnceLock<Timestamp>,
@@ -78,6 +81,7 @@ pub(crate) struct Start {
     pub(crate) task: Task,
     pub(crate) request: String,
     pub(crate) journal: Vec<Entry>,
+    pub(crate) trace: Option<TraceParent>,
     pub(crate) ends_at: Option<Timestamp>,
 }
 
@@ -143,6 +147,7 @@ impl Attempt {
             children: Children::default(),
             compensations,
             request: start.request,
+            trace: start.trace,
             ends_at: start.ends_at,
             limit: OnceLock::new(),
             journal: Mutex::new(entries),

@@ -1,7 +1,11 @@
 //! Running one delivery: claim the task, run an attempt, write how the attempt ended.
 
 use longhaul_core::ports::{ApplyError, Delivery, Message, Purpose, StoreError};
-use longhaul_core::{Admission, LeaseToken, Refusal, State, Task, TaskEvent, Timestamp, TraceParent};
+use longhaul_core::spans::{Span, SpanName};
+use longhaul_core::{
+    Admission, AttemptOutcome, LeaseToken, PastAttempt, Refusal, State, Task, TaskEvent, Timestamp, TraceParent,
+    WEBHOOK_DELIVERY_TOOL,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use tracing::field::Empty;
@@ -93,19 +97,23 @@ impl Engine {
         tracing::Span::current().record("attempt", task.attempt);
         tracing::info!(task_id = %task.id, attempt = task.attempt, tool = task.tool, "an attempt begins");
         self.count_claim(&task, began_at);
-        let claimed = task.clone();
+        let (claimed, span) = (task.clone(), span_of(&task, began_at));
         let started = match self.cancel_if_parent_ended(&claimed).await {
             Some(cancelled) => Err(cancelled),
-            None => self.start(task, signals).await,
+            None => self.start(task, span.trace(), signals).await,
         };
         let (disposition, has_succeeded) = match started {
             Ok(attempt) => {
                 let end = self.watch(&attempt, delivery, runner, signals).await;
                 let has_succeeded = end.is_success();
+                if !has_succeeded && !end.is_followed_by_another() {
+                    span.fail();
+                }
                 (self.conclude(&attempt, end).await, has_succeeded)
             }
             Err(disposition) => (disposition, false),
         };
+        drop(span);
         self.observer().attempt_ended(&claimed, self.now().since_ms(began_at));
         match disposition {
             // If the task was cancelled just before its tool succeeded, its cleanup has a message of its own.
@@ -232,7 +240,12 @@ impl Engine {
     }
 
     /// Reads what the attempt needs. The first attempt has no journal to read.
-    async fn start(&self, task: Task, signals: &WorkerSignals) -> Result<Attempt, Disposition> {
+    async fn start(
+        &self,
+        task: Task,
+        trace: Option<TraceParent>,
+        signals: &WorkerSignals,
+    ) -> Result<Attempt, Disposition> {
         let key = task.key();
         let request = match self.load(&key, &task.request).await {
             Ok(request) => request,
@@ -255,7 +268,8 @@ impl Engine {
         }
         let limits_ms = self.settings.attempt_ms_max.into_iter().chain(task.flow.as_ref().map(|flow| flow.attempt_ms));
         let ends_at = limits_ms.map(|ms| self.now().plus_ms(ms)).chain(signals.until).min();
-        Ok(Attempt::new(self.clone(), Start { task, request, journal, ends_at }))
+        let trace = trace.or(task.trace);
+        Ok(Attempt::new(self.clone(), Start { task, request, journal, trace, ends_at }))
     }
 
     fn lease_until(&self, signals: &WorkerSignals) -> Timestamp {
@@ -268,6 +282,24 @@ impl Engine {
     pub(crate) const fn later(&self) -> Disposition {
         Disposition::RetryAfter { after_ms: self.settings.retry_ms }
     }
+}
+
+/// Begins the span of an attempt, and notes the time for which the task waited before it.
+fn span_of(task: &Task, now: Timestamp) -> Span {
+    let (trace, id) = (task.trace.as_ref(), &task.id);
+    match task.attempts.past.last() {
+        _ if task.attempt == 1 => Span::note(SpanName::Queue, trace, (task.due_at(), now), id),
+        Some(PastAttempt { to, end: AttemptOutcome::Timer | AttemptOutcome::Input, .. }) => {
+            Span::note(SpanName::Wait, trace, (*to, now), id);
+        }
+        Some(_) | None => {}
+    }
+    let name = if task.tool == WEBHOOK_DELIVERY_TOOL { SpanName::Webhook } else { SpanName::Attempt };
+    let span = Span::begin(name, trace);
+    span.set("longhaul.task_id", id);
+    span.set("longhaul.tool", &task.tool);
+    span.set("longhaul.attempt", task.attempt);
+    span
 }
 
 /// Whether the task does not need the message of this delivery: another one is there, or was. A woken task continues by

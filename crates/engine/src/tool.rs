@@ -49,6 +49,7 @@ impl Ended {
             task: self.task.clone(),
             request: self.request.clone(),
             journal: self.journal.to_vec(),
+            trace: self.task.trace,
             ends_at: Some(self.until),
         };
         // A worker that held the task may have run on for a lease, and clocks differ.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::jobs::{JobError, JobRef, Start, Started};
 use longhaul::ports::Clock;
 use longhaul::{Every, SystemClock, TaskContext};
+use longhaul_core::spans::Span;
 use longhaul_core::strict_json;
 use longhaul_core::verbatim::{KEY, text_of};
 use rmcp::ErrorData;
@@ -38,6 +39,7 @@ pub(crate) struct Call<'g> {
     params: CallToolRequestParams,
     /// How many rounds of questions were before this one.
     round: u32,
+    pub(crate) span: Span,
 }
 
 /// The state that is kept between two rounds of questions.
@@ -85,11 +87,14 @@ impl<'g> Call<'g> {
             Some(text) => strict_json::from_str(text)
                 .map_err(|_foreign| ErrorData::invalid_params("the request state is not one of this tool", None))?,
         };
+        let (span, meta) = meta::within_a_span(&context.meta, task.meta_text());
+        span.set("longhaul.server", upstream.name());
+        span.set("longhaul.tool", &route.route.name);
         let mut params = CallToolRequestParams::new(route.route.name.clone());
         params.arguments = request.arguments;
         params.input_responses = request.input_responses;
         params.request_state = kept.state;
-        params.meta = meta::passed_on(&context.meta, task.meta_text());
+        params.meta = meta;
         if let Some(text) = task.arguments_text() {
             params.meta.get_or_insert_default().0.0.insert(KEY.to_owned(), text.into());
         }
@@ -106,6 +111,7 @@ impl<'g> Call<'g> {
             lifecycle: may_be_older.then(|| older_lifecycle_of(context)).flatten(),
             params,
             round: kept.round,
+            span,
         })
     }
 

@@ -79,10 +79,14 @@ impl ServerHandler for Handler {
         let upstream = shared.upstream(route.route.server)?;
         let call = Call::new(upstream, route, request, &context)?;
         let call = async {
-            match &route.fold {
+            let answered = match &route.fold {
                 Some(fold) => external::combined(fold, &call).await,
                 None => external::call(&call).await,
+            };
+            if answered.is_err() {
+                call.span.fail();
             }
+            answered
         };
         if route.is_durable() {
             return call.await;

@@ -1,5 +1,7 @@
 //! The part of a caller's `_meta` that is for the server that is called.
 
+use longhaul_core::TraceParent;
+use longhaul_core::spans::{Span, SpanName};
 use longhaul_core::verbatim::{Object, written_as};
 use rmcp::model::RequestMetaObject;
 
@@ -19,6 +21,17 @@ pub(crate) fn passed_on(caller: &RequestMetaObject, text: Option<&str>) -> Optio
         meta.set_log_level(level);
     }
     (!meta.0.0.is_empty()).then_some(meta)
+}
+
+/// Begins the span of a call of another server. Returns it, and the passed `_meta`, in which it is the parent.
+pub(crate) fn within_a_span(caller: &RequestMetaObject, text: Option<&str>) -> (Span, Option<RequestMetaObject>) {
+    let parent = caller.get_traceparent().and_then(TraceParent::parse);
+    let span = Span::begin(SpanName::GatewayCall, parent.as_ref());
+    let mut meta = passed_on(caller, text);
+    if let Some(trace) = span.trace() {
+        meta.get_or_insert_default().0.0.insert("traceparent".to_owned(), trace.as_str().into());
+    }
+    (span, meta)
 }
 
 /// Whether a key has a prefix that MCP reserves, by the rules of any revision, or that of Longhaul.

@@ -19,6 +19,7 @@ use std::process::{Command, Stdio};
 pub mod approval;
 pub mod auth_server;
 pub mod caller;
+pub mod collector;
 pub mod emulator;
 pub mod gate;
 pub mod gathered;

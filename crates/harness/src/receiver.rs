@@ -94,7 +94,9 @@ impl Receiver {
 }
 
 fn serve(stream: TcpStream, hooks: &Mutex<Vec<Hook>>, reply: &dyn Fn(usize, &Hook) -> Reply) {
-    let Some(hook) = read(&stream) else { return };
+    let Some((headers, body)) = read(&stream, "POST /hook ") else { return };
+    let Ok(body) = String::from_utf8(body) else { return };
+    let hook = Hook { headers, body };
     let before = {
         let mut hooks = hooks.lock().unwrap();
         hooks.push(hook.clone());
@@ -118,11 +120,12 @@ fn serve(stream: TcpStream, hooks: &Mutex<Vec<Hook>>, reply: &dyn Fn(usize, &Hoo
     }
 }
 
-fn read(stream: &TcpStream) -> Option<Hook> {
+/// The headers and the body of a request whose first line begins like this.
+pub(crate) fn read(stream: &TcpStream, begin: &str) -> Option<(BTreeMap<String, String>, Vec<u8>)> {
     let mut reader = BufReader::new(stream);
     let mut headers = BTreeMap::new();
     let mut line = String::new();
-    reader.read_line(&mut line).ok().filter(|_| line.starts_with("POST /hook "))?;
+    reader.read_line(&mut line).ok().filter(|_| line.starts_with(begin))?;
     loop {
         line.clear();
         reader.read_line(&mut line).ok()?;
@@ -131,7 +134,7 @@ fn read(stream: &TcpStream) -> Option<Hook> {
     }
     let mut body = vec![0; headers.get("content-length")?.parse().ok()?];
     reader.read_exact(&mut body).ok()?;
-    Some(Hook { headers, body: String::from_utf8(body).ok()? })
+    Some((headers, body))
 }
 
 /// Has the library of Standard Webhooks for `language` verify webhooks with a secret; returns how many it verified.

@@ -106,6 +106,7 @@ impl Api {
         if let Some(metrics) = &self.metrics {
             metrics.answered(&answer, self.clock.now().since_ms(began_at));
         }
+        longhaul_core::spans::flush();
         answer
     }
 

@@ -141,10 +141,13 @@ impl Worker {
         let worker = &self;
         let run_batch = move |event: LambdaEvent<WorkerEvent>| async move {
             let deadline = Timestamp::from_ms(event.context.deadline);
-            Ok::<_, Infallible>(match event.payload {
+            let response = match event.payload {
                 WorkerEvent::Messages(messages) => worker.run_batch(messages, deadline).await,
                 WorkerEvent::Records(records) => worker.see_to(&records).await,
-            })
+            };
+            // The sandbox is frozen after the response.
+            longhaul_core::spans::flush();
+            Ok::<_, Infallible>(response)
         };
         lambda_runtime::run(lambda_runtime::service_fn(run_batch)).await
     }

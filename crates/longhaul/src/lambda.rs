@@ -55,7 +55,7 @@ use longhaul_lambda::{
 use tokio::runtime::Handle;
 
 use crate::settings::ProcessEnv;
-use crate::{IntoServer, OsIds, Server, SystemClock, ToolEnv, ToolError};
+use crate::{IntoServer, OsIds, Server, SystemClock, ToolEnv, ToolError, telemetry};
 
 /// Threads of a worker: one for tools, and one that keeps the heartbeats going while a tool computes.
 const WORKER_THREADS: usize = 2;
@@ -178,6 +178,7 @@ impl ApiFunction {
     fn run_made(&self, server: impl Future<Output = Result<Server, FunctionError>>) -> Result<(), FunctionError> {
         let config = &self.config;
         start_logs(&config.common);
+        telemetry::start(&self.values, Place::Api)?;
         // A sandbox answers one request at a time: a second thread would only cost time at the start.
         let runtime = runtime(&mut tokio::runtime::Builder::new_current_thread())?;
         runtime.block_on(async {
@@ -242,6 +243,7 @@ impl WorkerFunction {
     fn run_made(&self, server: impl Future<Output = Result<Server, FunctionError>>) -> Result<(), FunctionError> {
         let config = &self.config;
         start_logs(&config.common);
+        telemetry::start(&self.values, Place::Worker)?;
         let runtime = runtime(tokio::runtime::Builder::new_multi_thread().worker_threads(WORKER_THREADS))?;
         runtime.block_on(async {
             if let Some(bus) = &config.event_bus {

@@ -86,6 +86,8 @@ pub mod serve;
 mod server;
 pub mod settings;
 mod system;
+#[cfg(any(feature = "serve", feature = "lambda"))]
+mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod tool_env;

@@ -186,7 +186,7 @@ impl Open {
             parts.extensions.insert(CallTexts::of(call.http.body(), arguments, call.meta.text()));
         }
         request.extensions_mut().insert(parts);
-        request.extensions_mut().insert(call.meta.whole());
+        request.extensions_mut().insert(call.whole_meta());
         let message = JsonRpcMessage::Request(JsonRpcRequest::new(call.id.clone(), request));
         let conversation = endpoint.backend().converse(message, client(call.client, call.capabilities()));
         let mailbox = cancelling::mailbox(call.client, &call.id);

@@ -216,7 +216,7 @@ fn context(
     let id = NumberOrString::String(attempt.task().id.to_string().into());
     let mut context = RequestContext::new(id.clone(), service.peer().clone());
     context.ct = attempt.cancelled().clone();
-    context.meta = call.meta_for(ProgressToken(id));
+    context.meta = call.meta_for(ProgressToken(id), attempt.trace());
     call.caller.clone().into_iter().for_each(|caller| drop(context.extensions.insert(caller)));
     let (given, caller) = (call.given.clone(), call.caller.clone());
     context.extensions.insert(TaskContext::task(attempt.clone(), declared.clone(), given, caller, tools));

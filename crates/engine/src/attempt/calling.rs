@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use longhaul_core::{EntryKind, FailureKind, TaskId, limits, strict_json};
+use longhaul_core::{EntryKind, FailureKind, TaskId, TraceParent, limits, strict_json};
 
 use crate::children::{Called, step_of};
 use crate::suspension::Wait;
@@ -17,6 +17,12 @@ enum Unmade<E> {
 }
 
 impl Attempt {
+    /// The trace for all calls that the tool makes: that of this attempt's span, or that of the task if there is none.
+    #[must_use]
+    pub fn trace(&self) -> Option<&TraceParent> {
+        self.shared().trace.as_ref()
+    }
+
     /// Makes the task `id` of the call that `prepare` returns, once, and returns how it ended. Nothing runs while it
     /// has not: its end starts the next attempt. The call takes two entries of the journal: the step `name`, and the
     /// end.

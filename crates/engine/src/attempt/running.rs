@@ -4,6 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 
 use longhaul_core::TraceParent;
+use longhaul_core::spans::{Span, SpanName};
 use tracing::Instrument;
 
 use crate::suspension::StepRunning;
@@ -27,7 +28,9 @@ impl Attempt {
             "step", name, task_id = %task.id, attempt = task.attempt, owner = %task.owner,
             trace = task.trace.as_ref().map(TraceParent::as_str)
         );
-        let mut work = pin!(run().instrument(span));
+        let exported = Span::begin(SpanName::Step, self.0.trace.as_ref());
+        exported.set("longhaul.step", name);
+        let mut work = pin!(exported.around(run().instrument(span)));
         poll_fn(|context| {
             running.is_polled(|| self.place().scopes());
             work.as_mut().poll(context)

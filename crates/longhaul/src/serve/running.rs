@@ -241,9 +241,7 @@ impl Running {
         if let Some(mcp) = mcp.get() {
             mcp.close();
         }
-        if let Some(console) = &self.console {
-            console.close();
-        }
+        self.console.iter().for_each(Console::close);
         self.stop.cancel();
         self.rest.close();
         self.rest.wait().await;
@@ -251,6 +249,7 @@ impl Running {
             database.close().await;
         }
         longhaul_core::audit::flush();
+        drop(tokio::task::spawn_blocking(longhaul_core::spans::flush).await);
     }
 
     /// Answers requests: all of them once the server has begun, and before that those about its health.

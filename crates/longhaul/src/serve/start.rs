@@ -1,9 +1,10 @@
 //! A server next to the other things that its program does.
 
 use futures::FutureExt;
+use longhaul_core::settings::Place;
 
 use super::{Options, Running, ServeError};
-use crate::Server;
+use crate::{Server, telemetry};
 
 /// Starts `server`, and returns once it listens. The rest of the program runs next to it, and [`Running`] stops it.
 ///
@@ -14,6 +15,7 @@ use crate::Server;
 /// `/readyz` that the server is not ready. If the server needs more file descriptors for its connections, it raises
 /// the limit of the process, within the limit of the system.
 pub async fn start(server: &Server, options: &Options) -> Result<Running, ServeError> {
+    telemetry::start(options.values(), Place::Local)?;
     // Its type has more levels than the compiler follows in the program of an author.
     Running::start(server, options).boxed().await
 }

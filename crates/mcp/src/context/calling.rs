@@ -185,7 +185,7 @@ impl Tools {
         })?;
         self.backend.check_arguments(tool, &mut arguments).await?;
         let caller = VerifiedCaller::principal_of(caller, attempt.task().owner);
-        accept::own_call(&self.shared, &caller, &policy, (tool, arguments), attempt.task().trace.as_ref())
+        accept::own_call(&self.shared, &caller, &policy, (tool, arguments), attempt.trace())
     }
 }
 

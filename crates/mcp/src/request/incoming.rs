@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Request;
-use longhaul_core::{OwnerId, Principal, strict_json};
+use longhaul_core::{OwnerId, Principal, TraceParent, strict_json};
 use rmcp::ErrorData;
-use rmcp::model::{ClientCapabilities, RequestId};
+use rmcp::model::{ClientCapabilities, RequestId, RequestMetaObject};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -17,6 +17,9 @@ use crate::request::meta::Meta;
 use crate::request::params::{Members, is_empty_list};
 use crate::revision::{Generation, VERSION_HEADER};
 use crate::signing::session::{Scope, Session};
+
+/// The member of `_meta`, and the header of HTTP, with the trace that a request belongs to.
+pub(crate) const TRACEPARENT: &str = "traceparent";
 
 pub(crate) enum Message<'a> {
     /// Wants an answer.
@@ -203,6 +206,19 @@ impl Incoming<'_> {
     /// The parameters as a `T`; `None` if they are missing or malformed.
     pub(crate) fn params<T: DeserializeOwned>(&self) -> Option<T> {
         strict_json::from_str(self.params?.get()).ok()
+    }
+
+    /// All members of `_meta`. A request that names no trace there belongs to the trace of its HTTP headers.
+    pub(crate) fn whole_meta(&self) -> RequestMetaObject {
+        let mut meta = self.meta.whole();
+        let header = |name: &str| self.http.headers().get(name)?.to_str().ok();
+        let named = meta.get_traceparent().and_then(TraceParent::parse);
+        if named.is_none() && header(TRACEPARENT).and_then(TraceParent::parse).is_some() {
+            let context = [TRACEPARENT, "tracestate", "baggage"];
+            let context = context.iter().filter_map(|name| Some(((*name).to_owned(), header(name)?.into())));
+            meta.0.0.extend(context);
+        }
+        meta
     }
 
     /// What the client can be asked: what it says in the request, or said in its handshake.

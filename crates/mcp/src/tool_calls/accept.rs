@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use crate::TaskPolicy;
 use crate::reply::errors;
-use crate::request::incoming::Incoming;
+use crate::request::incoming::{Incoming, TRACEPARENT};
 use crate::revision::Generation;
 use crate::state::Shared;
 use crate::tool_calls::caller::{self, VerifiedCaller};
@@ -34,9 +34,7 @@ pub(crate) fn own_call(
 ) -> Result<Call, ErrorData> {
     let mut meta = RequestMetaObject::default();
     meta.set_client_capabilities(ClientCapabilities::default());
-    if let Some(trace) = trace {
-        meta.0.0.insert("traceparent".to_owned(), trace.as_str().into());
-    }
+    set_trace(&mut meta, trace);
     let stored = StoredCall::new(arguments, meta);
     call(shared, caller, (tool.to_owned(), stored), Terms::negotiate(&policy.terms, RequestedTerms::default()), None)
 }
@@ -87,7 +85,7 @@ pub(crate) fn call_of(
     arguments: Arguments<'_>,
     requested: RequestedTerms,
 ) -> Result<Call, ErrorData> {
-    let mut meta = request.meta.whole();
+    let mut meta = request.whole_meta();
     let idempotency = caller::idempotency_of(request.http.headers(), &meta, tool, arguments.read.as_ref())?;
     let idempotency = request.scope.bind(idempotency)?;
     let progress_token = match request.client.generation() {
@@ -148,11 +146,18 @@ fn known(caller: &Principal) -> Result<Option<VerifiedCaller>, ErrorData> {
     Ok(Some(known))
 }
 
+/// Names the trace that a call belongs to, if it belongs to one.
+fn set_trace(meta: &mut RequestMetaObject, trace: Option<&TraceParent>) {
+    if let Some(trace) = trace {
+        meta.0.0.insert(TRACEPARENT.to_owned(), trace.as_str().into());
+    }
+}
+
 /// The trace that the call belongs to. What is not a `traceparent` is dropped, from what is stored too.
 fn trace_of<A>(call: &mut StoredCall<A>) -> Option<TraceParent> {
     let trace = call.meta.0.get_traceparent().and_then(TraceParent::parse);
     if trace.is_none() {
-        call.meta.0.0.shift_remove("traceparent");
+        call.meta.0.0.shift_remove(TRACEPARENT);
     }
     trace
 }
@@ -290,9 +295,10 @@ impl StoredCall {
     }
 
     /// What the tool finds in the context of its request. A tool reports progress only if there is a token.
-    pub(crate) fn meta_for(&self, token: ProgressToken) -> RequestMetaObject {
+    pub(crate) fn meta_for(&self, token: ProgressToken, trace: Option<&TraceParent>) -> RequestMetaObject {
         let mut meta = self.meta.clone();
         meta.set_progress_token(token);
+        set_trace(&mut meta, trace);
         meta
     }
 }

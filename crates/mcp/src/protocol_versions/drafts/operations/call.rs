@@ -80,7 +80,7 @@ async fn start(
         Some(token) => unused_key(call, endpoint, token).await?,
         None => TaskKey::new(call.owner, ports.ids.task_id(ports.clock.now())),
     };
-    let mut meta = call.meta.whole();
+    let mut meta = call.whole_meta();
     let idempotency = idempotency(call, &meta, &params, wanted.token.as_deref(), &*ports.ids)?;
     let idempotency = call.scope.bind(idempotency)?;
     meta.set_client_capabilities(call.capabilities());
