@@ -8,10 +8,11 @@ use longhaul_engine::Retry;
 
 mod flow;
 mod policies;
+mod shared_limits;
 
-use flow::Flow;
 pub use policies::Policies;
 pub(crate) use policies::{Cleaner, Cleaners};
+use shared_limits::Flow;
 
 /// Whether calls of a tool become tasks, and on which terms. One goes with each name in `Server::task`.
 ///

@@ -1,7 +1,7 @@
 //! What each event changes on the record besides the state, field by field, and the exact moments at which it applies.
 
 use longhaul_core::{
-    Advance, AttemptOutcome, Attempts, Failure, FailureKind, Lease, Outcome, PastAttempt, Progress, Refusal,
+    Admission, Advance, AttemptOutcome, Attempts, Failure, FailureKind, Lease, Outcome, PastAttempt, Progress, Refusal,
     ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp,
 };
 
@@ -27,7 +27,7 @@ pub(super) fn apply(before: &TaskRecord, event: &TaskEvent) -> TaskRecord {
 }
 
 pub(super) fn claim() -> TaskEvent {
-    TaskEvent::Claim { token: token(2), lease_until: LATER }
+    TaskEvent::Claim { token: token(2), lease_until: LATER, admission: Admission::Free }
 }
 
 pub(super) fn claimed() -> State {
@@ -183,7 +183,7 @@ fn a_record_remembers_the_last_16_attempts_and_the_beginning_of_the_one_that_run
     let mut task = TaskRecord { attempt: 0, ..record(State::Queued) };
     for number in 1..=20_u32 {
         let now = at(u64::from(number) * 10);
-        let claim = TaskEvent::Claim { token: token(2), lease_until: now.plus_ms(5) };
+        let claim = TaskEvent::Claim { token: token(2), lease_until: now.plus_ms(5), admission: Admission::Free };
         task = apply_at(&task, &claim, now).unwrap();
         let event = match number % 4 {
             0 => TaskEvent::Suspend { attempt: number, suspension: Suspension::Yield, progress: None },
@@ -267,7 +267,7 @@ fn only_the_writers_own_write_is_recognised_when_it_is_sent_again() {
 
     let claimed = apply(&record(State::Queued), &claim());
     assert!(shows(&claimed, &claim()));
-    assert!(!shows(&claimed, &TaskEvent::Claim { token: token(3), lease_until: LATER }));
+    assert!(!shows(&claimed, &TaskEvent::Claim { token: token(3), lease_until: LATER, admission: Admission::Free }));
 
     let slept = apply(&record(running()), &suspend(Suspension::Timer(LATER), None));
     assert!(shows(&slept, &suspend(Suspension::Timer(LATER), None)));
@@ -348,7 +348,7 @@ pub(super) fn later() -> TaskRecord {
 
 #[test]
 fn a_later_start_is_not_brought_forward_and_its_deadline_counts_from_it() {
-    let claim = TaskEvent::Claim { token: token(1), lease_until: LATER.plus_ms(1_000) };
+    let claim = TaskEvent::Claim { token: token(1), lease_until: LATER.plus_ms(1_000), admission: Admission::Free };
     let early = LATER.minus_ms(1);
     assert_eq!(apply_at(&later(), &claim, early), Err(Refusal::NotDue { until: LATER }));
     assert_eq!(apply_at(&later(), &TaskEvent::Wake { at: early }, early), Err(Refusal::NothingToWake));

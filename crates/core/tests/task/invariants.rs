@@ -1,7 +1,7 @@
 //! What holds for a task whatever happens to it, in any order and at any time.
 
 use longhaul_core::{
-    Cleanup, LeaseToken, Refusal, ResultKind, State, Status, Task, TaskEvent, TaskRecord, Terms, Timestamp,
+    Admission, Cleanup, LeaseToken, Refusal, ResultKind, State, Status, Task, TaskEvent, TaskRecord, Terms, Timestamp,
 };
 use longhaul_testkit::StoreModel;
 use longhaul_testkit::given::NOW;
@@ -267,7 +267,7 @@ proptest! {
             if let State::Running { lease } = &after.state
                 && lease.until < after.deadline()
             {
-                let claim = TaskEvent::Claim { token: LeaseToken::from_random([0; 16]), lease_until: after.deadline() };
+                let claim = TaskEvent::Claim { token: LeaseToken::from_random([0; 16]), lease_until: after.deadline(), admission: Admission::Free };
                 let claimed = after.apply(&claim, lease.until).is_ok();
                 let failed = after.apply(&TaskEvent::RetriesExhausted, lease.until).is_ok();
                 prop_assert!(claimed != failed, "{after:?}");

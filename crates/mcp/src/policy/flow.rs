@@ -1,7 +1,5 @@
 //! Flow control, as an author sets it: how many calls of a tool run at a time, and how many begin within a time.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_core::{FlowControl, Rate, limits};
@@ -9,42 +7,8 @@ use rmcp::ErrorData;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::shared_limits::{Flow, OfArguments};
 use super::{TaskPolicy, ms};
-
-/// The limits of a policy.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Flow {
-    concurrency: Option<u32>,
-    rate: Option<Rate>,
-    key: Option<OfArguments<String>>,
-    priority: Option<OfArguments<u8>>,
-}
-
-/// A function of the arguments of a call.
-#[derive(Clone)]
-struct OfArguments<T>(Arc<Function<T>>);
-
-type Function<T> = dyn Fn(Value) -> Result<T, serde_json::Error> + Send + Sync;
-
-impl<T> OfArguments<T> {
-    fn new<A: DeserializeOwned>(of: impl Fn(&A) -> T + Send + Sync + 'static) -> Option<Self> {
-        Some(Self(Arc::new(move |arguments| serde_json::from_value::<A>(arguments).map(|arguments| of(&arguments)))))
-    }
-}
-
-impl<T> PartialEq for OfArguments<T> {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl<T> Eq for OfArguments<T> {}
-
-impl<T> fmt::Debug for OfArguments<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OfArguments")
-    }
-}
 
 impl TaskPolicy {
     /// Runs at most `n` calls of the tool at a time, of all owners and in all processes that share the store. The other

@@ -240,6 +240,7 @@ async fn the_limits_of_a_call_are_stored_with_its_task_and_a_key_that_is_too_lon
     let policies = by(move |_tool| Some(policy.clone().concurrency_key(by_n)));
     let server = McpServer::new(|| Listing, policies, world.engine.clone(), McpSettings::new([7; 32]));
     for (n, key) in [(json!(7), "7".to_owned()), (json!("x".repeat(1_024)), "x".repeat(1_024))] {
+        world.clock.advance_ms(1);
         let created = send(&server, &Sent::call("two", json!({"n": n}))).await.result();
         assert_eq!(created["resultType"], "task", "{created}");
         let task = world.engine.list(&alice(), None, 1).await.unwrap().tasks.remove(0);
