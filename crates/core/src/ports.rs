@@ -169,8 +169,8 @@ pub trait TaskStore: Send + Sync {
     }
 
     /// The tasks of all owners that `filter` takes, older than `before`, newest first, at most `limit`, as
-    /// [`list_filtered`](Self::list_filtered) has those of one owner. `None` if the store has no such list: then no
-    /// request for it costs anything. Only operators see it.
+    /// [`list_filtered`](Self::list_filtered) has those of one owner. `None` if the store does not have
+    /// this list. Only operators see it.
     async fn list_of_all_owners(
         &self,
         _filter: &TaskFilter,

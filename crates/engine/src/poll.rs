@@ -45,7 +45,7 @@ impl Engine {
         page.map_err(self.unavailable(PollError::Unavailable))
     }
 
-    /// The same of the tasks of all owners, for operators; `None` if the store has no such list.
+    /// The same of the tasks of all owners, for operators; `None` if the store does not have this list.
     pub async fn list_of_all_owners(
         &self,
         filter: &TaskFilter,
