@@ -46,8 +46,8 @@ const LATER: &str = "later";
 /// The choice that leaves an optional field out.
 const LEFT_OUT: &str = "(no answer)";
 
-/// Asks for one field after the other. Esc leads to the other ways to treat the question, and so does a form without
-/// fields.
+/// Asks for one field after the other. Esc leads to the other ways to treat the question. The same applies to a form
+/// without fields.
 fn form(question: &Question, schema: &Value) -> Result<Option<Value>, InquireError> {
     let fields = fields(schema);
     out::say(&message(question));

@@ -173,8 +173,8 @@ impl Client {
         Ok(self.pages("tools/list", json!({}), "tools", usize::MAX, Tool::read).await?.0)
     }
 
-    /// The values in `member` of the pages of a list, the number of these pages, and where the next one begins. It reads
-    /// no more pages than `enough` values need.
+    /// The values in `member` of the pages of a list, the number of these pages, and where the next one begins. No more
+    /// pages are read than `enough` values need.
     pub(crate) async fn pages<T>(
         &self,
         method: &'static str,

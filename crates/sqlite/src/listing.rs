@@ -58,8 +58,8 @@ pub(crate) fn filtered_page(
     Ok(Page::of(tasks, span.max - 1, None))
 }
 
-/// The same of all owners, one after the other. It reads only those tasks of an owner that are newer than the oldest one
-/// of the page so far. So the cost grows with the number of owners, and not with that of their tasks. An index over
+/// The same of all owners, one after the other. It reads only those tasks of an owner that are newer than the oldest
+/// one of the page so far. So the cost grows with the number of owners, and not with that of their tasks. An index over
 /// all owners would cost every change of a task another page.
 pub(crate) fn page_of_all_owners(
     connection: &Connection,

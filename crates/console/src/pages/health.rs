@@ -222,7 +222,10 @@ fn named(ask: &PageRequest, name: &str, time: &str, rows: &[&Row], shown: impl F
                                 th scope="row" class="id" { a href=(ask.link_to_row(row)) {
                                     (parts::id(&row.task.id)) } }
                                 td class="tool" { (line(row.tool.as_deref().unwrap_or("–"), 60)) }
-                                td class="message" { (says(&row.task).as_deref().or(told(&row.task, "title")).unwrap_or_default()) }
+                                @let said = says(&row.task);
+                                td class="message" {
+                                    (said.as_deref().or(told(&row.task, "title")).unwrap_or_default())
+                                }
                                 td class="n" { (shown(&row.task)) }
                             }
                         }

@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use longhaul_client::{Question, Refusal, Status};
+use longhaul_console::{OtherServer, Processes};
 use serde_json::{Map, json};
 
 use crate::fake::{Browser, Fake, record, task};
@@ -222,6 +223,28 @@ async fn health_says_what_it_is_computed_from_and_reads_no_journal() {
     assert!(page.contains("Computed from the 3 tasks") && page.contains("the disk is full"), "{page}");
     assert!(page.contains("1 attempt runs now"), "{page}");
     assert_eq!(browser.reads("inspect"), 0);
+}
+
+#[tokio::test]
+async fn health_has_the_servers_behind_this_one_and_the_next_deadlines() {
+    let mut near = task("near", Status::Working, "");
+    let deadline = (Timestamp::now() + SignedDuration::from_secs(330)).to_string();
+    near.raw.insert("deadlineAt".to_owned(), deadline.into());
+    let browser = Browser::with(with(vec![near]), |setup| {
+        let well = OtherServer {
+            name: "search".to_owned(),
+            processes: Some(Processes { starting: 1, running: 2, restarts: 3 }),
+            why: None,
+        };
+        let away =
+            OtherServer { name: "db".to_owned(), why: Some("it is <away>".to_owned()), ..OtherServer::default() };
+        setup.servers = Box::new(move || vec![well.clone(), away.clone()]);
+    });
+    let page = browser.get("/console/health").await.text;
+    for part in ["2 + 1 starting", "cannot be used now: it is &lt;away&gt;", "Next deadlines", "in 5 min"] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert!(page.find(">db<").unwrap() < page.find(">search<").unwrap(), "the one that cannot be used comes first");
 }
 
 #[tokio::test]

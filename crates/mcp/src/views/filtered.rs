@@ -118,8 +118,8 @@ fn opened(call: &Incoming<'_>, shared: &Shared, cursor: &str, digest: &str) -> R
     of_this_list.ok_or_else(|| invalid("the cursor is not valid for this list; start again without one"))
 }
 
-/// A task as `tasks/get` shows it, without its payload, and with the details that lists are read for. The record has all
-/// of them, so a list costs no further read.
+/// A task as `tasks/get` shows it, without its payload, and with the details that lists are read for. The record has
+/// all of them, so a list costs no further read.
 fn row(task: &Task, subject: Subject, now: Timestamp) -> Value {
     let mut row = view::brief(task, now);
     let mut add = |name: &str, value: Value| drop(row.as_object_mut().map(|row| row.insert(name.to_owned(), value)));

@@ -29,17 +29,17 @@ pub(crate) enum Subject {
 
 impl Subject {
     /// Refuses a caller who names an owner and is not an operator, even if it names itself.
-    pub(crate) fn of(call: &Incoming<'_>, shared: &Shared) -> Result<Self, Response<Body>> {
+    pub(crate) fn of(call: &Incoming<'_>, shared: &Shared) -> Result<Self, Box<Response<Body>>> {
         let Some(named) = call.meta.member(OWNER) else { return Ok(Self::Caller(call.owner)) };
         if !shared.settings.has_operator(call.caller) {
-            return Err(refused(call, &shared.settings.operator_scopes));
+            return Err(Box::new(refused(call, &shared.settings.operator_scopes)));
         }
         let named = strict_json::from_str::<String>(named).unwrap_or_default();
         if named == ALL {
             return Ok(Self::All);
         }
         let invalid = || ErrorData::invalid_params(format!("`{OWNER}` is neither an owner nor \"{ALL}\""), None);
-        named.parse().map(Self::Named).map_err(|_invalid| reply::error(&call.id, &invalid()))
+        named.parse().map(Self::Named).map_err(|_invalid| Box::new(reply::error(&call.id, &invalid())))
     }
 
     /// The one owner of a task.

@@ -54,7 +54,7 @@ pub(super) async fn answer(method: Method, call: &Incoming<'_>, endpoint: &Endpo
     let shared = endpoint.shared();
     let owner = match Subject::of(call, shared).map(Subject::one) {
         Ok(owner) => owner,
-        Err(refused) => return refused,
+        Err(refused) => return *refused,
     };
     // Only the owner answers its tasks' questions, and no task belongs to all owners.
     let owner = owner.filter(|owner| *owner == call.owner || !matches!(wanted, Wanted::Update(..)));
@@ -123,7 +123,7 @@ pub(super) async fn list(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<B
     match check_capability(call) {
         Ok(()) => match Subject::of(call, endpoint.shared()) {
             Ok(subject) => reply::outcome(&call.id, page(call, subject, endpoint.shared()).await),
-            Err(refused) => refused,
+            Err(refused) => *refused,
         },
         Err((status, error)) => reply::error_with(status, Some(&call.id), &error),
     }
