@@ -43,19 +43,39 @@ const ANSWER: &str = "answer";
 const DECLINE: &str = "decline";
 const LATER: &str = "later";
 
+/// The choice that leaves an optional field out.
+const LEFT_OUT: &str = "(no answer)";
+
+/// Asks for one field after the other. Esc leads to the other ways to treat the question. The same applies to a form
+/// without fields.
 fn form(question: &Question, schema: &Value) -> Result<Option<Value>, InquireError> {
-    match Select::new(&message(question), vec![ANSWER, DECLINE, LATER]).prompt()? {
-        DECLINE => return Ok(Some(decline())),
-        LATER => return Ok(None),
-        _ => {}
-    }
-    let mut content = Map::new();
-    for field in fields(schema) {
-        if let Some(value) = fill(&field)? {
-            content.insert(field.name, value);
+    let fields = fields(schema);
+    out::say(&message(question));
+    loop {
+        let filled = if fields.is_empty() { Err(InquireError::OperationCanceled) } else { fill_all(&fields) };
+        let chosen = match filled {
+            Err(InquireError::OperationCanceled) => {
+                Select::new("What do you want to do?", vec![ANSWER, DECLINE, LATER]).prompt()?
+            }
+            filled => return filled.map(|content| Some(accept(content))),
+        };
+        match chosen {
+            DECLINE => return Ok(Some(decline())),
+            LATER => return Ok(None),
+            _ if fields.is_empty() => return Ok(Some(accept(Map::new()))),
+            _ => {}
         }
     }
-    Ok(Some(accept(content)))
+}
+
+fn fill_all(fields: &[Field]) -> Result<Map<String, Value>, InquireError> {
+    let mut content = Map::new();
+    for field in fields {
+        if let Some(value) = fill(field)? {
+            content.insert(field.name.clone(), value);
+        }
+    }
+    Ok(content)
 }
 
 fn address(question: &Question, url: &str) -> Result<Option<Value>, InquireError> {
@@ -69,20 +89,26 @@ fn address(question: &Question, url: &str) -> Result<Option<Value>, InquireError
 
 fn fill(field: &Field) -> Result<Option<Value>, InquireError> {
     let label = if field.is_required { line(&field.title) } else { format!("{} (optional)", line(&field.title)) };
-    let help = field.description.as_deref().map(line);
+    let described = field.description.as_deref().map(|text| format!("{}, ", line(text))).unwrap_or_default();
+    let help = Some(format!("{described}Esc to decline or to answer later"));
     match &field.kind {
         Kind::Text => text(field, &label, help.as_deref()),
         Kind::Switch => {
-            let prompt = Confirm::new(&label).with_default(field.default == Some(Value::Bool(true)));
+            let mut prompt = Confirm::new(&label).with_default(field.default == Some(Value::Bool(true)));
+            prompt.help_message = help.as_deref();
             prompt.prompt().map(|given| Some(given.into()))
         }
         Kind::One(choices) => {
-            let chosen = Select::new(&label, titles(choices));
-            let chosen = if field.is_required { chosen.raw_prompt().map(Some) } else { chosen.raw_prompt_skippable() }?;
-            Ok(chosen.and_then(|chosen| Some(choices.get(chosen.index)?.value.clone())))
+            let left_out = (!field.is_required).then(|| LEFT_OUT.to_owned());
+            let mut prompt = Select::new(&label, titles(choices).into_iter().chain(left_out).collect());
+            prompt.help_message = help.as_deref();
+            let chosen = prompt.raw_prompt()?;
+            Ok(choices.get(chosen.index).map(|choice| choice.value.clone()))
         }
         Kind::Some(choices) => {
-            let chosen = MultiSelect::new(&label, titles(choices)).raw_prompt()?;
+            let mut prompt = MultiSelect::new(&label, titles(choices));
+            prompt.help_message = help.as_deref();
+            let chosen = prompt.raw_prompt()?;
             Ok(Some(chosen.iter().filter_map(|chosen| Some(choices.get(chosen.index)?.value.clone())).collect()))
         }
     }

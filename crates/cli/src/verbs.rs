@@ -40,7 +40,7 @@ pub(crate) async fn run(mut cli: Cli) -> Result<Exit, Stop> {
         Verb::Call { tool, given, how } => call::call(global, &tool, &given, &how).await,
         Verb::Again { id, how } => call::again(global, &id, &how).await,
         Verb::Tasks { status, tool, watch } => {
-            let filter = TaskFilter { statuses: status, tool };
+            let filter = TaskFilter { statuses: status, tool, cursor: None };
             if watch { tasks::watch(global, &filter).await } else { tasks::list(global, &filter).await }
         }
         Verb::Show { id, journal: false } => tasks::show(global, &id).await,

@@ -26,6 +26,9 @@ const QUESTION_MAX: Duration = Duration::from_secs(5);
 /// The extension of Longhaul servers: a call may be sent again with its idempotency key.
 const KEYS: &str = "/extensions/dev.longhaul~1idempotencyKeys";
 
+/// Where a server says that this caller sees the tasks of all owners.
+const OPERATORS: &str = "/extensions/dev.longhaul~1allOwners";
+
 /// Where a server says that a call may ask to start later.
 const LATER_STARTS: &str = "/extensions/dev.longhaul~1laterStarts";
 
@@ -39,7 +42,12 @@ pub struct Client {
     pub(crate) capabilities: Value,
     /// Another client of the same server, for its list of tasks, which revision `2026-07-28` does not have.
     pub(crate) of_list: OnceCell<Box<Self>>,
+    /// The owner whose tasks an operator wants; `None` for the caller's own.
+    owner: Option<String>,
 }
+
+/// All owners, where an operator names one.
+pub const ALL_OWNERS: &str = "*";
 
 impl Client {
     /// Finds out which revision the server speaks. `session` names one that was begun before, for servers that show
@@ -91,7 +99,21 @@ impl Client {
 
     fn new(wire: Raw, identity: Identity, lifecycle: Lifecycle, about: Value) -> Self {
         let capabilities = about["capabilities"].clone();
-        Self { wire, identity, lifecycle, about, capabilities, of_list: OnceCell::const_new() }
+        Self { wire, identity, lifecycle, about, capabilities, of_list: OnceCell::const_new(), owner: None }
+    }
+
+    /// Whether the server lets this caller see the tasks of all owners.
+    #[must_use]
+    pub fn is_operator(&self) -> bool {
+        matches!(self.lifecycle, Lifecycle::PerRequest) && self.capabilities.pointer(OPERATORS).is_some()
+    }
+
+    /// A client of the same server for the tasks of another owner, or of [`ALL_OWNERS`], whom only an operator names.
+    /// Calls and answers stay the caller's own.
+    #[must_use]
+    pub fn of_owner(&self, owner: &str) -> Self {
+        let (wire, identity) = (self.wire.clone(), self.identity.clone());
+        Self { owner: Some(owner.to_owned()), ..Self::new(wire, identity, Lifecycle::PerRequest, self.about.clone()) }
     }
 
     /// The revision that it speaks with the server.
@@ -151,7 +173,8 @@ impl Client {
         Ok(self.pages("tools/list", json!({}), "tools", usize::MAX, Tool::read).await?.0)
     }
 
-    /// The values in `member` of the pages of a list, and their number: no more of them than `enough` values need.
+    /// The values in `member` of the pages of a list, the number of these pages, and where the next one begins. No more
+    /// pages are read than `enough` values need.
     pub(crate) async fn pages<T>(
         &self,
         method: &'static str,
@@ -159,18 +182,18 @@ impl Client {
         member: &str,
         enough: usize,
         read: impl Fn(&Value) -> Option<T>,
-    ) -> Result<(Vec<T>, u32), Error> {
+    ) -> Result<(Vec<T>, u32, Option<String>), Error> {
         let (mut all, mut pages) = (Vec::new(), 0);
-        while pages < PAGES_MAX && all.len() < enough {
+        loop {
             let page = self.result(method, params.clone(), None).await?;
             pages += 1;
             all.extend(page[member].as_array().into_iter().flatten().filter_map(&read));
-            match page["nextCursor"].as_str() {
-                Some(cursor) => params["cursor"] = cursor.into(),
-                None => break,
+            let next = page["nextCursor"].as_str().map(str::to_owned);
+            match next {
+                Some(cursor) if pages < PAGES_MAX && all.len() < enough => params["cursor"] = cursor.into(),
+                next => return Ok((all, pages, next)),
             }
         }
-        Ok((all, pages))
     }
 
     /// The state of a task, with its questions or its outcome.
@@ -310,7 +333,10 @@ impl Client {
 
     async fn send(&self, method: &'static str, params: Value, name: Option<&str>) -> Result<Reply, Error> {
         let params = match &self.lifecycle {
-            Lifecycle::PerRequest => connect::with_meta(params, Value::Null, &self.identity),
+            Lifecycle::PerRequest => {
+                let owner = self.owner.as_ref().map_or(Value::Null, |owner| json!({"dev.longhaul/owner": owner}));
+                connect::with_meta(params, owner, &self.identity)
+            }
             Lifecycle::Handshake(_) => params,
         };
         self.send_with(method, &params, |client| client.headers(method, name)).await

@@ -43,7 +43,7 @@ mod wire;
 pub use answer::{Content, Message, Reply};
 pub use body::{Event, Events};
 pub use call::{Call, Called, Listener, Nobody};
-pub use client::Client;
+pub use client::{ALL_OWNERS, Client};
 pub use connect::Identity;
 pub use error::{Error, Refusal, with_causes};
 pub use lines::{Line, Lines, Overlong};

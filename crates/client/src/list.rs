@@ -19,6 +19,8 @@ pub struct TaskFilter {
     pub statuses: Vec<Status>,
     /// The tool of the tasks.
     pub tool: Option<String>,
+    /// Where the list begins: the [`next`](Listed::next) of an earlier list with the same filter.
+    pub cursor: Option<String>,
 }
 
 impl TaskFilter {
@@ -37,6 +39,7 @@ impl TaskFilter {
             params.insert("status".to_owned(), names.into());
         }
         params.extend(self.tool.iter().map(|tool| ("tool".to_owned(), tool.as_str().into())));
+        params.extend(self.cursor.iter().map(|cursor| ("cursor".to_owned(), cursor.as_str().into())));
         params.into()
     }
 }
@@ -48,6 +51,8 @@ pub struct Listed {
     pub tasks: Vec<Task>,
     /// How many pages the server was asked for.
     pub pages: u32,
+    /// Where the rest begins; `None` if there are no more tasks.
+    pub next: Option<String>,
 }
 
 impl Client {
@@ -69,7 +74,7 @@ impl Client {
             match self.pages(FILTERED, filter.params(), "tasks", enough, read).await {
                 // It is of an older version.
                 Err(Error::Refused(Refusal { code: METHOD_NOT_FOUND, .. })) => {}
-                pages => return pages.map(|(tasks, pages)| Listed { tasks, pages }),
+                pages => return pages.map(|(tasks, pages, next)| Listed { tasks, pages, next }),
             }
         }
         let other = || async { Self::begin(self.wire.clone(), self.identity.clone()).await.map(Box::new) };
@@ -80,8 +85,9 @@ impl Client {
         if client.capabilities.pointer("/tasks/list").is_none() {
             return Err(Error::Unsupported("the server has no list of tasks".to_owned()));
         }
-        let (tasks, pages) = client.pages("tasks/list", json!({}), "tasks", enough, read).await?;
-        Ok(Listed { tasks, pages })
+        let from = filter.cursor.as_ref().map_or_else(|| json!({}), |cursor| json!({"cursor": cursor}));
+        let (tasks, pages, next) = client.pages("tasks/list", from, "tasks", enough, read).await?;
+        Ok(Listed { tasks, pages, next })
     }
 }
 

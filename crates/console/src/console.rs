@@ -19,7 +19,7 @@ use crate::pages::log_in::log_in_page;
 use crate::posted::Posted;
 use crate::problem::Problem;
 use crate::source::Source;
-use crate::state::{Acts, DegradedParts, State};
+use crate::state::{Acts, Servers, State};
 use crate::{clock, live};
 
 /// The parts of a console.
@@ -34,8 +34,8 @@ pub struct Setup {
     pub hosts: Vec<String>,
     /// The token for signing in, at least 32 characters; without one no sign-in is needed.
     pub secret: Option<String>,
-    /// The parts of the server that cannot be used now, and why.
-    pub degraded: DegradedParts,
+    /// The other servers that the tools need, such as those behind a gateway.
+    pub servers: Servers,
 }
 
 /// A console.
@@ -56,10 +56,10 @@ impl Console {
             }
             guard.log_in = Some(LogIn::new(secret)?);
         }
-        let Setup { source, acts, is_read_only, degraded, .. } = setup;
+        let Setup { source, acts, is_read_only, servers, .. } = setup;
         let live = Arc::new(Semaphore::new(LIVE_MAX));
         let (closed, _) = watch::channel(false);
-        Ok(Self { shared: Arc::new(State { source, guard, is_read_only, live, closed, acts, degraded }) })
+        Ok(Self { shared: Arc::new(State { source, guard, is_read_only, live, closed, acts, servers }) })
     }
 
     /// The path of its first page. It has a code for one sign-in, if sign-in is required.
@@ -118,8 +118,10 @@ impl Console {
             Method::GET | Method::HEAD if ask.name() == LOG_IN && ask.has_log_in() => see_other(&inside(&ask)),
             Method::GET if ask.name() == "live" => live::follow(&self.shared, &ask),
             Method::GET | Method::HEAD => {
-                let page = pages::get(&ask).await;
-                shown(&page.unwrap_or_else(|problem| Page::of(&problem)), &ask)
+                let page = pages::get(&ask).await.unwrap_or_else(|problem| Page::of(&problem));
+                // A page is worth showing without the number.
+                let asking = if page.lacks_badge() { self.shared.source.asking().await.ok() } else { None };
+                shown(&asking.into_iter().fold(page, Page::badge), &ask)
             }
             Method::POST => match self.post(&ask, &head.headers, is_let_in, body).await {
                 Ok(answer) => answer,

@@ -42,6 +42,8 @@ pub(crate) struct FieldError {
 pub(crate) enum Prefill<'a> {
     /// The schema's defaults.
     Defaults,
+    /// The arguments of an earlier call.
+    Values(&'a Map<String, Value>),
     /// The typed values, and their faults.
     Typed(&'a Posted, &'a [FieldError]),
 }

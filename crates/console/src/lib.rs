@@ -32,7 +32,7 @@ pub use answer::Body;
 pub use console::{Console, Setup};
 pub use serve::serve;
 pub use source::{Filter, Listed, Remote, Row, Source};
-pub use state::{Act, Acts, DegradedParts};
+pub use state::{Act, Acts, OtherServer, Processes, Servers};
 
 /// Where the pages of the console are.
 pub const PATH: &str = "/console";

@@ -1,6 +1,7 @@
 //! Pages: their common frame, and their parts, some of which are updated while the page is open.
 
 use http::StatusCode;
+use longhaul_client::ALL_OWNERS;
 use longhaul_client::text::{count, line};
 use maud::{DOCTYPE, Markup, html};
 
@@ -26,6 +27,8 @@ pub(crate) struct Page {
     is_tried_again: bool,
     is_settled: bool,
     is_for_strangers: bool,
+    /// How many tasks wait for an answer of this caller, if that is known.
+    asking: Option<usize>,
     parts: Vec<Part>,
 }
 
@@ -45,6 +48,7 @@ impl Page {
             is_tried_again: false,
             is_settled: false,
             is_for_strangers: false,
+            asking: None,
             parts: Vec::new(),
         }
     }
@@ -71,6 +75,17 @@ impl Page {
     pub(crate) fn live(mut self, id: &'static str, html: Markup) -> Self {
         self.parts.push(Part { id, html, is_live: true });
         self
+    }
+
+    /// Shows how many tasks wait for an answer of this caller, on the way to their questions.
+    pub(crate) fn badge(mut self, asking: usize) -> Self {
+        self.asking = Some(asking);
+        self
+    }
+
+    /// Whether the number of those tasks is unknown.
+    pub(crate) fn lacks_badge(&self) -> bool {
+        self.asking.is_none() && !self.is_for_strangers && !self.is_tried_again
     }
 
     /// Adds a part that stays as it is.
@@ -113,7 +128,9 @@ impl Page {
 
     /// The parts that are replaced in an open page.
     pub(crate) fn live_parts(self) -> impl Iterator<Item = (&'static str, String)> {
-        self.parts.into_iter().filter(|part| part.is_live).map(|part| (part.id, part.html.into_string()))
+        let badge = self.asking.map(|asking| (BADGE, badge(Some(asking)).into_string()));
+        let live = self.parts.into_iter().filter(|part| part.is_live).map(|part| (part.id, part.html.into_string()));
+        live.chain(badge)
     }
 
     /// The whole document.
@@ -160,7 +177,10 @@ impl Page {
                 nav aria-label="Pages" {
                     @for (name, label) in NAV {
                         @let is_here = ask.name() == *name;
-                        a href=(link(name, &[])) aria-current=[is_here.then_some("page")] { (label) }
+                        a href=(to(ask, name)) aria-current=[is_here.then_some("page")] {
+                            (label)
+                            @if *name == "questions" { span id=(BADGE) { (badge(self.asking)) } }
+                        }
                     }
                 }
                 p class="server" title="The server whose tasks these are" { (line(ask.source().url(), 200)) }
@@ -174,6 +194,23 @@ impl Page {
             }
         }
     }
+}
+
+/// The id of the number of open questions.
+const BADGE: &str = "badge";
+
+fn badge(asking: Option<usize>) -> Markup {
+    html! {
+        @if let Some(asking @ 1..) = asking {
+            " " span class="badge" { (asking) span class="unseen" { " open" } }
+        }
+    }
+}
+
+/// The URL of a page: it keeps all owners, if an operator chose them and the page has them.
+fn to(ask: &PageRequest, name: &str) -> String {
+    let owner = ask.owner().filter(|_| matches!(name, "" | "health"));
+    link(name, &owner.map(|_| ("owner", ALL_OWNERS)).into_iter().collect::<Vec<_>>())
 }
 
 /// The title of a browser's tab.

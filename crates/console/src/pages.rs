@@ -1,6 +1,7 @@
 //! The pages. Each is a file and a line in [`get`]. Its actions are a line in [`post`].
 
 mod acts;
+mod filter;
 mod health;
 pub(crate) mod log_in;
 mod questions;

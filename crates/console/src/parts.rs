@@ -68,11 +68,30 @@ pub(crate) fn id(id: &str) -> Markup {
     }
 }
 
+/// A button that copies an id. Only scripts show it.
+pub(crate) fn copy(whole: &str) -> Markup {
+    html! {
+        " "
+        button type="button" class="copy-id" data-text=(line(whole, 200)) title="Copy the id" aria-label="Copy the id"
+            hidden {
+            svg viewBox="0 0 16 16" width="13" height="13" aria-hidden="true" {
+                rect x="5.5" y="5.5" width="8" height="9" rx="1.5" {}
+                path d="M10.5 3.5v-1a1 1 0 0 0-1-1h-6a1 1 0 0 0-1 1v8a1 1 0 0 0 1 1h.5" {}
+            }
+        }
+    }
+}
+
+/// The beginning of an owner's key, which is a hash.
+pub(crate) fn short_owner(owner: &str) -> String {
+    format!("{}…", line(owner, 80).chars().take(ID_END).collect::<String>())
+}
+
 /// How long ago a time was, with the time itself in a tooltip.
 pub(crate) fn age(at_ms: Option<i64>, now_ms: i64) -> Markup {
     html! {
         @if let Some(at_ms) = at_ms {
-            time datetime=(clock::written(at_ms)) title=(clock::written(at_ms)) { (clock::in_words_ms(now_ms - at_ms)) }
+            time title=(clock::written(at_ms)) data-at=(at_ms) data-as="title" { (clock::in_words_ms(now_ms - at_ms)) }
         } @else { "–" }
     }
 }
@@ -91,9 +110,4 @@ pub(crate) fn bar(task: &Task) -> Markup {
 pub(crate) fn json(value: &Value) -> Markup {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
     html! { pre { code { (block(&text, VALUE_CHARS_MAX)) } } }
-}
-
-/// A message that is one line in a list.
-pub(crate) fn message(task: &Task) -> String {
-    line(task.message.as_deref().unwrap_or_default(), 300)
 }

@@ -2,6 +2,8 @@
 
 mod remote;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use longhaul_client::{Call, Called, Error, Question, Status, Task, Tool};
 use serde_json::{Map, Value};
@@ -15,6 +17,15 @@ pub use remote::Remote;
 pub trait Source: Send + Sync {
     /// The URL of the server, for lines that a reader copies.
     fn url(&self) -> &str;
+
+    /// The same source for the tasks of another owner, or of [`ALL_OWNERS`], whom only an operator names.
+    fn of_owner(&self, owner: &str) -> Arc<dyn Source>;
+
+    /// Whether this caller is an operator, who sees the tasks of all owners.
+    async fn is_operator(&self) -> Result<bool, Error>;
+
+    /// How many tasks wait for an answer, counted up to some limit.
+    async fn asking(&self) -> Result<usize, Error>;
 
     /// Tasks, newest first.
     async fn tasks(&self, filter: &Filter) -> Result<Listed, Error>;
@@ -53,8 +64,10 @@ pub struct Filter {
     pub tool: Option<String>,
     /// Only those created within so many milliseconds.
     pub age_ms_max: Option<i64>,
-    /// Only those with this in their id or message, in lower case.
+    /// Only those with this in their id, message, arguments or owner, in lower case.
     pub text: Option<String>,
+    /// Only those older than an earlier list, which named this place as [`Listed::older`].
+    pub before: Option<String>,
 }
 
 /// A task in a list.
@@ -75,8 +88,10 @@ pub struct Listed {
     pub counts: [usize; 5],
     /// All tools of the tasks that were read.
     pub tools: Vec<String>,
-    /// If there are more tasks than were read: how many were read, the newest.
+    /// If there are more tasks than were read: how many were read.
     pub newest: Option<usize>,
+    /// Where the older tasks begin that were not read.
+    pub older: Option<String>,
 }
 
 impl Listed {
@@ -103,13 +118,25 @@ impl Filter {
     fn takes(&self, row: &Row, now_ms: i64) -> bool {
         let created = || created_ms(&row.task);
         let has_text = |text: &String| {
-            let message = row.task.message.as_deref().unwrap_or_default();
-            row.task.id.to_lowercase().contains(text) || message.to_lowercase().contains(text)
+            let said = ["title", "says", "owner", "caller"].map(|name| told(&row.task, name));
+            let searched = [Some(row.task.id.as_str()), row.task.message.as_deref()].into_iter().chain(said);
+            searched.flatten().any(|part| part.to_lowercase().contains(text))
         };
         self.tool.as_ref().is_none_or(|tool| row.tool.as_ref() == Some(tool))
             && self.age_ms_max.is_none_or(|max| created().is_some_and(|at| now_ms.saturating_sub(at) <= max))
             && self.text.as_ref().is_none_or(has_text)
     }
+}
+
+/// A text that the server says of a task in a list.
+pub(crate) fn told<'t>(task: &'t Task, name: &str) -> Option<&'t str> {
+    task.raw.get(name).and_then(Value::as_str)
+}
+
+/// The first line of its question, of its tool's error, or of its message.
+pub(crate) fn says(task: &Task) -> Option<String> {
+    let said = told(task, "says").or(task.message.as_deref())?;
+    Some(longhaul_client::text::line(said.lines().next()?, 300))
 }
 
 pub(crate) fn created_ms(task: &Task) -> Option<i64> {
@@ -126,6 +153,6 @@ pub(crate) fn wakes_ms(task: &Task) -> Option<i64> {
     moment_of(task, "wakesAt")
 }
 
-fn moment_of(task: &Task, name: &str) -> Option<i64> {
-    task.raw.get(name).and_then(Value::as_str).and_then(crate::clock::moment_ms)
+pub(crate) fn moment_of(task: &Task, name: &str) -> Option<i64> {
+    told(task, name).and_then(crate::clock::moment_ms)
 }

@@ -22,8 +22,30 @@ pub struct Act<'a> {
 /// Logs the actions of people in the console.
 pub type Acts = Box<dyn Fn(&Act<'_>) + Send + Sync>;
 
-/// Names the parts of the server that cannot be used now, each with the reason.
-pub type DegradedParts = Box<dyn Fn() -> Vec<(String, String)> + Send + Sync>;
+/// Names the other servers that the tools of the server need.
+pub type Servers = Box<dyn Fn() -> Vec<OtherServer> + Send + Sync>;
+
+/// Another server that the tools of the server need, such as one behind a gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OtherServer {
+    /// Its name.
+    pub name: String,
+    /// Its processes, if the server starts it.
+    pub processes: Option<Processes>,
+    /// Why it cannot be used now.
+    pub why: Option<String>,
+}
+
+/// The processes of another server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Processes {
+    /// How many have started and not answered yet.
+    pub starting: u64,
+    /// How many have answered and not ended.
+    pub running: u64,
+    /// How many starts replaced a process that failed.
+    pub restarts: u64,
+}
 
 /// The state that all pages of a console share.
 pub(crate) struct State {
@@ -34,7 +56,7 @@ pub(crate) struct State {
     /// Whether open pages receive no more updates.
     pub(crate) closed: watch::Sender<bool>,
     pub(crate) acts: Acts,
-    pub(crate) degraded: DegradedParts,
+    pub(crate) servers: Servers,
 }
 
 impl State {

@@ -168,6 +168,19 @@ pub trait TaskStore: Send + Sync {
         }
     }
 
+    /// The tasks of all owners that `filter` takes, older than `before`, newest first, at most `limit`, as
+    /// [`list_filtered`](Self::list_filtered) has those of one owner. `None` if the store does not have
+    /// this list. Only operators see it.
+    async fn list_of_all_owners(
+        &self,
+        _filter: &TaskFilter,
+        _before: Option<TaskId>,
+        _limit: usize,
+        _now: Timestamp,
+    ) -> Result<Option<Page>, StoreError> {
+        Ok(None)
+    }
+
     /// Records a journal entry unless there is one of its kind and name. Once it returns, the entry that it returns,
     /// or its own, is the one that every later reader finds.
     ///

@@ -45,6 +45,18 @@ impl Engine {
         page.map_err(self.unavailable(PollError::Unavailable))
     }
 
+    /// The same of the tasks of all owners, for operators; `None` if the store does not have this list.
+    pub async fn list_of_all_owners(
+        &self,
+        filter: &TaskFilter,
+        before: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Option<Page>, PollError> {
+        let limit = limit.clamp(1, limits::PAGE_MAX);
+        let page = self.store().list_of_all_owners(filter, before, limit, self.now()).await;
+        page.map_err(self.unavailable(PollError::Unavailable))
+    }
+
     /// All entries of a task's journal, in no particular order. They are the owner's, the process that asks: the caller
     /// has polled the task.
     pub async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, PollError> {

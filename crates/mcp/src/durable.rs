@@ -56,6 +56,9 @@ impl<H: ServerHandler> Durable<H> {
 const KEYS_EXTENSION_ID: &str = "dev.longhaul/idempotencyKeys";
 const LATER_STARTS_EXTENSION_ID: &str = "dev.longhaul/laterStarts";
 
+/// The extension that the server has for operators only.
+const ALL_OWNERS_EXTENSION_ID: &str = "dev.longhaul/allOwners";
+
 /// Declares that the server has an extension. The object is empty: some clients take anything else for "no".
 fn declare(extensions: &mut Option<ExtensionCapabilities>, id: &str) {
     extensions.get_or_insert_default().insert(id.to_owned(), serde_json::Map::new());
@@ -106,8 +109,10 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
             self.name(&mut info);
             discovered.set_server_info(info);
         }
-        let ours =
-            [TASKS_EXTENSION_ID, LATER_STARTS_EXTENSION_ID].into_iter().chain(takes_keys.then_some(KEYS_EXTENSION_ID));
+        let ours = [TASKS_EXTENSION_ID, LATER_STARTS_EXTENSION_ID]
+            .into_iter()
+            .chain(takes_keys.then_some(KEYS_EXTENSION_ID))
+            .chain(self.shared.settings.has_operator(&owner).then_some(ALL_OWNERS_EXTENSION_ID));
         ours.for_each(|id| declare(&mut discovered.capabilities.extensions, id));
         Ok(discovered)
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use longhaul_core::limits::PollLimit;
 use longhaul_core::settings::table::Responses;
 use longhaul_core::settings::{Number, Setting, SettingsError, Values, table};
+use longhaul_core::{Principal, Scopes};
 use longhaul_engine::Settings;
 use rmcp::model::Implementation;
 
@@ -53,6 +54,8 @@ pub struct McpSettings {
     pub streams_counted: StreamsCounted,
     /// Which scopes requests need.
     pub scopes: NeededScopes,
+    /// The scopes of a token whose bearer sees the tasks of all owners; empty if no token gives that permission.
+    pub operator_scopes: BTreeSet<String>,
     /// The name and the version of a server whose handler says nothing of either: `rmcp` would give it its own.
     pub server_info: Option<Implementation>,
 }
@@ -120,6 +123,15 @@ pub enum AnonymousCallers {
 }
 
 impl McpSettings {
+    /// Whether this caller sees the tasks of all owners. A caller with a token needs the operator's scopes. A caller
+    /// without a token is an operator only on a server for one user, and its address never matters.
+    pub(crate) fn has_operator(&self, caller: &Principal) -> bool {
+        match &caller.scopes {
+            Scopes::Unrestricted => caller.identity.is_none() && self.anonymous_callers == AnonymousCallers::OneUser,
+            Scopes::Granted(granted) => !self.operator_scopes.is_empty() && self.operator_scopes.is_subset(granted),
+        }
+    }
+
     /// The defaults, with this secret.
     #[must_use]
     pub const fn new(secret: [u8; 32]) -> Self {
@@ -140,6 +152,7 @@ impl McpSettings {
             streams_max: None,
             streams_counted: StreamsCounted::InProcess,
             scopes: NeededScopes::NONE,
+            operator_scopes: BTreeSet::new(),
             server_info: None,
         }
     }
@@ -209,6 +222,7 @@ fn endpoint(values: &Values) -> Result<McpSettings, SettingsError> {
             cancel: values.find(&table::SCOPE_CANCEL)?.unwrap_or_default(),
             ..NeededScopes::NONE
         },
+        operator_scopes: values.find(&table::SCOPE_OPERATOR)?.unwrap_or_default(),
         ..default
     })
 }

@@ -5,5 +5,6 @@ pub(crate) mod fields;
 pub(crate) mod filtered;
 pub(crate) mod job;
 pub(crate) mod revised;
+pub(crate) mod subject;
 pub(crate) mod task;
 pub(crate) mod verbatim;

@@ -229,6 +229,17 @@ impl TaskStore for SimStore {
         plain!(self, "the filtered list", list_filtered(owner, filter, before, limit, now))
     }
 
+    /// No actor is an operator.
+    async fn list_of_all_owners(
+        &self,
+        _filter: &TaskFilter,
+        _before: Option<TaskId>,
+        _limit: usize,
+        _now: Timestamp,
+    ) -> Result<Option<Page>, StoreError> {
+        Ok(None)
+    }
+
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
         self.call("the record", |world, state| {
             let recorded = Ok(state.store.record(key, entry));

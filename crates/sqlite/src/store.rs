@@ -121,6 +121,19 @@ impl TaskStore for SqliteStore {
         Ok(self.shared.read(read).await?)
     }
 
+    async fn list_of_all_owners(
+        &self,
+        filter: &TaskFilter,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Option<Page>, StoreError> {
+        let (filter, unreadable) = (filter.clone(), Arc::clone(&self.shared.unreadable));
+        let read =
+            move |connection: &_| listing::page_of_all_owners(connection, &unreadable, &filter, before, limit, now);
+        Ok(Some(self.shared.read(read).await?))
+    }
+
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
         let (key, entry, now) = (*key, entry.clone(), self.shared.clock.now());
         Ok(self.shared.writer.call(move |connection| attachments::record(connection, &key, &entry, now)).await?)

@@ -88,6 +88,16 @@ macro_rules! store_calls {
                     self.0.$verb($($name),*).await
                 }
             )+
+
+            async fn list_of_all_owners(
+                &self,
+                filter: &TaskFilter,
+                before: Option<TaskId>,
+                limit: usize,
+                now: Timestamp,
+            ) -> Result<Option<Page>, StoreError> {
+                self.0.inner().list_of_all_owners(filter, before, limit, now).await
+            }
         }
     };
 }

@@ -9,6 +9,8 @@
     reason = "a broken promise shows as a panic; nothing here runs in production"
 )]
 
+#[cfg(feature = "contract")]
+pub mod all_owners_contract;
 mod clock;
 #[cfg(feature = "contract")]
 pub mod damage_contract;

@@ -73,6 +73,14 @@ mod one_database {
     longhaul_testkit::store_contract!(super::fakes);
 }
 
+#[test]
+fn all_owners_have_one_list() {
+    block_on(async {
+        let store = store_apart().await;
+        longhaul_testkit::all_owners_contract::a_list_of_all_owners_has_what_its_filter_takes(&*store).await;
+    });
+}
+
 mod unfinished {
     longhaul_testkit::unfinished_contract!(super::fakes);
 }

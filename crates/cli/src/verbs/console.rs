@@ -31,7 +31,7 @@ pub(super) async fn run(global: &Global, flags: ConsoleFlags) -> Result<Exit, St
         hosts,
         secret,
         // Only the server itself knows.
-        degraded: Box::new(Vec::new),
+        servers: Box::new(Vec::new),
     };
     let console = Console::new(setup).map_err(|error| Stop::usage(error.to_string()))?;
     let cannot = |error| Stop::usage(format!("cannot listen on {}: {error}", flags.listen));

@@ -43,7 +43,7 @@ pub(super) async fn list(global: &Global, filter: &TaskFilter) -> Result<Exit, S
 /// The ids of the tasks that have not ended, as many as can be waited for. The user learns if there are none, or more.
 pub(super) async fn unfinished(global: &Global) -> Result<Vec<String>, Stop> {
     let mut sessions = Sessions::of(target(global)?);
-    let filter = TaskFilter { statuses: vec![Status::Working, Status::InputRequired], tool: None };
+    let filter = TaskFilter { statuses: vec![Status::Working, Status::InputRequired], ..TaskFilter::default() };
     let seen = see(&mut sessions, &filter, WATCHED_AT_ONCE_MAX + 1).await;
     sessions.close().await;
     let seen = seen.map_err(|error| unconnected(&sessions.target, error))?;
@@ -90,7 +90,7 @@ async fn refresh(global: &Global, sessions: &mut Sessions, filter: &TaskFilter) 
 async fn see(sessions: &mut Sessions, filter: &TaskFilter, enough: usize) -> Result<Seen, Error> {
     let server = sessions.target.url.as_str();
     let known: Vec<_> = Record::of_user().all().into_iter().filter(|entry| entry.server == server).collect();
-    let Listed { tasks, pages } = match sessions.client(None).await?.list(filter, enough).await {
+    let Listed { tasks, pages, .. } = match sessions.client(None).await?.list(filter, enough).await {
         Err(Error::Unsupported(_)) => ask_for_each(sessions, &known).await?,
         listed => listed?,
     };
@@ -107,7 +107,7 @@ async fn see(sessions: &mut Sessions, filter: &TaskFilter, enough: usize) -> Res
 
 /// The tasks that this machine began, of a server without a list.
 async fn ask_for_each(sessions: &mut Sessions, known: &[Entry]) -> Result<Listed, Error> {
-    let mut listed = Listed { tasks: Vec::new(), pages: 0 };
+    let mut listed = Listed { tasks: Vec::new(), pages: 0, next: None };
     for entry in known.iter().rev().take(ASKED_MAX) {
         listed.pages += 1;
         match sessions.client(entry.session.as_deref()).await?.task(&entry.id).await {

@@ -81,13 +81,25 @@ fn a_question_is_asked_in_a_form() {
     let (setup, _server) = Setup::local();
     let mut session = at_terminal(&setup, r#"call ask 'questions:=["Which month?"]'"#);
     session.exp_string("Which month?").unwrap();
-    session.exp_string("decline").unwrap();
-    session.send("\r").unwrap();
-    session.flush().unwrap();
-    session.exp_string("The answer to the question.").unwrap();
+    session.exp_string("Esc to decline or to answer later").unwrap();
     session.send("May\r").unwrap();
     session.flush().unwrap();
     session.exp_string(r#""answer":"May""#).unwrap();
+    session.exp_eof().unwrap();
+    assert_eq!(code(&session), 0);
+}
+
+#[test]
+fn esc_in_a_form_leads_to_declining() {
+    let (setup, _server) = Setup::local();
+    let mut session = at_terminal(&setup, r#"call ask 'questions:=["Which month?"]'"#);
+    session.exp_string("Esc to decline or to answer later").unwrap();
+    session.send("\u{1b}").unwrap();
+    session.flush().unwrap();
+    session.exp_string("What do you want to do?").unwrap();
+    session.send("decline\r").unwrap();
+    session.flush().unwrap();
+    session.exp_string(r#""action":"decline""#).unwrap();
     session.exp_eof().unwrap();
     assert_eq!(code(&session), 0);
 }

@@ -25,11 +25,12 @@ function replace(part, html) {
   const titled = part.querySelector("[data-title]");
   if (titled) document.title = titled.dataset.title;
   inZone(part);
+  copyable(part);
   if (focused) [...part.querySelectorAll("a, button, input, summary, [tabindex]")].find((one) => mark(one) === focused)?.focus();
   tell();
 }
 
-// Moments in the reader's time zone. Without script they are UTC, as is what one sees who points at one.
+// Moments in the reader's time zone. Without script they are UTC.
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const two = (number) => String(number).padStart(2, "0");
 
@@ -39,8 +40,11 @@ function inZone(part) {
     const day = `${two(at.getMonth() + 1)}-${two(at.getDate())}`;
     const minute = `${two(at.getHours())}:${two(at.getMinutes())}`;
     const second = `${minute}:${two(at.getSeconds())}`;
-    const forms = { minute, second, day: `${day} ${minute}`, whole: `${at.getFullYear()}-${day} ${second}` };
-    if (!Number.isNaN(at.getTime())) one.textContent = forms[one.dataset.as];
+    const whole = `${at.getFullYear()}-${day} ${second}`;
+    const forms = { minute, second, day: `${day} ${minute}`, whole };
+    if (Number.isNaN(at.getTime())) return;
+    one.title = whole;
+    if (one.dataset.as !== "title") one.textContent = forms[one.dataset.as];
   });
 }
 
@@ -96,8 +100,8 @@ function tell() {
   const rows = boxes();
   const ticked = rows.filter((box) => box.checked).length;
   all.checked = ticked > 0 && ticked === rows.length;
-  document.querySelector("[data-ticked]").textContent = ticked === 1 ? "1 task ticked:" : ticked + " tasks ticked:";
-  document.querySelectorAll(".bulk button").forEach((button) => { button.disabled = ticked === 0; });
+  document.querySelector("[data-ticked]").textContent = ticked === 1 ? "1 task selected:" : ticked + " tasks selected:";
+  document.querySelectorAll("#many button").forEach((button) => { button.disabled = ticked === 0; });
 }
 if (all) {
   all.parentElement.hidden = false;
@@ -105,6 +109,26 @@ if (all) {
   document.addEventListener("change", tell);
   tell();
 }
+
+// A filter acts as soon as it is changed, and needs no button.
+document.querySelectorAll(".filters").forEach((form) => {
+  form.addEventListener("change", () => form.requestSubmit());
+  form.querySelectorAll("[data-show]").forEach((button) => { button.hidden = true; });
+});
+
+// Ids to copy.
+function copyable(part) {
+  if (!navigator.clipboard) return;
+  part.querySelectorAll(".copy-id").forEach((button) => { button.hidden = false; });
+}
+document.addEventListener("click", (event) => {
+  const button = event.target.closest(".copy-id");
+  if (!button) return;
+  navigator.clipboard.writeText(button.dataset.text).then(() => {
+    button.classList.add("copied");
+    setTimeout(() => { button.classList.remove("copied"); }, 1500);
+  });
+});
 
 // Lines to copy.
 document.querySelectorAll("[data-copy]").forEach((line) => {
@@ -119,6 +143,7 @@ document.querySelectorAll("[data-copy]").forEach((line) => {
 });
 
 inZone(document);
-document.getElementById("zone").textContent = `Times are those of ${zone}. Those that appear when you point at something are UTC.`;
+copyable(document);
+document.getElementById("zone").textContent = `Times are those of ${zone}.`;
 
 follow();

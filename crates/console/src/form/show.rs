@@ -23,7 +23,7 @@ impl Form<'_> {
     /// The form's fields. `place` is different for each form of a page.
     pub(crate) fn show(&self, place: &str, filled: Prefill<'_>) -> Markup {
         let wrong = match filled {
-            Prefill::Defaults => &[],
+            Prefill::Defaults | Prefill::Values(_) => &[],
             Prefill::Typed(_, wrong) => wrong,
         };
         html! {
@@ -77,6 +77,7 @@ impl Form<'_> {
         let id = format!("{place}-json");
         let typed = match filled {
             Prefill::Defaults => defaults(self.schema),
+            Prefill::Values(values) => serde_json::to_string_pretty(values).unwrap_or_default(),
             Prefill::Typed(posted, _) => posted.value(WHOLE).unwrap_or_default().to_owned(),
         };
         html! {
@@ -138,6 +139,7 @@ impl<'a> Shown<'a> {
         let wrong_of = |all: &'a [FieldError]| all.iter().find(|one| one.field.as_ref() == Some(&field.name));
         let (texts, wrong) = match filled {
             Prefill::Defaults => (default_texts(field), None),
+            Prefill::Values(values) => (texts(field, values.get(&field.name)), None),
             Prefill::Typed(posted, wrong) => {
                 (posted.values(&name).map(str::to_owned).collect(), wrong_of(wrong).map(|one| one.why.as_str()))
             }
@@ -273,8 +275,11 @@ impl<'a> Shown<'a> {
 
 /// The first value of a field: choices as JSON, all else as text.
 pub(super) fn default_texts(field: &Field) -> Vec<String> {
-    let default = field.default.as_ref().filter(|value| !value.is_null());
-    match (&field.kind, default, Entry::of(field)) {
+    texts(field, field.default.as_ref())
+}
+
+fn texts(field: &Field, value: Option<&Value>) -> Vec<String> {
+    match (&field.kind, value.filter(|value| !value.is_null()), Entry::of(field)) {
         (_, None, _) => Vec::new(),
         (Kind::One(_), Some(value), Entry::One(_)) => vec![value.to_string()],
         (_, Some(value), Entry::Boxes(_) | Entry::Several(_)) => {

@@ -4,12 +4,14 @@ use longhaul_client::text::{count, line};
 use longhaul_client::{Call, Called, Error, Tool};
 use maud::{Markup, html};
 
+use super::filter;
 use crate::ask::{PageRequest, link, link_to_task};
 use crate::limits::ACTED_TASKS_MAX;
 use crate::log_in::random;
 use crate::page::{Done, Page};
 use crate::posted::Posted;
 use crate::problem::Problem;
+use crate::source::{Listed, Row};
 
 /// The name of this form in its path.
 const NAME: &str = "act";
@@ -17,7 +19,7 @@ const NAME: &str = "act";
 /// The button that cancels one task.
 pub(super) fn cancel_form(ask: &PageRequest, id: &str) -> Markup {
     html! {
-        form method="post" action=(link(NAME, &[])) class="inline" {
+        form method="post" action=(of_owner(ask)) class="inline" {
             (ask.token_field())
             input type="hidden" name="id" value=(id);
             button class="danger" name="act" value="cancel" { "Cancel" }
@@ -28,13 +30,18 @@ pub(super) fn cancel_form(ask: &PageRequest, id: &str) -> Markup {
 /// The button that makes one call again. It does so once, however often it is pressed on the same page.
 pub(super) fn again_form(ask: &PageRequest, id: &str) -> Result<Markup, Problem> {
     Ok(html! {
-        form method="post" action=(link(NAME, &[])) class="inline" {
+        form method="post" action=(of_owner(ask)) class="inline" {
             (ask.token_field())
             (key_field()?)
             input type="hidden" name="id" value=(id);
             button class="quiet" name="act" value="again" { "Call again with the same arguments" }
         }
     })
+}
+
+/// The URL of an action on a task of the shown owner.
+fn of_owner(ask: &PageRequest) -> String {
+    link(NAME, &ask.owner().map(|owner| ("owner", owner)).into_iter().collect::<Vec<_>>())
 }
 
 /// The key by which a server recognises a call that is sent twice.
@@ -45,6 +52,9 @@ pub(super) fn key_field() -> Result<Markup, Problem> {
 
 /// Runs the action for all named tasks, or for as many as possible.
 pub(super) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Problem> {
+    if posted.value("act") == Some("cancel-filtered") {
+        return cancel_filtered(ask, posted).await;
+    }
     let mut ids: Vec<&str> = posted.values("id").collect();
     ids.dedup();
     if ids.len() > ACTED_TASKS_MAX {
@@ -54,7 +64,7 @@ pub(super) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Prob
         (Some("cancel" | "again"), []) => Ok(Done::To(link("", &[("did", "none")]))),
         (Some("cancel"), [id]) => {
             cancel(ask, id).await?;
-            Ok(Done::To(link("task", &[("id", id), ("did", "cancelled")])))
+            Ok(Done::To(format!("{}&did=cancelled", ask.link_to_task(id))))
         }
         (Some("again"), [id]) => again(ask, id, posted.value("key"), &ask.source().tools().await?).await,
         (Some(what @ ("cancel" | "again")), ids) => {
@@ -76,6 +86,49 @@ pub(super) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Prob
 async fn cancel(ask: &PageRequest, id: &str) -> Result<(), Problem> {
     let done = ask.source().cancel(id).await.map_err(Problem::from);
     ask.shared().acted("cancel", Some(id), done)
+}
+
+/// Cancels all unfinished tasks that the filter of the address takes, once a person has seen how many there are.
+async fn cancel_filtered(ask: &PageRequest, posted: &Posted) -> Result<Done, Problem> {
+    let listed = ask.source().tasks(&filter::of(ask)).await?;
+    let open: Vec<&Row> = listed.rows.iter().filter(|row| !row.task.status.is_end()).collect();
+    let back = ask.link_with(&[]).replacen(&link(NAME, &[]), &link("", &[]), 1);
+    // The number is that of the page that asked. If more tasks began since, the person is asked again.
+    let sure = posted.value("sure").and_then(|sure| sure.parse::<usize>().ok());
+    if sure.is_none_or(|sure| open.len() > sure) {
+        return Ok(Done::Page(Box::new(
+            Page::new("Cancel these tasks?").still("sure", confirm(ask, &open, &listed, &back)),
+        )));
+    }
+    let mut all = All::default();
+    for row in open {
+        let done = ask.source_of(row).cancel(&row.task.id).await.map_err(Problem::from);
+        all.count(&row.task.id, ask.shared().acted("cancel", Some(&row.task.id), done));
+    }
+    Ok(all.done("cancelled"))
+}
+
+fn confirm(ask: &PageRequest, open: &[&Row], listed: &Listed, back: &str) -> Markup {
+    html! {
+        h1 { "Cancel these tasks?" }
+        section class="card" {
+            p { (count(open.len(), "unfinished task matches", "unfinished tasks match")) ": "
+                (filter::in_words(ask)) "." }
+            @if let Some(newest) = listed.newest {
+                p { "Only the newest " (newest) " tasks were read. Repeat this for older ones." }
+            }
+            @if !open.is_empty() {
+                form method="post" action=(ask.link_with(&[])) class="inline" {
+                    (ask.token_field())
+                    input type="hidden" name="sure" value=(open.len());
+                    button class="danger" name="act" value="cancel-filtered" {
+                        "Cancel " (count(open.len(), "task", "tasks"))
+                    }
+                }
+            }
+            p { a href=(back) { "Back to the tasks" } }
+        }
+    }
 }
 
 async fn again(ask: &PageRequest, id: &str, key: Option<&str>, tools: &[Tool]) -> Result<Done, Problem> {

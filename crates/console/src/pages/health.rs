@@ -5,13 +5,14 @@ use longhaul_client::{Status, Task};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::ask::{PageRequest, link, link_to_task};
+use crate::ask::{PageRequest, link};
 use crate::clock::{in_words_ms, time_of_day};
 use crate::limits::{OLDEST_MAX, RECORDS_MAX};
 use crate::page::Page;
 use crate::parts;
 use crate::problem::Problem;
-use crate::source::{Filter, Listed, Row, created_ms, updated_ms};
+use crate::source::{Filter, Listed, Row, moment_of, says, told, updated_ms};
+use crate::state::{OtherServer, Processes};
 
 /// The hour in pieces of five minutes.
 const PIECES: usize = 12;
@@ -25,18 +26,20 @@ pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     let part = html! {
         h1 { "Health" }
         div class="tiles" {
-            (tile("Working", listed.counts[0], &link("", &[("status", "working")]), &attempts.words()))
-            (tile("Waiting for answers", listed.counts[1], &link("", &[("status", "input_required")]),
+            (tile("Working", listed.counts[0], &to_status(ask, Status::Working), &attempts.words()))
+            (tile("Waiting for answers", listed.counts[1], &to_status(ask, Status::InputRequired),
                 &oldest(ask, &listed.rows)))
             (ended(ask, &listed.rows, Status::Completed))
             (ended(ask, &listed.rows, Status::Failed))
         }
-        (degraded(&ask.degraded()))
+        (servers(&ask.servers()))
+        (deadlines(ask, &listed.rows))
         (waiting(ask, &listed.rows))
         (failures(ask, &listed.rows))
-        (computed(&listed, &attempts))
+        (computed(ask, &listed, &attempts))
     };
-    Ok(Page::new("Health").live("health", part))
+    let page = Page::new("Health").live("health", part);
+    Ok(if ask.owner().is_none() { page.badge(listed.counts[1]) } else { page })
 }
 
 /// The running attempts.
@@ -68,12 +71,18 @@ async fn attempts(ask: &PageRequest, rows: &[Row]) -> Attempts {
         if attempts.working > RECORDS_MAX {
             continue;
         }
-        let Ok(record) = ask.source().record(&row.task.id).await else { continue };
+        let Ok(record) = ask.source_of(row).record(&row.task.id).await else { continue };
         attempts.looked_at += 1;
         let last = record["attempts"].as_array().and_then(|attempts| attempts.last());
         attempts.running += usize::from(last.is_some_and(|attempt| attempt["end"] == Value::Null));
     }
     attempts
+}
+
+/// The URL of the list of tasks of a status and of the shown owners.
+fn to_status(ask: &PageRequest, status: Status) -> String {
+    let owner = ask.owner().map(|owner| ("owner", owner));
+    link("", &[("status", status.name())].into_iter().chain(owner).collect::<Vec<_>>())
 }
 
 fn tile(name: &str, number: usize, to: &str, more: &str) -> Markup {
@@ -106,7 +115,7 @@ fn ended(ask: &PageRequest, rows: &[Row], status: Status) -> Markup {
     let name = if status == Status::Failed { "Failed in the last hour" } else { "Completed in the last hour" };
     html! {
         section class="card tile" {
-            h2 { a href=(link("", &[("status", status.name())])) { (name) } }
+            h2 { a href=(to_status(ask, status)) { (name) } }
             p class="figure" { (all) }
             (plot(ask, status, &pieces))
         }
@@ -130,40 +139,74 @@ fn plot(ask: &PageRequest, status: Status, pieces: &[usize; PIECES]) -> Markup {
     }
 }
 
-/// The parts of the server that cannot be used now.
-fn degraded(parts: &[(String, String)]) -> Markup {
+/// The other servers that the tools need: those that cannot be used first.
+fn servers(servers: &[OtherServer]) -> Markup {
+    let mut servers: Vec<&OtherServer> = servers.iter().collect();
+    servers.sort_by_key(|server| server.why.is_none());
     html! {
-        @if !parts.is_empty() {
+        @if !servers.is_empty() {
             section class="card" {
-                h2 { "Cannot be used now" }
+                h2 { "Servers behind this one" }
                 div class="scroll" { table {
-                    thead { tr { th scope="col" { "Server" } th scope="col" { "Reason" } } }
-                    tbody {
-                        @for (part, why) in parts {
-                            tr { th scope="row" { (line(part, 60)) } td class="message" { (line(why, 400)) } }
-                        }
-                    }
+                    thead { tr {
+                        th scope="col" { "Server" } th scope="col" class="n" { "Processes" }
+                        th scope="col" class="n" { "Restarts" } th scope="col" { "State" }
+                    } }
+                    tbody { @for server in servers { (server_row(server)) } }
                 } }
             }
         }
     }
 }
 
+fn server_row(server: &OtherServer) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (line(&server.name, 60)) }
+            @match server.processes {
+                Some(Processes { starting, running, restarts }) => {
+                    td class="n" { (running) @if starting > 0 { " + " (starting) " starting" } }
+                    td class="n" { (restarts) }
+                }
+                None => { td class="n" { "–" } td class="n" { "–" } }
+            }
+            td class="message" {
+                @match &server.why {
+                    Some(why) => span class="wrong" { "cannot be used now: " (line(why, 400)) },
+                    None => "ready",
+                }
+            }
+        }
+    }
+}
+
+/// The unfinished tasks whose deadlines come next.
+fn deadlines(ask: &PageRequest, rows: &[Row]) -> Markup {
+    let deadline = |row: &Row| moment_of(&row.task, "deadlineAt");
+    let mut open: Vec<&Row> = rows.iter().filter(|row| deadline(row).is_some()).collect();
+    open.sort_by_key(|row| deadline(row));
+    let left = |task: &Task| match moment_of(task, "deadlineAt").map(|at| at - ask.now_ms) {
+        Some(left_ms @ 1..) => html! { "in " (in_words_ms(left_ms)) },
+        _ => html! { "passed" },
+    };
+    named(ask, "Next deadlines", "Deadline", &open, left)
+}
+
 /// The tasks that have waited longest for an answer.
 fn waiting(ask: &PageRequest, rows: &[Row]) -> Markup {
     let mut asked: Vec<&Row> = rows.iter().filter(|row| row.task.status == Status::InputRequired).collect();
     asked.sort_by_key(|row| updated_ms(&row.task));
-    named(ask, "Waiting longest for an answer", &asked, updated_ms)
+    named(ask, "Waiting longest for an answer", "Since", &asked, |task| parts::age(updated_ms(task), ask.now_ms))
 }
 
 /// The latest tasks that failed.
 fn failures(ask: &PageRequest, rows: &[Row]) -> Markup {
     let mut failed: Vec<&Row> = rows.iter().filter(|row| row.task.status == Status::Failed).collect();
     failed.sort_by_key(|row| std::cmp::Reverse(updated_ms(&row.task)));
-    named(ask, "Failed last", &failed, |task| updated_ms(task).or(created_ms(task)))
+    named(ask, "Failed last", "Since", &failed, |task| parts::age(updated_ms(task), ask.now_ms))
 }
 
-fn named(ask: &PageRequest, name: &str, rows: &[&Row], since: impl Fn(&Task) -> Option<i64>) -> Markup {
+fn named(ask: &PageRequest, name: &str, time: &str, rows: &[&Row], shown: impl Fn(&Task) -> Markup) -> Markup {
     html! {
         @if !rows.is_empty() {
             section class="card" {
@@ -171,16 +214,19 @@ fn named(ask: &PageRequest, name: &str, rows: &[&Row], since: impl Fn(&Task) -> 
                 div class="scroll" { table {
                     thead { tr {
                         th scope="col" { "Task" } th scope="col" { "Tool" } th scope="col" { "Message" }
-                        th scope="col" class="n" { "Since" }
+                        th scope="col" class="n" { (time) }
                     } }
                     tbody {
                         @for row in rows.iter().take(OLDEST_MAX) {
                             tr {
-                                th scope="row" class="id" { a href=(link_to_task(&row.task.id)) {
+                                th scope="row" class="id" { a href=(ask.link_to_row(row)) {
                                     (parts::id(&row.task.id)) } }
                                 td class="tool" { (line(row.tool.as_deref().unwrap_or("–"), 60)) }
-                                td class="message" { (parts::message(&row.task)) }
-                                td class="n" { (parts::age(since(&row.task), ask.now_ms)) }
+                                @let said = says(&row.task);
+                                td class="message" {
+                                    (said.as_deref().or(told(&row.task, "title")).unwrap_or_default())
+                                }
+                                td class="n" { (shown(&row.task)) }
                             }
                         }
                     }
@@ -191,13 +237,15 @@ fn named(ask: &PageRequest, name: &str, rows: &[&Row], since: impl Fn(&Task) -> 
 }
 
 /// The source of the figures, so that readers do not overrate them.
-fn computed(listed: &Listed, attempts: &Attempts) -> Markup {
+fn computed(ask: &PageRequest, listed: &Listed, attempts: &Attempts) -> Markup {
     html! {
         p class="dim computed" {
             @let newest = if listed.newest.is_some() { "newest " } else { "" };
-            "Computed from the " (newest) (count(listed.rows.len(), "task", "tasks")) " that the server lists for this \
-                caller now: those of other callers, and those that have expired, are not among them. A task's last \
-                change stands for the time of its end. "
+            "Computed from the " (newest) (count(listed.rows.len(), "task", "tasks")) " that the server lists for "
+            @if ask.owner().is_none() {
+                "this caller now: those of other callers, and those that have expired, are not among them. "
+            } @else { "all owners now. Tasks that have expired are not among them. " }
+            "A task's last change stands for the time of its end. "
             @if attempts.looked_at < attempts.working {
                 "Whether an attempt runs was looked up for " (attempts.looked_at) " of " (attempts.working) " tasks \
                     that are \

@@ -43,7 +43,7 @@ pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
 pub(crate) async fn live(ask: &PageRequest) -> Result<Page, Problem> {
     let is_meant = |row: &&Row| ask.value("id").is_none_or(|id| row.task.id == id);
     let number = rows(ask).await?.iter().filter(is_meant).count();
-    Ok(Page::new("Questions").live("count", head(ask, number)))
+    Ok(with_badge(ask, number, Page::new("Questions").live("count", head(ask, number))))
 }
 
 /// The tasks that wait for answers.
@@ -69,6 +69,21 @@ async fn asking(ask: &PageRequest, of_task: Option<&str>) -> Result<(usize, Vec<
     Ok((number, seen.filter(|asking| std::future::ready(!asking.task.questions.is_empty())).collect().await))
 }
 
+/// The forms of a task's questions, for its own page.
+pub(super) fn of_task(ask: &PageRequest, task: &Task) -> Markup {
+    let asking = Asking { task: task.clone(), tool: None };
+    html! {
+        @for (index, one) in task.questions.iter().enumerate() {
+            (question(ask, &asking, one, &format!("q{index}"), None))
+        }
+    }
+}
+
+/// A short text that changes with the questions of a task.
+pub(super) fn fingerprint_of(task: &Task) -> String {
+    form::fingerprint(&task.questions.iter().map(fingerprint).collect::<String>())
+}
+
 fn head(ask: &PageRequest, number: usize) -> Markup {
     html! {
         h1 { "Questions" }
@@ -91,7 +106,12 @@ fn shown(ask: &PageRequest, number: usize, all: &[Asking], refused: Option<&Refu
             (self::question(ask, asking, question, &format!("q{index}"), refused))
         }
     };
-    Page::new("Questions").live("count", head(ask, number)).still("questions", forms)
+    with_badge(ask, number, Page::new("Questions").live("count", head(ask, number)).still("questions", forms))
+}
+
+/// The page with the number of tasks that ask, unless it counts one task only.
+fn with_badge(ask: &PageRequest, number: usize, page: Page) -> Page {
+    if ask.value("id").is_none() { page.badge(number) } else { page }
 }
 
 fn question(
@@ -144,9 +164,14 @@ fn question(
     }
 }
 
+/// The URL that an answer is sent to. A person who answers on the page of a task returns to it.
+fn action(ask: &PageRequest, asking: &Asking) -> String {
+    if ask.name() == NAME { ask.link_with(&[]) } else { link(NAME, &[("id", &asking.task.id)]) }
+}
+
 fn act_form(ask: &PageRequest, asking: &Asking, question: &Question, fields: &Markup, answer: &str) -> Markup {
     html! {
-        form class="form" method="post" action=(ask.link_with(&[])) novalidate {
+        form class="form" method="post" action=(action(ask, asking)) novalidate {
             (ask.token_field())
             input type="hidden" name="task" value=(asking.task.id);
             input type="hidden" name="asked" value=(fingerprint(question));

@@ -5,11 +5,11 @@ use longhaul_client::{Error, Progress, Refusal, Status, Task};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::ask::{PageRequest, link, link_to_task};
-use crate::clock::{in_words_ms, moment_ms, written};
+use crate::ask::{PageRequest, link};
+use crate::clock::{in_words_ms, moment_ms};
 use crate::limits::{CONTENTS_MAX, RESULT_TEXT_MAX};
 use crate::page::{Page, tab};
-use crate::pages::acts;
+use crate::pages::{acts, questions};
 use crate::parts;
 use crate::problem::Problem;
 use crate::source::{created_ms, updated_ms};
@@ -31,6 +31,9 @@ pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     let timeline = shown.as_ref().and_then(|shown| Timeline::of(shown, ask.now_ms));
     let record = shown.unwrap_or_default();
     let mut page = Page::new(&title(&task, &record)).live("head", head(ask, &task, &record));
+    if !task.questions.is_empty() && ask.owner().is_none() {
+        page = page.still("asked", questions::of_task(ask, &task));
+    }
     page = page.live("timeline", history(timeline.as_ref()));
     page = page.live("end", end(&task));
     if !record.is_null() {
@@ -46,7 +49,17 @@ pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     if !ask.is_read_only() && !record.is_null() && is_plain(id) {
         page = page.still("again", acts::again_form(ask, id)?);
     }
+    if let Some(tool) = record["tool"].as_str().filter(|_| !ask.is_read_only()) {
+        page = page.still("edit", edit(ask, id, tool));
+    }
     Ok(if task.status.is_end() { page.settled() } else { page })
+}
+
+/// The way to a form with the same arguments, which may be changed before the call.
+fn edit(ask: &PageRequest, id: &str, tool: &str) -> Markup {
+    let owner = ask.owner().map(|owner| ("owner", owner));
+    let query: Vec<(&str, &str)> = [("tool", tool), ("from", id)].into_iter().chain(owner).collect();
+    html! { p { a href=(link("tools", &query)) { "Call again with other arguments" } } }
 }
 
 fn history(timeline: Option<&Timeline>) -> Markup {
@@ -154,7 +167,7 @@ fn lines(ask: &PageRequest, task: &Task) -> Markup {
             p class="dim" { "Credentials such as tokens are missing here: add them yourself." }
             pre data-copy { (line(&format!("longhaul show {id} --journal --server {url}"), 1_000)) }
             pre data-copy { (block(&curl.join(" \\\n  "), 4_000)) }
-            p { a href=(link_to_task(&task.id)) { "Link to this page" } }
+            p { a href=(ask.link_to_task(&task.id)) { "Link to this page" } }
         }
     }
 }
@@ -177,14 +190,18 @@ fn head(ask: &PageRequest, task: &Task, record: &Value) -> Markup {
             h1 { (tool.as_deref().unwrap_or("Task")) }
             (parts::state(task, record["wakesAt"].as_str().and_then(moment_ms), ask.now_ms))
             span class="id" title=(line(&task.id, 200)) { (line(&task.id, 100)) }
+            (parts::copy(&task.id))
             @if !ask.is_read_only() && !task.status.is_end() && is_plain(&task.id) { (acts::cancel_form(ask, &task.id))
                 }
         }
         section class="card" aria-label="State" {
             @if let Some(message) = &task.message { p class="message" { (block(message, 4_000)) } }
             @if let Some(progress) = task.progress().filter(|_| !task.status.is_end()) { (bar(&progress)) }
-            @if task.status == Status::InputRequired && !ask.is_read_only() {
-                p { a class="button" href=(link("questions", &[("id", &task.id)])) { "Answer its question" } }
+            @if task.status == Status::InputRequired && !ask.is_read_only() && ask.owner().is_none() {
+                // Another question has another URL, so that an open page loads its form.
+                @let asked = questions::fingerprint_of(task);
+                p { a class="button" href={ (link("task", &[("id", &task.id), ("asks", &asked)])) "#asked" } {
+                    "Answer its question" } }
             }
             dl class="facts" { (facts(ask, task, record)) }
             @if let Some(failure) = record["lastFailure"].as_str() {
@@ -234,10 +251,13 @@ fn facts(ask: &PageRequest, task: &Task, record: &Value) -> Markup {
     rows.extend(moment("expiresAt").map(|ms| ("Kept until", ms, ahead(ms))));
     html! {
         @for (name, ms, relative) in rows {
-            div { dt { (name) } dd { time datetime=(written(ms)) title=(written(ms)) { (relative) } } }
+            div { dt { (name) } dd { (relative) " " span class="dim" { "(" (parts::moment(ms, ask.now_ms)) ")" } } }
+        }
+        @if let Some(owner) = ask.owner() {
+            div { dt { "Owner" } dd title=(line(owner, 80)) { (parts::short_owner(owner)) } }
         }
         @if let Some(parent) = record["parent"].as_str() {
-            div { dt { "Called by" } dd { a href=(link_to_task(parent)) { (parts::id(parent)) } } }
+            div { dt { "Called by" } dd { a href=(ask.link_to_task(parent)) { (parts::id(parent)) } } }
         }
         @if let Some(attempt) = record["attempt"].as_u64() { div { dt { "Attempts" } dd { (attempt) } } }
         @if let Some(failures @ 1..) = record["failures"].as_u64() {

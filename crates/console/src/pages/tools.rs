@@ -29,7 +29,15 @@ const HINTS: [(&str, &str); 3] = [
 pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     let tools = ask.source().tools().await?;
     match ask.value("tool") {
-        Some(name) => Ok(shown(ask, find(&tools, name)?, ask.value("as"), Prefill::Defaults, None)),
+        Some(name) => {
+            let tool = find(&tools, name)?;
+            let called = match ask.value("from") {
+                Some(id) => Some(ask.source().called(id).await?.1),
+                None => None,
+            };
+            let filled = called.as_ref().map_or(Prefill::Defaults, Prefill::Values);
+            Ok(shown(ask, tool, ask.value("as"), filled, None))
+        }
         None => Ok(listed(&tools)),
     }
 }
@@ -87,10 +95,15 @@ fn shown(
             }
         }
         @if form.is_json() && !Form::of(schema).is_json() {
-            p class="dim" { a href=(link(NAME, &[("tool", &tool.name)])) { "Fill in a form instead" } }
+            p class="dim" {
+                a href=(ask.link_with(&[("as", None), ("tool", Some(&tool.name))])) { "Fill in a form instead" }
+            }
         } @else if !form.is_json() {
-            p class="dim" { a href=(link(NAME, &[("tool", &tool.name), ("as", "json")])) { "Write the arguments as \
-                JSON instead" } }
+            p class="dim" {
+                a href=(ask.link_with(&[("as", Some("json")), ("tool", Some(&tool.name))])) {
+                    "Write the arguments as JSON instead"
+                }
+            }
         }
     };
     let page = Page::new("Tool").still("tool", html);

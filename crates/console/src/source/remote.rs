@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt};
-use longhaul_client::{Call, Called, Client, Error, Nobody, Question, Target, Task, TaskFilter, Tool};
+use longhaul_client::{Call, Called, Client, Error, Nobody, Question, Status, Target, Task, TaskFilter, Tool};
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -26,10 +26,18 @@ const ASKED_MAX: usize = 50;
 const ASKED_AT_A_TIME: usize = 4;
 
 /// The tasks of a server, read as its client.
+#[derive(Clone)]
 pub struct Remote {
     target: Target,
     /// Without secrets.
     url: String,
+    known: Arc<Known>,
+    /// The owner whose tasks an operator wants; `None` for the caller's own.
+    owner: Option<String>,
+}
+
+#[derive(Default)]
+struct Known {
     /// Not held while a request is under way, nor while connecting: others would wait for it one after the other.
     client: Mutex<Option<Arc<Client>>>,
     /// The tools of tasks by id; `None` if the server does not tell.
@@ -41,7 +49,7 @@ impl Remote {
     #[must_use]
     pub fn new(target: Target) -> Self {
         let url = without_secrets(&target.url);
-        Self { target, url, client: Mutex::default(), tools: Mutex::default() }
+        Self { target, url, known: Arc::default(), owner: None }
     }
 
     /// The source for the server that listens at this address of this machine.
@@ -59,10 +67,16 @@ impl Remote {
     }
 
     fn lock_client(&self) -> MutexGuard<'_, Option<Arc<Client>>> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The client for the owner whose tasks are wanted.
     async fn client(&self) -> Result<Arc<Client>, Error> {
+        let client = self.connected().await?;
+        Ok(self.owner.as_ref().map_or_else(|| Arc::clone(&client), |owner| Arc::new(client.of_owner(owner))))
+    }
+
+    async fn connected(&self) -> Result<Arc<Client>, Error> {
         if let Some(client) = &*self.lock_client() {
             return Ok(Arc::clone(client));
         }
@@ -84,9 +98,10 @@ impl Remote {
         done
     }
 
-    /// The newest tasks that a filter takes.
-    async fn rows(&self, filter: &TaskFilter) -> Result<Vec<Row>, Error> {
-        let mut tasks = self.seen(self.client().await?.list(filter, NEWEST).await)?.tasks;
+    /// The newest tasks that a filter takes, and where the older ones begin.
+    async fn rows(&self, filter: &TaskFilter) -> Result<(Vec<Row>, Option<String>), Error> {
+        let listed = self.seen(self.client().await?.list(filter, NEWEST).await)?;
+        let (mut tasks, older) = (listed.tasks, listed.next);
         tasks.truncate(NEWEST);
         for task in &tasks {
             if let Some(tool) = task.raw.get("tool").and_then(Value::as_str) {
@@ -94,15 +109,15 @@ impl Remote {
             }
         }
         self.ask_for_tools(&tasks).await;
-        Ok(tasks.into_iter().map(|task| Row { tool: self.tool_of(&task.id).flatten(), task }).collect())
+        Ok((tasks.into_iter().map(|task| Row { tool: self.tool_of(&task.id).flatten(), task }).collect(), older))
     }
 
     fn tool_of(&self, id: &str) -> Option<Option<String>> {
-        self.tools.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        self.known.tools.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
     fn remember(&self, id: &str, tool: Option<String>) {
-        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.known.tools.lock().unwrap_or_else(PoisonError::into_inner);
         if tools.len() >= TOOLS_MAX {
             tools.clear();
         }
@@ -134,16 +149,36 @@ impl Source for Remote {
         &self.url
     }
 
+    fn of_owner(&self, owner: &str) -> Arc<dyn Source> {
+        Arc::new(Self { owner: Some(owner.to_owned()), ..self.clone() })
+    }
+
+    async fn is_operator(&self) -> Result<bool, Error> {
+        Ok(self.seen(self.connected().await)?.is_operator())
+    }
+
+    async fn asking(&self) -> Result<usize, Error> {
+        let asks = TaskFilter { statuses: vec![Status::InputRequired], ..TaskFilter::default() };
+        Ok(self.seen(self.connected().await?.list(&asks, 1).await)?.tasks.len())
+    }
+
     async fn tasks(&self, filter: &Filter) -> Result<Listed, Error> {
         let now_ms = clock::now().as_millisecond();
-        let newest = self.rows(&TaskFilter::default()).await?;
+        let wanted = TaskFilter {
+            statuses: filter.status.into_iter().collect(),
+            tool: filter.tool.clone(),
+            cursor: filter.before.clone(),
+        };
+        let first = if wanted.cursor.is_some() { &wanted } else { &TaskFilter::default() };
+        let (newest, mut older) = self.rows(first).await?;
         let is_cut = newest.len() >= NEWEST;
         let mut listed = Listed::filtered(newest, filter, now_ms);
-        if is_cut && (filter.status.is_some() || filter.tool.is_some()) {
-            let wanted = TaskFilter { statuses: filter.status.into_iter().collect(), tool: filter.tool.clone() };
-            listed.rows = Listed::filtered(self.rows(&wanted).await?, filter, now_ms).rows;
+        if is_cut && *first != wanted {
+            let rows;
+            (rows, older) = self.rows(&wanted).await?;
+            listed.rows = Listed::filtered(rows, filter, now_ms).rows;
         }
-        Ok(Listed { newest: is_cut.then_some(NEWEST), ..listed })
+        Ok(Listed { newest: is_cut.then_some(NEWEST), older, ..listed })
     }
 
     async fn task(&self, id: &str) -> Result<Task, Error> {

@@ -66,3 +66,17 @@ async fn an_act_that_the_server_does_not_hear_of_says_so_and_is_not_repeated() {
     assert_eq!(browser.post("/console/act", "id=gone&act=cancel").await.code, 404);
     assert!(!browser.post("/console/act", "id=gone&act=cancel").await.text.contains("http-equiv"));
 }
+
+#[tokio::test]
+async fn all_tasks_of_a_filter_are_cancelled_once_their_number_was_seen() {
+    let tasks =
+        vec![task("a", Status::Working, ""), task("b", Status::Completed, ""), task("c", Status::InputRequired, "")];
+    let browser = Browser::of(Fake { tasks, ..Fake::default() });
+    let asked = browser.post("/console/act?tool=etl&owner=*", "act=cancel-filtered").await.text;
+    assert!(asked.contains("2 unfinished tasks match") && asked.contains("tool: etl, owner: all"), "{asked}");
+    assert_eq!(browser.done(), [""; 0]);
+    let fewer = browser.post("/console/act?tool=etl", "act=cancel-filtered&sure=1").await.text;
+    assert!(fewer.contains("2 unfinished tasks match"), "{fewer}");
+    browser.post("/console/act?tool=etl", "act=cancel-filtered&sure=2").await;
+    assert_eq!(browser.done(), ["cancel a", "cancel c"]);
+}

@@ -14,8 +14,12 @@ use serde_json::{Map, Value, json};
 pub(crate) type Done = Arc<Mutex<Vec<String>>>;
 
 /// A source with some tasks.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Fake {
+    /// Whether the caller is an operator.
+    pub(crate) is_operator: bool,
+    /// Where the tasks begin that are not in the list.
+    pub(crate) older: Option<&'static str>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) records: Map<String, Value>,
     pub(crate) is_gone: bool,
@@ -80,9 +84,26 @@ impl Source for Fake {
         "http://127.0.0.1:8080/mcp"
     }
 
-    async fn tasks(&self, _filter: &Filter) -> Result<Listed, Error> {
+    fn of_owner(&self, owner: &str) -> Arc<dyn Source> {
+        self.read(&format!("of {owner}"));
+        Arc::new(self.clone())
+    }
+
+    async fn is_operator(&self) -> Result<bool, Error> {
+        self.gone(Some(self.is_operator))
+    }
+
+    async fn asking(&self) -> Result<usize, Error> {
+        let asks = |task: &&Task| task.status == Status::InputRequired;
+        self.gone(Some(self.tasks.iter().filter(asks).count()))
+    }
+
+    async fn tasks(&self, filter: &Filter) -> Result<Listed, Error> {
+        self.read(&format!("tasks before {}", filter.before.as_deref().unwrap_or("now")));
         let rows = self.tasks.iter().map(|task| Row { task: task.clone(), tool: Some("etl".to_owned()) });
-        self.gone(Some(Listed { rows: rows.collect(), counts: [0; 5], tools: vec!["etl".to_owned()], newest: None }))
+        let (tools, older) = (vec!["etl".to_owned()], self.older.map(str::to_owned));
+        let counts = Status::ALL.map(|status| self.tasks.iter().filter(|task| task.status == status).count());
+        self.gone(Some(Listed { rows: rows.collect(), counts, tools, newest: None, older }))
     }
 
     async fn task(&self, id: &str) -> Result<Task, Error> {
@@ -106,7 +127,12 @@ impl Source for Fake {
     }
 
     async fn called(&self, id: &str) -> Result<(String, Map<String, Value>), Error> {
-        self.gone(self.tasks.iter().find(|task| task.id == id).map(|_| ("etl".to_owned(), Map::new())))
+        self.gone(
+            self.tasks
+                .iter()
+                .find(|task| task.id == id)
+                .map(|_| ("etl".to_owned(), Map::from_iter([("rows".to_owned(), 3.into())]))),
+        )
     }
 
     async fn tools(&self) -> Result<Vec<Tool>, Error> {
@@ -164,9 +190,9 @@ impl Browser {
             log.lock().unwrap().push(format!("{outcome}{} {}", act.what, act.task.unwrap_or_default()));
         };
         let source = Arc::new(fake);
-        let degraded = Box::new(Vec::new);
+        let servers = Box::new(Vec::new);
         let mut setup =
-            Setup { source, acts: Box::new(log), is_read_only: false, hosts: Vec::new(), secret: None, degraded };
+            Setup { source, acts: Box::new(log), is_read_only: false, hosts: Vec::new(), secret: None, servers };
         change(&mut setup);
         Self { console: Console::new(setup).unwrap(), done, acts, reads, cookie: Mutex::default() }
     }

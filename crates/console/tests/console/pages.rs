@@ -1,7 +1,8 @@
 //! The contents of the pages, in each state of a task and of the server.
 
 use jiff::{SignedDuration, Timestamp};
-use longhaul_client::{Refusal, Status};
+use longhaul_client::{Question, Refusal, Status};
+use longhaul_console::{OtherServer, Processes};
 use serde_json::{Map, json};
 
 use crate::fake::{Browser, Fake, record, task};
@@ -106,9 +107,82 @@ async fn a_task_that_has_ended_shows_its_end_and_cannot_be_cancelled() {
 }
 
 #[tokio::test]
-async fn a_task_that_asks_leads_to_its_question() {
-    let page = Browser::of(with(vec![task("a", Status::InputRequired, "")])).get("/console/task?id=a").await.text;
-    assert!(page.contains(r#"href="/console/questions?id=a""#), "{page}");
+async fn the_form_of_a_question_is_on_the_page_of_its_task() {
+    let mut asks = task("a", Status::InputRequired, "");
+    asks.questions = vec![question("Delete 3 files?")];
+    let page = Browser::of(with(vec![asks])).get("/console/task?id=a").await.text;
+    assert!(page.contains("Delete 3 files?") && page.contains(r#"action="/console/questions?id=a""#), "{page}");
+    let (_, link) = page.split_once(r#"class="button" href="/console/task?id=a&amp;asks="#).unwrap();
+    assert!(link.contains(r##"#asked""##), "{link}");
+    assert!(page.contains(r#"<span class="badge">1<"#), "{page}");
+}
+
+fn question(message: &str) -> Question {
+    let params = json!({"message": message, "requestedSchema": {"type": "object", "properties": {}}});
+    Question { key: "q".to_owned(), method: "elicitation/create".to_owned(), params }
+}
+
+#[tokio::test]
+async fn a_row_says_what_was_called_what_it_says_and_how_long_it_took() {
+    let told = |id: &str, status: Status, more: serde_json::Value| {
+        let mut task = task(id, status, "");
+        task.raw.extend(more.as_object().unwrap().clone());
+        task
+    };
+    let failed = json!({"title": "rows=3 url=<x>", "says": "the disk is full", "endedAt": "2026-11-23T04:06:32Z"});
+    let near = (Timestamp::now() + SignedDuration::from_secs(300)).to_string();
+    let tasks = vec![
+        told("child", Status::Working, json!({"parent": "above", "deadlineAt": near})),
+        told("other", Status::Failed, failed),
+        told("above", Status::InputRequired, json!({"says": "Go on?"})),
+    ];
+    let page = Browser::of(with(tasks)).get("/console").await.text;
+    for part in
+        ["rows=3 url=&lt;x&gt;", r#"<span class="message wrong">the disk is full"#, "<span>62 s</span>", "deadline in"]
+    {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert!(page.contains(r#"<span class="message asks">Go on?"#) && page.contains(r#"data-text="other""#), "{page}");
+    let at = |id: &str| page.find(&format!(r#"href="/console/task?id={id}""#)).unwrap();
+    assert!(at("other") < at("above") && at("above") < at("child"), "a called task is below its caller");
+    assert!(page.contains(r#"<tr class="child depth1">"#), "{page}");
+}
+
+#[tokio::test]
+async fn older_tasks_than_those_of_the_list_are_a_link_away() {
+    let browser = Browser::of(Fake { older: Some("c2"), ..with(vec![task("a", Status::Working, "")]) });
+    let page = browser.get("/console?tool=etl").await.text;
+    assert!(page.contains(r#"rel="next" href="/console?tool=etl&amp;before=c2""#), "{page}");
+    browser.reads("");
+    let page = browser.get("/console?tool=etl&before=c2").await.text;
+    assert_eq!(browser.reads("tasks before c2"), 1);
+    assert!(page.contains(r#"href="/console?tool=etl">Newest"#), "{page}");
+}
+
+#[tokio::test]
+async fn only_an_operator_chooses_the_owner_and_then_each_row_leads_to_its_own() {
+    let mut bobs = task("a", Status::Working, "");
+    bobs.raw.insert("owner".to_owned(), "b0b".into());
+    let fake = with(vec![bobs]);
+    let page = Browser::of(fake.clone()).get("/console").await.text;
+    assert!(!page.contains("all owners"), "{page}");
+    let browser = Browser::of(Fake { is_operator: true, ..fake });
+    assert!(browser.get("/console").await.text.contains(r#"<option value="*">all owners"#));
+    browser.reads("");
+    let page = browser.get("/console?owner=*").await.text;
+    assert_eq!(browser.reads("of *"), 1);
+    assert!(page.contains(r#"href="/console/task?id=a&amp;owner=b0b""#), "{page}");
+    assert!(!page.contains(r#"name="id""#), "rows of other owners are acted on by a filter only: {page}");
+    browser.reads("");
+    let page = browser.get("/console/task?id=a&owner=b0b").await.text;
+    assert_eq!(browser.reads("of b0b"), 1);
+    assert!(page.contains(r#"action="/console/act?owner=b0b""#), "{page}");
+}
+
+#[tokio::test]
+async fn a_call_is_made_again_from_a_form_with_its_arguments() {
+    let page = Browser::of(with(vec![task("a", Status::Failed, "")])).get("/console/tools?tool=etl&from=a").await.text;
+    assert!(page.contains(r#"name="field.rows""#) && page.contains(r#"value="3""#), "{page}");
 }
 
 #[tokio::test]
@@ -149,6 +223,28 @@ async fn health_says_what_it_is_computed_from_and_reads_no_journal() {
     assert!(page.contains("Computed from the 3 tasks") && page.contains("the disk is full"), "{page}");
     assert!(page.contains("1 attempt runs now"), "{page}");
     assert_eq!(browser.reads("inspect"), 0);
+}
+
+#[tokio::test]
+async fn health_has_the_servers_behind_this_one_and_the_next_deadlines() {
+    let mut near = task("near", Status::Working, "");
+    let deadline = (Timestamp::now() + SignedDuration::from_secs(330)).to_string();
+    near.raw.insert("deadlineAt".to_owned(), deadline.into());
+    let browser = Browser::with(with(vec![near]), |setup| {
+        let well = OtherServer {
+            name: "search".to_owned(),
+            processes: Some(Processes { starting: 1, running: 2, restarts: 3 }),
+            why: None,
+        };
+        let away =
+            OtherServer { name: "db".to_owned(), why: Some("it is <away>".to_owned()), ..OtherServer::default() };
+        setup.servers = Box::new(move || vec![well.clone(), away.clone()]);
+    });
+    let page = browser.get("/console/health").await.text;
+    for part in ["2 + 1 starting", "cannot be used now: it is &lt;away&gt;", "Next deadlines", "in 5 min"] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    assert!(page.find(">db<").unwrap() < page.find(">search<").unwrap(), "the one that cannot be used comes first");
 }
 
 #[tokio::test]

@@ -187,6 +187,9 @@ declare! {
          by commas.";
     SCOPE_CANCEL: ScopeList = ScopeList, local Unset("none"), api Unset("none"), parameter "Authentication" =>
         "Scopes that a token needs to cancel tasks, jobs and calls, separated by commas.";
+    SCOPE_OPERATOR: ScopeList = ScopeList, local Unset("no token sees other owners' tasks") =>
+        "Scopes of the tokens of operators, separated by commas. With all of them, a caller sees the tasks of all \
+         owners, and may cancel them. Without this setting, no token does.";
     SCOPES_ADVERTISED: ScopeList = ScopeList, local Unset("those of `scope-call`, `scope-read` and `scope-cancel`"),
         api Unset("those of `scope-call`, `scope-read` and `scope-cancel`"), parameter "Authentication" =>
         "Scopes that clients should request when they sign in, separated by commas. They replace those of calling, \

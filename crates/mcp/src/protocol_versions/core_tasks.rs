@@ -18,6 +18,7 @@ use crate::revision::Generation;
 use crate::signing::signer::Purpose;
 use crate::state::Shared;
 use crate::views::filtered;
+use crate::views::subject::Subject;
 
 mod call;
 mod result;
@@ -42,7 +43,7 @@ impl ProtocolVersion for CoreTasks {
             "tasks/cancel" => Some(reply::outcome(&call.id, cancel(call, shared).await)),
             "tasks/result" => Some(result::answer(call, shared).await),
             filtered::METHOD if filtered::is_for(call, shared) => {
-                let page = filtered::page(call, shared).await;
+                let page = filtered::page(call, Subject::Caller(call.owner), shared).await;
                 Some(reply::outcome(&call.id, page.map(|page| Value::from(page).to_string())))
             }
             "tasks/list" if filtered::is_for(call, shared) => Some(reply::outcome(&call.id, list(call, shared).await)),

@@ -51,6 +51,11 @@ impl<'a> Meta<'a> {
         self.given.map(RawValue::get)
     }
 
+    /// The text of a member, which is JSON. Each call reads it again.
+    pub(crate) fn member(&self, name: &str) -> Option<&'a str> {
+        Object::read(self.given?.get()).ok()?.get(name)
+    }
+
     /// All members. Each call reads them again.
     pub(crate) fn whole(&self) -> RequestMetaObject {
         let read = self.given.and_then(|given| strict_json::from_str::<JsonObject>(given.get()).ok());

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use longhaul_core::{ResultKind, State, Status, Task, TaskFilter, TaskId, Timestamp};
+use longhaul_core::{Payload, ResultKind, State, Status, Task, TaskFilter, TaskId, Timestamp, limits, strict_json};
 use rmcp::ErrorData;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,6 +14,7 @@ use crate::request::incoming::Incoming;
 use crate::signing::signer::Purpose;
 use crate::signing::{derived, session};
 use crate::state::Shared;
+use crate::views::subject::Subject;
 use crate::views::{fields, task as view};
 
 pub(crate) const METHOD: &str = "dev.longhaul/tasks/list";
@@ -21,6 +22,14 @@ pub(crate) const METHOD: &str = "dev.longhaul/tasks/list";
 const PAGE: usize = 50;
 
 const TOOL_BYTES_MAX: usize = 1_024;
+
+/// Bytes of the line that shows the arguments, of each of them, and how many are shown.
+const TITLE_BYTES_MAX: usize = 160;
+const VALUE_BYTES_MAX: usize = 60;
+const TITLE_WORDS_MAX: usize = 12;
+
+/// Bytes of a question, or of an error.
+const SAYS_BYTES_MAX: usize = 200;
 
 /// The parameters. Others are refused: a list whose filter is misspelt would show everything.
 #[derive(Default, Deserialize)]
@@ -40,20 +49,31 @@ pub(crate) fn is_for(call: &Incoming<'_>, shared: &Shared) -> bool {
 
 /// One page, newest first. It may have few tasks or none, and a cursor all the same: then many tasks had to be read.
 /// Fails with `-32602` for other parameters, an unknown status, and a cursor that this list has not given this caller.
-pub(crate) async fn page(call: &Incoming<'_>, shared: &Shared) -> Result<Map<String, Value>, ErrorData> {
+pub(crate) async fn page(
+    call: &Incoming<'_>,
+    subject: Subject,
+    shared: &Shared,
+) -> Result<Map<String, Value>, ErrorData> {
     let params = match call.params {
         Some(_) => call.params::<Params>().ok_or_else(|| invalid("the parameters are status, tool and cursor"))?,
         None => Params::default(),
     };
     let filter = filter(params.status, params.tool)?;
-    let digest = digest(&filter);
+    let digest = digest(&filter, subject);
     let before = match params.cursor {
         Some(cursor) => Some(opened(call, shared, &cursor, &digest)?),
         None => None,
     };
-    let found = shared.engine.list_filtered(&call.owner, &filter, before, PAGE).await.map_err(errors::of_poll)?;
+    let found = match subject.one() {
+        Some(owner) => shared.engine.list_filtered(&owner, &filter, before, PAGE).await,
+        None => {
+            let listed = shared.engine.list_of_all_owners(&filter, before, PAGE).await.transpose();
+            listed.ok_or_else(|| invalid("the store of this server has no list of the tasks of all owners"))?
+        }
+    };
+    let found = found.map_err(errors::of_poll)?;
     let now = shared.engine.ports().clock.now();
-    let tasks: Vec<Value> = found.tasks.iter().map(|task| row(task, now)).collect();
+    let tasks: Vec<Value> = found.tasks.iter().map(|task| row(task, subject, now)).collect();
     let mut page = Map::from_iter([("tasks".to_owned(), tasks.into())]);
     if let Some(next) = found.next {
         let cursor = shared.signer.sign(Purpose::Cursor, &call.owner, &(next, digest))?;
@@ -81,9 +101,14 @@ fn filter(statuses: Option<Vec<String>>, tool: Option<String>) -> Result<TaskFil
 }
 
 /// What a cursor says of the filter that it belongs to.
-fn digest(filter: &TaskFilter) -> String {
+fn digest(filter: &TaskFilter, subject: Subject) -> String {
     let statuses = filter.statuses.iter().map(|status| status.as_str()).collect::<Vec<_>>().join(" ");
-    let parts = [Some(statuses.as_bytes()), filter.tool.as_deref().map(str::as_bytes)];
+    let whose = match subject {
+        Subject::Caller(_) => String::new(),
+        Subject::Named(owner) => owner.to_string(),
+        Subject::All => "*".to_owned(),
+    };
+    let parts = [Some(statuses.as_bytes()), Some(whose.as_bytes()), filter.tool.as_deref().map(str::as_bytes)];
     derived::digits(derived::hash(&parts.into_iter().flatten().collect::<Vec<_>>()))
 }
 
@@ -93,13 +118,30 @@ fn opened(call: &Incoming<'_>, shared: &Shared, cursor: &str, digest: &str) -> R
     of_this_list.ok_or_else(|| invalid("the cursor is not valid for this list; start again without one"))
 }
 
-/// A task as `tasks/get` shows it, without its payload, and with what else a list of tasks is read for.
-fn row(task: &Task, now: Timestamp) -> Value {
+/// A task as `tasks/get` shows it, without its payload, and with the details that lists are read for. The record has
+/// all of them, so a list costs no further read.
+fn row(task: &Task, subject: Subject, now: Timestamp) -> Value {
     let mut row = view::brief(task, now);
     let mut add = |name: &str, value: Value| drop(row.as_object_mut().map(|row| row.insert(name.to_owned(), value)));
     add("tool", task.tool.as_str().into());
+    let called = called(task);
+    if let Some(title) = called.as_ref().and_then(|called| title(called.arguments.as_ref()?)) {
+        add("title", title.into());
+    }
+    if subject != Subject::Caller(task.owner) {
+        add("owner", task.owner.to_string().into());
+        let subject = called.and_then(|called| called.caller?.subject);
+        subject.into_iter().for_each(|subject| add("caller", limits::cut(&subject, TITLE_BYTES_MAX).into()));
+    }
     if let Some(moment) = task.wakes_at() {
         add("wakesAt", fields::rfc3339(moment).into());
+    }
+    let deadline = (!task.has_ended()).then(|| task.deadline());
+    for (name, moment) in [("startedAt", task.started_at), ("endedAt", task.ended_at), ("deadlineAt", deadline)] {
+        moment.into_iter().for_each(|moment| add(name, fields::rfc3339(moment).into()));
+    }
+    if let Some(parent) = task.parent {
+        add("parent", parent.id.to_string().into());
     }
     if let Some(progress) = &task.progress {
         add("progress", fields::progress_params(progress).into());
@@ -107,5 +149,54 @@ fn row(task: &Task, now: Timestamp) -> Value {
     if matches!(task.state, State::Completed { kind: ResultKind::ToolError, .. }) {
         add("isError", true.into());
     }
+    if let Some(said) = said(task) {
+        add("says", limits::cut(&said, SAYS_BYTES_MAX).into());
+    }
     row
+}
+
+/// The first question of a task that waits for an answer, or the text of an error that its tool returned.
+fn said(task: &Task) -> Option<String> {
+    let (text, place) = match &task.state {
+        State::InputRequired { asks, .. } => (asks.first()?.request.as_str(), "/params/message"),
+        State::Completed { result: Payload::Inline(result), kind: ResultKind::ToolError } => {
+            (result.as_str(), "/content/0/text")
+        }
+        State::Completed { .. }
+        | State::Queued
+        | State::Running { .. }
+        | State::Sleeping { .. }
+        | State::Failed { .. }
+        | State::Cancelled => return None,
+    };
+    let value: Value = strict_json::from_str(text).ok()?;
+    let message = value.pointer(place)?.as_str()?.trim();
+    Some(message.lines().next()?.to_owned())
+}
+
+/// The part of a task's stored call that a row shows.
+#[derive(Deserialize)]
+struct Called {
+    arguments: Option<Map<String, Value>>,
+    caller: Option<Caller>,
+}
+
+#[derive(Deserialize)]
+struct Caller {
+    subject: Option<String>,
+}
+
+fn called(task: &Task) -> Option<Called> {
+    match &task.request {
+        Payload::Inline(text) => strict_json::from_str(text).ok(),
+        Payload::Parts { .. } => None,
+    }
+}
+
+/// Arguments as one line, such as `rows=3 url=https://example.com`.
+fn title(arguments: &Map<String, Value>) -> Option<String> {
+    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let words = arguments.iter().map(|(name, value)| format!("{name}={}", limits::cut(&shown(value), VALUE_BYTES_MAX)));
+    let title = words.take(TITLE_WORDS_MAX).collect::<Vec<_>>().join(" ");
+    (!title.is_empty()).then(|| limits::cut(&title, TITLE_BYTES_MAX))
 }

@@ -88,7 +88,8 @@ async fn a_row_is_the_task_with_its_tool_and_progress_and_whether_the_tool_repor
     );
     assert_eq!(error.get("result"), None, "no payload");
     let mut row = row.clone();
-    for added in ["tool", "progress"] {
+    assert_eq!((&row["title"], &error["says"]), (&json!("ms=600000"), &json!("it did not work")));
+    for added in ["tool", "title", "progress", "startedAt", "deadlineAt"] {
         row.as_object_mut().unwrap().remove(added);
     }
     assert_eq!(row, shown, "the rest is what `tasks/get` shows");

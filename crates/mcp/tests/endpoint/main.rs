@@ -33,6 +33,7 @@ mod older;
 mod older_client;
 mod on_worker;
 mod operations;
+mod operators;
 mod passing_on;
 mod plain_calls;
 mod policies;

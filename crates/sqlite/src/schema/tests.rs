@@ -16,6 +16,7 @@ fn no_query_reads_a_whole_table_or_sorts() {
         listing::PAGE,
         listing::OF_OPEN,
         listing::OF_ENDED,
+        listing::NEXT_OWNER,
         purge::EXPIRED,
         purge::ORPHANS,
         purge::EXPIRED_MAILBOXES,

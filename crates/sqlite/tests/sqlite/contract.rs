@@ -104,6 +104,15 @@ mod queue_in_memory {
     longhaul_testkit::queue_contract!(super::in_memory);
 }
 
+#[test]
+fn all_owners_have_one_list() {
+    longhaul_testkit::block_on(async {
+        for store in [in_a_file().await, in_memory().await] {
+            longhaul_testkit::all_owners_contract::a_list_of_all_owners_has_what_its_filter_takes(store.store()).await;
+        }
+    });
+}
+
 mod unfinished_in_a_file {
     longhaul_testkit::unfinished_contract!(super::in_a_file);
 }

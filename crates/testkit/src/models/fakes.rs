@@ -116,6 +116,17 @@ macro_rules! as_the_model {
                 Ok(self.damaged.page(all, limit, |task| filter.takes(task)))
             }
 
+            async fn list_of_all_owners(
+                &self,
+                filter: &TaskFilter,
+                before: Option<TaskId>,
+                limit: usize,
+                now: Timestamp,
+            ) -> Result<Option<Page>, StoreError> {
+                let all = self.lock().list_of_all_owners(before, now);
+                Ok(Some(self.damaged.page(all, limit, |task| filter.takes(task))))
+            }
+
             async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
                 self.damaged.check_entry(key, Some((entry.kind, &entry.name)))?;
                 Ok(self.lock().record(key, entry))

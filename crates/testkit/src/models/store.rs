@@ -269,11 +269,17 @@ impl StoreModel {
 
     /// A page of the tasks of `owner`.
     pub fn list(&self, owner: &OwnerId, before: Option<TaskId>, limit: usize, now: Timestamp) -> Page {
-        let mine = |task: &&Arc<Task>| task.owner == *owner || self.has(PlantedFault::ListOfAnyOwner);
+        let mut tasks = self.list_of_all_owners(before, now).tasks;
+        tasks.retain(|task| task.owner == *owner || self.has(PlantedFault::ListOfAnyOwner));
+        Page::of(tasks, limit, None)
+    }
+
+    /// The tasks of all owners.
+    pub fn list_of_all_owners(&self, before: Option<TaskId>, now: Timestamp) -> Page {
         let alive = |task: &&Arc<Task>| !self.has_expired(task, now) && before.is_none_or(|before| task.id < before);
-        let mut tasks: Vec<&Arc<Task>> = self.tasks().filter(mine).filter(alive).collect();
+        let mut tasks: Vec<&Arc<Task>> = self.tasks().filter(alive).collect();
         tasks.sort_by_key(|task| std::cmp::Reverse(task.id));
-        Page::of(tasks.into_iter().map(|task| Task::clone(task)).collect(), limit, None)
+        Page::of(tasks.into_iter().map(|task| Task::clone(task)).collect(), usize::MAX, None)
     }
 
     /// A page of the tasks of `owner` that `filter` takes.

@@ -108,7 +108,7 @@ fn row(ask: &PageRequest, entry: &Entry, timeline: &Timeline, axis: &Axis) -> Ma
             td class="n" { @if let Some(took) = entry.took_ms { (exact_ms(took)) } }
             td class="value" {
                 @match &child {
-                    Some(child) => (child.html()),
+                    Some(child) => (child.html(&ask.link_to_task(child.id))),
                     None => (value(&entry.kind, &entry.shown)),
                 }
             }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use http::{Response, StatusCode};
-use longhaul_core::{TaskId, TaskKey, strict_json};
+use longhaul_core::{OwnerId, TaskId, TaskKey, strict_json};
 use longhaul_engine::Engine;
 use rmcp::ErrorData;
 use serde_json::Value;
@@ -16,6 +16,7 @@ use crate::protocol_version::Endpoint;
 use crate::reply::{self, errors};
 use crate::request::incoming::Incoming;
 use crate::state::Shared;
+use crate::views::subject::Subject;
 use crate::views::{filtered, task as view};
 
 /// The result of `tasks/update` and `tasks/cancel`.
@@ -37,55 +38,56 @@ enum Wanted {
     Inspect(String, inspect::Params),
 }
 
+impl Wanted {
+    fn id(&self) -> &str {
+        match self {
+            Self::Get(id) | Self::Update(id, _) | Self::Cancel(id) | Self::Inspect(id, _) => id,
+        }
+    }
+}
+
 pub(super) async fn answer(method: Method, call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
     let wanted = match check(method, call) {
         Ok(wanted) => wanted,
         Err((status, error)) => return reply::error_with(status, Some(&call.id), &error),
     };
     let shared = endpoint.shared();
+    let owner = match Subject::of(call, shared).map(Subject::one) {
+        Ok(owner) => owner,
+        Err(refused) => return *refused,
+    };
+    // Only the owner answers its tasks' questions, and no task belongs to all owners.
+    let owner = owner.filter(|owner| *owner == call.owner || !matches!(wanted, Wanted::Update(..)));
     let engine = &shared.engine;
-    let outcome = match wanted {
-        Wanted::Get(id) => get(shared, call, &id).await,
-        Wanted::Update(id, answers) => update(engine, call, &id, &answers).await,
-        Wanted::Cancel(id) => cancel(engine, call, &id).await,
-        Wanted::Inspect(id, params) => inspect(shared, call, &id, &params).await,
+    let outcome = match (key(owner, wanted.id()), wanted) {
+        (Err(error), _) => Err(error),
+        (Ok(key), Wanted::Get(_)) => get(shared, &key).await,
+        (Ok(key), Wanted::Update(_, answers)) => update(engine, &key, &answers).await,
+        (Ok(key), Wanted::Cancel(_)) => cancel(engine, &key).await,
+        (Ok(key), Wanted::Inspect(_, params)) => inspect::inspect(shared, &key, &params).await,
     };
     reply::outcome(&call.id, outcome)
 }
 
-async fn get(shared: &Shared, call: &Incoming<'_>, id: &str) -> Result<String, ErrorData> {
-    let task = shared.polls.poll(&key(call, id)?).await.map_err(|error| error.or(errors::of_poll))?;
+async fn get(shared: &Shared, key: &TaskKey) -> Result<String, ErrorData> {
+    let task = shared.polls.poll(key).await.map_err(|error| error.or(errors::of_poll))?;
     view::render(&shared.engine, &task).await
 }
 
-async fn inspect(
-    shared: &Shared,
-    call: &Incoming<'_>,
-    id: &str,
-    params: &inspect::Params,
-) -> Result<String, ErrorData> {
-    inspect::inspect(shared, &key(call, id)?, params).await
-}
-
-async fn update(
-    engine: &Engine,
-    call: &Incoming<'_>,
-    id: &str,
-    answers: &BTreeMap<String, String>,
-) -> Result<String, ErrorData> {
-    engine.answer(&key(call, id)?, answers).await.map_err(errors::of_answer)?;
+async fn update(engine: &Engine, key: &TaskKey, answers: &BTreeMap<String, String>) -> Result<String, ErrorData> {
+    engine.answer(key, answers).await.map_err(errors::of_answer)?;
     Ok(ACKNOWLEDGED.to_owned())
 }
 
-async fn cancel(engine: &Engine, call: &Incoming<'_>, id: &str) -> Result<String, ErrorData> {
-    engine.cancel(&key(call, id)?).await.map_err(errors::of_poll)?;
+async fn cancel(engine: &Engine, key: &TaskKey) -> Result<String, ErrorData> {
+    engine.cancel(key).await.map_err(errors::of_poll)?;
     Ok(ACKNOWLEDGED.to_owned())
 }
 
-/// The key of the caller's task with this id. A text that is not a task id is answered like a task that does not exist.
-fn key(call: &Incoming<'_>, task_id: &str) -> Result<TaskKey, ErrorData> {
+/// The key of an owner's task with this id. A text that is not a task id is answered like a task that does not exist.
+fn key(owner: Option<OwnerId>, task_id: &str) -> Result<TaskKey, ErrorData> {
     let id: TaskId = task_id.parse().map_err(|_no_task_id| errors::task_not_found())?;
-    Ok(TaskKey::new(call.owner, id))
+    owner.map(|owner| TaskKey::new(owner, id)).ok_or_else(errors::task_not_found)
 }
 
 /// Fails with `-32602` if the parameters are malformed, and otherwise with `-32021` if the client did not declare the
@@ -119,13 +121,16 @@ fn answers(call: &Incoming<'_>) -> Option<BTreeMap<String, String>> {
 
 pub(super) async fn list(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
     match check_capability(call) {
-        Ok(()) => reply::outcome(&call.id, page(call, endpoint.shared()).await),
+        Ok(()) => match Subject::of(call, endpoint.shared()) {
+            Ok(subject) => reply::outcome(&call.id, page(call, subject, endpoint.shared()).await),
+            Err(refused) => *refused,
+        },
         Err((status, error)) => reply::error_with(status, Some(&call.id), &error),
     }
 }
 
-async fn page(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData> {
-    let mut page = filtered::page(call, shared).await?;
+async fn page(call: &Incoming<'_>, subject: Subject, shared: &Shared) -> Result<String, ErrorData> {
+    let mut page = filtered::page(call, subject, shared).await?;
     page.insert("resultType".to_owned(), "complete".into());
     Ok(Value::from(page).to_string())
 }

@@ -5,7 +5,6 @@ use longhaul_client::text::line;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::ask::link_to_task;
 use crate::limits::CHILD_ANSWER_MAX;
 use crate::parts;
 use crate::timeline::{Entry, Timeline};
@@ -17,7 +16,7 @@ const TEXTS: [&str; 2] = ["completed", "detail"];
 pub(super) struct Child<'t> {
     /// The step that called it.
     pub(super) step: &'t str,
-    id: &'t str,
+    pub(super) id: &'t str,
     end: Option<&'t Value>,
 }
 
@@ -35,8 +34,8 @@ pub(super) fn of<'t>(entry: &'t Entry, timeline: &'t Timeline) -> Option<Child<'
 }
 
 impl Child<'_> {
-    /// A link to it, how it ended, and what it answered.
-    pub(super) fn html(&self) -> Markup {
+    /// A link to its page, how it ended, and what it answered.
+    pub(super) fn html(&self, page: &str) -> Markup {
         let end = self.end.map(|end| &end["value"]);
         let status = match end.and_then(name_of) {
             Some("completed" | "tooLarge") => Some(Status::Completed),
@@ -45,7 +44,7 @@ impl Child<'_> {
             Some(_) | None => None,
         };
         html! {
-            a href=(link_to_task(self.id)) { (parts::id(self.id)) }
+            a href=(page) { (parts::id(self.id)) }
             @if let Some(status) = status { " " (parts::status(status)) }
             @if let Some(answer) = end.and_then(answer) { " " (line(&answer, CHILD_ANSWER_MAX)) }
         }
@@ -98,14 +97,14 @@ mod tests {
         let record = json!({"task": {"createdAt": "2026-11-23T04:05:30Z"}, "journal": journal});
         let timeline = Timeline::of(&record, 0).unwrap();
         let all: Vec<String> =
-            timeline.entries.iter().map(|entry| of(entry, &timeline).unwrap().html().into_string()).collect();
+            timeline.entries.iter().map(|entry| of(entry, &timeline).unwrap().html("/").into_string()).collect();
         assert!(all.iter().all(|one| one == &all[0]), "{all:?}");
         all[0].clone()
     }
 
     #[test]
     fn a_call_and_its_end_show_a_link_and_how_the_called_task_ended() {
-        let link = r#"<a href="/console/task?id=c">c</a>"#;
+        let link = r#"<a href="/">c</a>"#;
         let status = |name: &str| format!(r#"{link} <span class="status {name}">{name}</span>"#);
         let completed = json!({"completed": r#"{"content":[{"type":"text","text":"42 <rows>"}]}"#});
         let failed = json!({"failed": {"message": "the disk is full", "detail": null}});
