@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use longhaul_core::ports::Left;
-use longhaul_core::{MailboxId, OwnerId, Task, TaskKey, Timestamp, limits};
+use longhaul_core::{MailboxId, OwnerId, Task, TaskId, TaskKey, Timestamp, limits};
 
 use crate::changes::{Inbox, Subject};
 use crate::{AcceptError, Accepted, Call, CollectError, Engine, LeaveError, PollError};
@@ -80,10 +80,9 @@ impl Listener {
         }
     }
 
-    /// Does what [`Engine::accept`] does, and listens to the task from before it was read: to a new one from before it
-    /// exists.
-    pub async fn accept(&mut self, call: Call) -> Result<Task, AcceptError> {
-        let id = self.engine.ports.ids.task_id(self.engine.now());
+    /// Does what [`Engine::accept_as`] does, and listens to the task from before it was read: to a new one from before
+    /// it exists.
+    pub async fn accept(&mut self, id: TaskId, call: Call) -> Result<Task, AcceptError> {
         self.add(TaskKey::new(call.owner, id));
         match self.engine.accept_as(id, call).await? {
             Accepted::New(task) => Ok(task),

@@ -16,10 +16,10 @@ use longhaul_core::{OwnerId, Principal, TaskId, strict_json};
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequest, ClientCapabilities, ClientJsonRpcMessage, ClientRequest, GetExtensions, InitializeRequestParams,
-    JsonObject, JsonRpcMessage, JsonRpcRequest, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerNotification,
-    ServerResult,
+    JsonRpcMessage, JsonRpcRequest, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerNotification, ServerResult,
 };
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Span;
 
@@ -28,34 +28,45 @@ use crate::backend::Conversation;
 use crate::protocol_version::Endpoint;
 use crate::reply::sse::{self, Frames};
 use crate::reply::{self, errors};
-use crate::request::envelope::{self, Refusal};
 use crate::request::incoming::{Client, Incoming, Notice, OverStdio};
 use crate::request::typed;
-use crate::revision::{Generation, own_revision};
+use crate::revision::own_revision;
 use crate::signing::session::Scope;
 use crate::state::Shared;
-use crate::tool_calls::asking::{self, Awaited};
+use crate::tool_calls::asking::{self, Awaited, NoAnswer};
 use crate::tool_calls::caller::{CallTexts, RequestSpan};
 use crate::tool_calls::cancelling::{self, Ending};
 use crate::views::revised;
 
-pub(crate) mod accepted;
 pub(crate) mod answered;
+pub(crate) mod arguments;
+mod tool;
+mod waiting;
 
 use answered::{answer_with, patched, status, text, written};
+use tool::Next;
 
-/// The answer of the author's handler.
+/// The answer to a request that no protocol version answers: that of the author's handler, unless the request is a call
+/// that becomes a task.
 pub(crate) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
-    let request = match typed::request(&call.method, &call.members) {
-        Ok(request) => request,
-        Err(error) => return reply::error(&call.id, &error),
+    let request = match &*call.method {
+        // On the heap: most requests have no such future on their callers' stacks.
+        "tools/call" => match Box::pin(tool::next(call, endpoint)).await {
+            Ok(Next::Handler(params, text)) => Ok((CallToolRequest::new(*params).into(), text)),
+            Ok(Next::Result(result)) => return reply::result(&call.id, &result),
+            Ok(Next::Waits(waiting)) => return Box::pin(waiting.answer()).await,
+            Err(error) => Err(error),
+        },
+        method => typed::request(method, &call.members).map(|request| (request, None)),
     };
-    if let ClientRequest::CallToolRequest(CallToolRequest { params, .. }) = &request
-        && let Err(Refusal { status, error }) = check_headers(call, endpoint, &params.name, params.arguments.as_ref())
-    {
-        return reply::error_with(status, Some(&call.id), &error);
-    }
-    let mut open = Open::new(request, call, endpoint);
+    let (request, arguments) = match request {
+        Ok(request) => request,
+        Err(error) => {
+            let refused = Err(error);
+            return answer_with(status(call.client.generation(), &refused), &call.id, refused);
+        }
+    };
+    let mut open = Open::new((request, arguments), call, endpoint);
     // If the client leaves before, this is dropped with the connection, and the tool with it.
     let mut before = Vec::new();
     loop {
@@ -87,7 +98,7 @@ pub(crate) async fn result(
     endpoint: &Endpoint,
     request: ClientRequest,
 ) -> Result<ServerResult, ErrorData> {
-    let mut open = Open::new(request, call, endpoint);
+    let mut open = Open::new((request, None), call, endpoint);
     while let Some(outgoing) = open.next_outgoing().await {
         if let Outgoing::Last(outcome) = outgoing {
             return *outcome;
@@ -119,20 +130,6 @@ pub(crate) async fn notify(notice: &Notice<'_>, endpoint: &Endpoint) -> Response
         }
     }
     reply::accepted()
-}
-
-/// The arguments that a tool wants to see in headers too, since `2026-07-28`.
-fn check_headers(
-    call: &Incoming<'_>,
-    endpoint: &Endpoint,
-    tool: &str,
-    arguments: Option<&JsonObject>,
-) -> Result<(), Refusal> {
-    if call.client.generation() == Generation::Handshake || OverStdio::is_how_it_came(call.http) {
-        return Ok(());
-    }
-    let Some(schema) = endpoint.backend().input_schema(tool) else { return Ok(()) };
-    envelope::check_arguments(call.http.headers(), arguments, &schema)
 }
 
 /// How long the handler may take for a notification over HTTP.
@@ -178,11 +175,15 @@ struct Open {
 }
 
 impl Open {
-    fn new(mut request: ClientRequest, call: &Incoming<'_>, endpoint: &Endpoint) -> Self {
+    fn new(
+        (mut request, arguments): (ClientRequest, Option<&RawValue>),
+        call: &Incoming<'_>,
+        endpoint: &Endpoint,
+    ) -> Self {
         let ending = Ending::default();
         let mut parts = around(call.http, call.caller, &call.scope, &ending);
         if call.method == "tools/call" {
-            let arguments = call.members.get("arguments").map(|arguments| arguments.get());
+            let arguments = arguments.map(RawValue::get);
             parts.extensions.insert(CallTexts::of(call.http.body(), arguments, call.meta.text()));
         }
         request.extensions_mut().insert(parts);
@@ -300,7 +301,6 @@ impl Open {
                 match self.ask(&ServerJsonRpcMessage::Request(request), id.clone()) {
                     Ok(text) => Some(Outgoing::Before(text)),
                     Err(error) => {
-                        let error = asking::not_answered(error);
                         self.answered(ClientJsonRpcMessage::error(error, Some(id)));
                         None
                     }
@@ -336,7 +336,7 @@ impl Open {
         self.awaited.push(Box::pin(async move {
             match awaited.answer().await {
                 Ok(answer) => ClientJsonRpcMessage::response(asking::client_result(answer), id),
-                Err(error) => ClientJsonRpcMessage::error(error, Some(id)),
+                Err(NoAnswer::Refused(error) | NoAnswer::Open(error)) => ClientJsonRpcMessage::error(error, Some(id)),
             }
         }));
         self.asked.insert(id_text, signed.clone());

@@ -1,5 +1,4 @@
-//! The durable handler: an `rmcp` handler around the author's own. It turns calls into tasks, answers requests about
-//! jobs, and passes everything else on.
+//! The `rmcp` handler around the author's own: it answers plain calls with it, and passes everything else on.
 
 #![expect(deprecated, reason = "methods of older revisions are passed on too")]
 
@@ -26,9 +25,7 @@ use crate::state::Shared;
 use crate::tool_calls::caller;
 use crate::tools::handler::{Panicked, catch, guard};
 
-mod call;
 mod plain;
-mod waiting;
 
 /// A handler that makes the tools of `H` durable.
 pub(crate) struct Durable<H> {
@@ -245,6 +242,6 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.inner.get_tool(name).or_else(|| Some(self.job_tool(name)?.tool(&self.shared)))
+        self.inner.get_tool(name)
     }
 }

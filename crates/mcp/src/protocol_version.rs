@@ -31,7 +31,7 @@ use crate::state::Shared;
 /// One way of speaking about tasks. A protocol version has no state: everything is in the request and in the store.
 #[async_trait]
 pub(crate) trait ProtocolVersion: Send + Sync {
-    /// Answers a request of this protocol version; `None` leaves it to the next one, and in the end to `rmcp`.
+    /// Answers a request of this protocol version; `None` leaves it to the next one, and in the end to [`crate::call`].
     async fn answer(&self, _call: &Incoming<'_>, _endpoint: &Endpoint) -> Option<Response<Body>> {
         None
     }

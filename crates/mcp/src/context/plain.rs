@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::reply::errors;
-use crate::tool_calls::asking::{self, NoAnswer};
+use crate::tool_calls::asking;
 
 /// A plain call while its tool runs. Clones are the same call.
 #[derive(Clone)]
@@ -220,10 +220,7 @@ impl PlainCall {
                 );
                 Err(ErrorData::invalid_request(message, None))
             }
-            Rounds::Unknown => {
-                let never = CancellationToken::new();
-                asking::ask(&self.0.start.peer, request, &never).await.map_err(NoAnswer::into_error)
-            }
+            Rounds::Unknown => asking::ask(&self.0.start.peer, request).await,
         }
     }
 

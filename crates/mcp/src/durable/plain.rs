@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use longhaul_core::TaskId;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, InputRequests, InputRequiredResult};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -17,50 +16,33 @@ use crate::reply::errors;
 use crate::revision::Generation;
 use crate::signing::derived;
 use crate::signing::signer::{Binding, Rounds};
-use crate::tool_calls::accept::is_text_of;
-use crate::tool_calls::asking;
 use crate::tool_calls::caller::{self, Caller};
+use crate::tool_calls::{accept, asking};
 use crate::tools::handler::guard;
 use crate::{TaskContext, VerifiedCaller};
 
-/// The verified state of earlier rounds of a call.
-pub(super) struct Verified {
-    /// All answers so far, those of this request included.
-    pub(super) answers: BTreeMap<String, Value>,
-    pub(super) state: Option<String>,
-    /// The call's idempotency key, if an earlier round had one.
-    call_key: Option<String>,
-    /// The task that the call became in an earlier round.
-    pub(super) job: Option<TaskId>,
-    pub(super) binding: Binding,
-}
-
 impl<H: ServerHandler> Durable<H> {
-    pub(super) fn verify_state(&self, request: &CallToolRequestParams, caller: &Caller) -> Result<Verified, ErrorData> {
-        let digest = derived::digest_of_call(&request.name, request.arguments.as_ref());
-        let binding = Binding::new(&caller.owner, "tools/call", digest);
-        let rounds = match &request.request_state {
-            Some(state) => self.shared.signer.verify_rounds(state, &binding)?,
-            None => Rounds::default(),
-        };
-        let Rounds { mut answers, state, call_key, job, attempt: _ } = rounds;
-        answers.extend(request.input_responses.clone().unwrap_or_default());
-        Ok(Verified { answers, state, call_key: Some(call_key).filter(|key| !key.is_empty()), job, binding })
-    }
-
-    pub(super) async fn call_plainly(
+    pub(super) async fn call(
         &self,
         mut request: CallToolRequestParams,
         mut context: RequestContext<RoleServer>,
-        caller: &Caller,
-        verified: Verified,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Verified { answers, state, call_key, binding, job: _ } = verified;
-        let _held = self.shared.streams.open(caller.owner, self.shared.settings.listen_ms_max).await?;
-        let key = match call_key {
-            Some(key) => key,
-            None => self.call_key(&request, &context, caller)?,
+        if let Some(ending) = caller::ending(&context) {
+            context.ct = ending.left;
+        }
+        if accept::later_start(&context.meta)?.is_some() {
+            return Err(accept::never_a_task(&request.name));
+        }
+        let caller = &Caller::of(&context)?;
+        let digest = derived::digest_of_call(&request.name, request.arguments.as_ref());
+        let binding = Binding::new(&caller.owner, "tools/call", digest);
+        let Rounds { mut answers, state, call_key, .. } = match &request.request_state {
+            Some(state) => self.shared.signer.verify_rounds(state, &binding)?,
+            None => Rounds::default(),
         };
+        answers.extend(request.input_responses.clone().unwrap_or_default());
+        let _held = self.shared.streams.open(caller.owner, self.shared.settings.listen_ms_max).await?;
+        let key = if call_key.is_empty() { self.call_key(&request, &context, caller)? } else { call_key };
         let call = self.plain_call(&request, &context, caller, key.clone());
         let known = VerifiedCaller::known(&caller.principal);
         let tool_context = TaskContext::plain(call.clone(), caller.capabilities.clone(), answers.clone(), known);
@@ -104,8 +86,6 @@ impl<H: ServerHandler> Durable<H> {
         caller: &Caller,
         key: String,
     ) -> PlainCall {
-        let arguments = caller::arguments_text(context);
-        let arguments = arguments.filter(|text| is_text_of(text, request.arguments.as_ref())).map(str::to_owned);
         PlainCall::new(PlainStart {
             is_outside: false,
             retry: self.shared.policies.get(&request.name).map(|policy| policy.retry).unwrap_or_default(),
@@ -113,7 +93,7 @@ impl<H: ServerHandler> Durable<H> {
             wait_ms_max: self.shared.settings.plain_wait_ms_max,
             cancelled: context.ct.clone(),
             key,
-            arguments,
+            arguments: caller::arguments_text(context).map(str::to_owned),
             meta: caller::meta_text(context).map(str::to_owned),
             peer: context.peer.clone(),
             progress_token: context.meta.get_progress_token(),

@@ -1,8 +1,7 @@
 //! Jobs, for clients that know no tasks of any kind: a call that takes long answers with a job id, and two tools manage
 //! the job. A job is a task, and its id the task's id.
 //!
-//! The tools run in the durable handler, where calls become tasks; this module is what such clients see of them in the
-//! list.
+//! `call::tool` answers calls of the tools; this module is what such clients see of them in the list.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};

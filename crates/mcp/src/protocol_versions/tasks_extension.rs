@@ -1,4 +1,4 @@
-//! The Tasks extension of MCP `2026-07-28`: calls that become tasks at once, and all requests about existing tasks.
+//! The Tasks extension of MCP `2026-07-28`: all requests about existing tasks.
 
 use async_trait::async_trait;
 use http::{Response, StatusCode};
@@ -11,7 +11,6 @@ use crate::revision::Generation;
 use crate::views::filtered;
 use crate::{Body, reply};
 
-mod call;
 mod inspect;
 mod listen;
 mod tasks;
@@ -32,7 +31,6 @@ impl ProtocolVersion for TasksExtension {
 
 async fn answer_modern(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
     match &*call.method {
-        "tools/call" => call::answer(call, endpoint).await,
         "subscriptions/listen" => {
             let ids = listen::task_ids(call.params)?;
             Some(listen::open(call, endpoint, ids).await)

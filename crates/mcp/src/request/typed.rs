@@ -6,12 +6,12 @@
 use longhaul_core::strict_json;
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientNotification, ClientRequest, CompleteRequest, CompleteRequestParams,
-    CustomRequest, DiscoverRequest, DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams, GetSkillRequest,
-    GetSkillRequestParams, InitializeRequest, InitializeRequestParams, PaginatedRequestParams, PingRequest,
-    ReadResourceDirectoryRequest, ReadResourceDirectoryRequestParams, ReadResourceRequest, ReadResourceRequestParams,
-    RequestOptionalParam, SetLevelRequest, SetLevelRequestParams, SubscribeRequest, SubscribeRequestParams,
-    SubscriptionsListenRequest, SubscriptionsListenRequestParams, UnsubscribeRequest, UnsubscribeRequestParams,
+    ClientNotification, ClientRequest, CompleteRequest, CompleteRequestParams, CustomRequest, DiscoverRequest,
+    DiscoverRequestParams, GetPromptRequest, GetPromptRequestParams, GetSkillRequest, GetSkillRequestParams,
+    InitializeRequest, InitializeRequestParams, PaginatedRequestParams, PingRequest, ReadResourceDirectoryRequest,
+    ReadResourceDirectoryRequestParams, ReadResourceRequest, ReadResourceRequestParams, RequestOptionalParam,
+    SetLevelRequest, SetLevelRequestParams, SubscribeRequest, SubscribeRequestParams, SubscriptionsListenRequest,
+    SubscriptionsListenRequestParams, UnsubscribeRequest, UnsubscribeRequestParams,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -29,7 +29,6 @@ pub(crate) fn request(method: &str, params: &Members<'_>) -> Result<ClientReques
         "ping" => PingRequest::default().into(),
         "initialize" => read!(InitializeRequest(InitializeRequestParams)),
         "server/discover" => read!(DiscoverRequest(DiscoverRequestParams)),
-        "tools/call" => read!(CallToolRequest(CallToolRequestParams)),
         "tools/list" => ClientRequest::ListToolsRequest(page(method, params)?),
         "prompts/get" => read!(GetPromptRequest(GetPromptRequestParams)),
         "prompts/list" => ClientRequest::ListPromptsRequest(page(method, params)?),

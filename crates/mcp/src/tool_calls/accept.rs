@@ -39,30 +39,22 @@ pub(crate) fn own_call(
     call(shared, caller, (tool.to_owned(), stored), Terms::negotiate(&policy.terms, RequestedTerms::default()), None)
 }
 
-/// The arguments of a call that is to be stored.
+/// The arguments of a call, as text and as values.
 pub(crate) struct Arguments<'a> {
     /// As the client wrote them, unless they have changed since.
     pub(crate) given: Option<&'a RawValue>,
     pub(crate) read: Option<JsonObject>,
 }
 
-impl<'a> Arguments<'a> {
-    /// Arguments whose text is not known.
-    pub(crate) const fn read(read: Option<JsonObject>) -> Self {
-        Self { given: None, read }
-    }
-
-    /// Arguments that were read from `text`. Some that are `null` may have been left out since.
-    fn read_from(text: Option<&'a str>, read: Option<JsonObject>) -> Self {
-        let text = text.filter(|text| is_text_of(text, read.as_ref()));
-        let given = text.and_then(|text| strict_json::from_str(text).ok());
-        Self { given, read }
-    }
-}
-
-/// Whether these arguments are those of a text. Only a `null` may have been left out of them.
-pub(crate) fn is_text_of(text: &str, arguments: Option<&JsonObject>) -> bool {
-    !text.contains("null") || strict_json::from_str::<JsonObject>(text).is_ok_and(|read| Some(&read) == arguments)
+/// The answers and the state that a later round of a call brings.
+#[derive(Default)]
+pub(crate) struct Brought {
+    /// All answers, those of this round included.
+    pub(crate) given: BTreeMap<String, Value>,
+    /// The answers of this round.
+    pub(crate) answers: Option<InputResponses>,
+    /// The tool's own state.
+    pub(crate) state: Option<String>,
 }
 
 impl Serialize for Arguments<'_> {
@@ -76,13 +68,13 @@ impl Serialize for Arguments<'_> {
     }
 }
 
-/// The call that a request makes of a tool, which the author's handler does not see before a worker runs it. Whether
-/// its progress token outlives the request depends on the revision.
+/// The call that a request makes of a tool, which the author's handler does not see before a worker runs it. Its
+/// progress token outlives the request if a handshake negotiated tasks or asynchronous calls, and it asks for one.
 pub(crate) fn call_of(
     shared: &Shared,
     request: &Incoming<'_>,
     (tool, policy): (&str, &TaskPolicy),
-    arguments: Arguments<'_>,
+    (arguments, brought): (Arguments<'_>, Brought),
     requested: RequestedTerms,
 ) -> Result<Call, ErrorData> {
     let mut meta = request.whole_meta();
@@ -92,12 +84,14 @@ pub(crate) fn call_of(
         Generation::PerRequest => None,
         Generation::Handshake => {
             meta.set_client_capabilities(request.capabilities());
-            meta.get_progress_token()
+            let outlives = request.method == "tools/async/call" || request.members.get("task").is_some();
+            meta.get_progress_token().filter(|_| outlives)
         }
     };
     let arguments = Some(arguments).filter(|arguments| arguments.read.is_some());
-    let stored = StoredCall::new(arguments, meta).with_progress_token(progress_token);
-    let stored = stored.with_meta_text(request.meta.text());
+    let Brought { given, answers: input_responses, state: request_state } = brought;
+    let stored = StoredCall::new(arguments, meta).with_meta_text(request.meta.text());
+    let stored = StoredCall { given, input_responses, request_state, progress_token, ..stored };
     let terms = Terms::negotiate(&policy.terms, requested);
     call(shared, request.caller, (tool.to_owned(), stored), terms, idempotency)
 }
@@ -220,8 +214,7 @@ pub(crate) struct StoredCall<A = JsonObject> {
 }
 
 impl<A> StoredCall<A> {
-    /// The call to be stored. Its progress token is valid only for the request that brought it, unless it is stored
-    /// [too](Self::with_progress_token).
+    /// The call to be stored. Its progress token is valid only for the request that brought it.
     pub(crate) fn new(arguments: Option<A>, mut meta: RequestMetaObject) -> Self {
         meta.0.0.shift_remove("progressToken");
         Self {
@@ -239,26 +232,6 @@ impl<A> StoredCall<A> {
     /// The same call, whose caller wrote its `_meta` so.
     pub(crate) fn with_meta_text(self, text: Option<&str>) -> Self {
         Self { meta_text: text.map(|text| in_one_line(text).into_owned()), ..self }
-    }
-
-    /// The same call with a progress token that outlives the request.
-    pub(crate) fn with_progress_token(mut self, progress_token: Option<ProgressToken>) -> Self {
-        self.progress_token = progress_token;
-        self
-    }
-}
-
-impl<'a> StoredCall<Arguments<'a>> {
-    /// The call of a later round, which brings answers and a state. Its caller wrote the arguments as `text`.
-    pub(crate) fn of_round(
-        request: CallToolRequestParams,
-        meta: RequestMetaObject,
-        given: BTreeMap<String, Value>,
-        text: Option<&'a str>,
-    ) -> Self {
-        let CallToolRequestParams { arguments, input_responses, request_state, .. } = request;
-        let arguments = arguments.is_some().then(|| Arguments::read_from(text, arguments));
-        Self { input_responses, request_state, given, ..Self::new(arguments, meta) }
     }
 }
 

@@ -6,19 +6,17 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use longhaul_core::strict_json;
-use longhaul_core::verbatim::{Object, carrying, carrying_alone, request_text, with_params};
+use longhaul_core::verbatim::{Object, carrying_alone, request_text, with_params};
 use longhaul_core::{Ask, OwnerId, Task, TaskId, TaskKey};
 use longhaul_engine::AnswerError;
 use rmcp::model::{
     ClientCapabilities, ClientResult, CustomResult, ElicitRequestParams, ElicitationCapability,
     FormElicitationCapability, InputRequest, ServerRequest, UrlElicitationCapability,
 };
-use rmcp::service::PeerRequestOptions;
 use rmcp::{ErrorData, Peer, RoleServer, ServiceError};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use tokio_util::sync::CancellationToken;
 
 use crate::Body;
 use crate::reply::{self, errors};
@@ -29,9 +27,6 @@ use crate::waiting::open_requests::Request;
 
 /// In place of an answer: the error with which the client answered.
 const REFUSED: &str = "dev.longhaul/error";
-
-/// Marks an error that the server made because the client has not answered.
-const NOT_ANSWERED: &str = "dev.longhaul/not-answered";
 
 /// Says which task a message belongs to.
 pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
@@ -48,7 +43,7 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
-    pub(crate) fn id(&self, shared: &Shared, owner: &OwnerId) -> Result<String, ErrorData> {
+    fn id(&self, shared: &Shared, owner: &OwnerId) -> Result<String, ErrorData> {
         shared.signer.sign(Purpose::Ask, owner, self)
     }
 }
@@ -87,15 +82,19 @@ struct StoredQuestion {
 
 /// The request that sends `ask` to the client of `task`. Its parameters say which task it belongs to.
 pub(crate) fn question(shared: &Shared, task: &Task, ask: &Ask) -> Result<Question, ErrorData> {
-    let StoredQuestion { method, params } = read(ask)?;
-    let mut params = params.unwrap_or_else(Map::new);
-    let meta = params.entry("_meta").or_insert_with(|| json!({}));
+    let mut question = question_of_call(Asked::Task(task.id, ask.key.clone()).id(shared, &task.owner)?, ask)?;
+    let meta = question.params.entry("_meta").or_insert_with(|| json!({}));
     if let Some(meta) = meta.as_object_mut() {
         meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task.id.to_string()}));
     }
-    let id = Asked::Task(task.id, ask.key.clone()).id(shared, &task.owner)?;
+    Ok(question)
+}
+
+/// The request with this id that sends `ask` to a client whose call is open.
+pub(crate) fn question_of_call(id: String, ask: &Ask) -> Result<Question, ErrorData> {
+    let StoredQuestion { method, params } = read(ask)?;
     let text = Object::read(&ask.request).ok().and_then(|request| request.get("params").map(str::to_owned));
-    Ok(Question { id, method, params, text })
+    Ok(Question { id, method, params: params.unwrap_or_default(), text })
 }
 
 /// The text of a question, as it is stored.
@@ -117,13 +116,6 @@ fn text_of_question(mut request: Value) -> String {
     request_text(request)
 }
 
-/// Reads a stored question, which has its text with it.
-pub(crate) fn read_carrying(text: &str) -> Result<InputRequest, serde_json::Error> {
-    let carried = carrying(text);
-    strict_json::from_str(carried.as_deref().unwrap_or(text))
-        .or_else(|error| strict_json::from_str(&carrying_alone(text).ok_or(error)?))
-}
-
 /// Checks that a stored question can be read, for protocol versions that send its stored text.
 pub(crate) fn check(ask: &Ask) -> Result<(), ErrorData> {
     read(ask).map(drop)
@@ -134,7 +126,7 @@ fn read(ask: &Ask) -> Result<StoredQuestion, ErrorData> {
 }
 
 /// The error for clients if a stored question cannot be read.
-pub(crate) fn unreadable(error: &serde_json::Error) -> ErrorData {
+fn unreadable(error: &serde_json::Error) -> ErrorData {
     errors::internal("a question of this task cannot be read", error)
 }
 
@@ -201,9 +193,8 @@ impl Awaited {
         Asked::Call(call, number).id(&self.shared, &self.owner)
     }
 
-    /// Waits until the client has answered, on any instance. Fails with the error with which the client answered, or
-    /// that it did not answer.
-    pub(crate) async fn answer(self) -> Result<Value, ErrorData> {
+    /// Waits until the client has answered, on any instance.
+    pub(crate) async fn answer(self) -> Result<Value, NoAnswer> {
         let Self { shared, owner, request } = &self;
         let (clock, settings) = (&shared.engine.ports().clock, &shared.settings);
         let deadline = clock.now().plus_ms(settings.ask_ms_max);
@@ -211,11 +202,11 @@ impl Awaited {
         loop {
             match listener.collect(owner, &mailbox).await {
                 Ok(Some(text)) if plain_answers::take(shared, owner, self.request, deadline).await => {
-                    return read_answer(&text);
+                    return read_answer(&text).map_err(NoAnswer::Refused);
                 }
                 Ok(Some(_withdrawn)) => {
                     let message = "the client's answer came from another instance and was withdrawn: ask again";
-                    return Err(not_answered(ErrorData::internal_error(message, None)));
+                    return Err(NoAnswer::Open(ErrorData::internal_error(message, None)));
                 }
                 Ok(None) => {}
                 Err(error) => {
@@ -223,7 +214,7 @@ impl Awaited {
                 }
             }
             if clock.now() >= deadline {
-                return Err(not_answered(ErrorData::internal_error("the client did not answer in time", None)));
+                return Err(NoAnswer::Open(ErrorData::internal_error("the client did not answer in time", None)));
             }
             tokio::select! {
                 biased;
@@ -234,76 +225,29 @@ impl Awaited {
     }
 }
 
-/// The same error, marked as one that the client did not send.
-pub(crate) fn not_answered(mut error: ErrorData) -> ErrorData {
-    error.data = Some(json!({NOT_ANSWERED: true}));
-    error
-}
-
 /// Why there is no answer.
 pub(crate) enum NoAnswer {
     /// The client answered with this error.
     Refused(ErrorData),
-    /// The client did not answer: in time, at all, or because it could not be asked.
+    /// The client did not answer.
     Open(ErrorData),
 }
 
-impl NoAnswer {
-    /// The error that a tool gets which asks while its call is open.
-    pub(crate) fn into_error(self) -> ErrorData {
-        match self {
-            Self::Refused(error) | Self::Open(error) => error,
-        }
-    }
-}
-
-/// Asks the client while its call is open, and returns its answer. If the question is withdrawn, the client is told so.
-pub(crate) async fn ask(
-    peer: &Peer<RoleServer>,
-    request: InputRequest,
-    withdrawn: &CancellationToken,
-) -> Result<Value, NoAnswer> {
+/// Asks the client while its plain call is open, and returns its answer.
+pub(crate) async fn ask(peer: &Peer<RoleServer>, request: InputRequest) -> Result<Value, ErrorData> {
     let request = match request {
         InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
         InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
         InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
         // Anything that a later version of `rmcp` may add.
-        _ => {
-            let error = ErrorData::invalid_request("this request cannot be sent while a call is open", None);
-            return Err(NoAnswer::Open(error));
-        }
+        _ => return Err(ErrorData::invalid_request("this request cannot be sent while a call is open", None)),
     };
-    match response(peer, request, withdrawn).await {
-        Ok(answer) => serde_json::to_value(answer)
-            .map_err(|error| NoAnswer::Open(errors::internal("an answer could not be read", &error))),
-        Err(ServiceError::McpError(mut error)) => {
-            if error.data.as_ref().is_none_or(|data| data.get(NOT_ANSWERED).is_none()) {
-                return Err(NoAnswer::Refused(error));
-            }
-            error.data = None;
-            Err(NoAnswer::Open(error))
+    match peer.send_request(request).await {
+        Ok(answer) => {
+            serde_json::to_value(answer).map_err(|error| errors::internal("an answer could not be read", &error))
         }
-        Err(error) => {
-            let message = format!("the client could not be asked: {error}");
-            Err(NoAnswer::Open(ErrorData::internal_error(message, None)))
-        }
-    }
-}
-
-async fn response(
-    peer: &Peer<RoleServer>,
-    request: ServerRequest,
-    withdrawn: &CancellationToken,
-) -> Result<ClientResult, ServiceError> {
-    let mut asked = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
-    tokio::select! {
-        biased;
-        response = &mut asked.rx => response.unwrap_or(Err(ServiceError::TransportClosed)),
-        () = withdrawn.cancelled() => {
-            let reason = "the question is no longer asked".to_owned();
-            asked.cancel(Some(reason.clone())).await?;
-            Err(ServiceError::Cancelled { reason: Some(reason) })
-        }
+        Err(ServiceError::McpError(error)) => Err(error),
+        Err(error) => Err(ErrorData::internal_error(format!("the client could not be asked: {error}"), None)),
     }
 }
 
@@ -351,6 +295,14 @@ pub(crate) fn strip_additions(request: &mut Value) {
     if meta_is_empty {
         params.shift_remove("_meta");
     }
+}
+
+/// Whether a client with these capabilities can be asked a stored question.
+pub(crate) fn is_declared(declared: &ClientCapabilities, ask: &Ask) -> Result<bool, ErrorData> {
+    let request = strict_json::from_str(&ask.request)
+        .or_else(|error| strict_json::from_str(&carrying_alone(&ask.request).ok_or(error)?))
+        .map_err(|error| unreadable(&error))?;
+    Ok(check_declared(declared, &request).is_ok())
 }
 
 /// Whether a client with these capabilities can be asked this. Fails with `-32021`, which names what the client would

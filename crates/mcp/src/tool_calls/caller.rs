@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tracing::Span;
 
-use crate::revision::{Generation, InputErrors};
+use crate::revision::Generation;
 use crate::signing::derived;
 use crate::signing::session::Scope;
 use crate::tool_calls::cancelling::Ending;
@@ -35,26 +35,14 @@ pub(crate) struct Caller {
     pub(crate) scope: Scope,
     pub(crate) capabilities: ClientCapabilities,
     pub(crate) generation: Generation,
-    /// How it wants to be told that arguments are wrong.
-    pub(crate) input_errors: InputErrors,
 }
 
 impl Caller {
     pub(crate) fn of(context: &RequestContext<RoleServer>) -> Result<Self, ErrorData> {
-        let version = context.meta.protocol_version();
-        let generation = Generation::of_version(version.as_ref().map(ProtocolVersion::as_str));
-        let version = version.or_else(|| Some(context.peer.peer_info()?.protocol_version.clone()));
-        let input_errors = InputErrors::of_version(version.as_ref().map(ProtocolVersion::as_str));
+        let generation = Generation::of_version(context.meta.protocol_version().as_ref().map(ProtocolVersion::as_str));
         let capabilities = context.client_capabilities().unwrap_or_default();
         let principal = principal(context)?;
-        let owner = principal.owner;
-        Ok(Self { principal, owner, scope: scope(context)?, capabilities, generation, input_errors })
-    }
-
-    /// Whether task handles may be sent to it. A handshake may declare the extension too, in a revision that has no
-    /// task handles: that does not count.
-    pub(crate) fn knows_tasks(&self) -> bool {
-        self.generation == Generation::PerRequest && self.capabilities.supports_tasks()
+        Ok(Self { owner: principal.owner, principal, scope: scope(context)?, capabilities, generation })
     }
 }
 
@@ -136,9 +124,8 @@ pub(crate) fn idempotency(
 }
 
 /// Whether the caller sent a key by which it can find its call again.
-pub(crate) fn has_idempotency_key(context: &RequestContext<RoleServer>) -> bool {
-    let none = HeaderMap::new();
-    key(parts(context).map_or(&none, |parts| &parts.headers), &context.meta).is_ok_and(|key| key.is_some())
+pub(crate) fn has_idempotency_key(headers: &HeaderMap, meta: &RequestMetaObject) -> bool {
+    key(headers, meta).is_ok_and(|key| key.is_some())
 }
 
 /// The same for a call that did not come through `rmcp`. Fails with `-32602` if the key is not a text.

@@ -4,9 +4,12 @@
 
 use std::sync::Arc;
 
-use longhaul_core::{MailboxId, OwnerId, Timestamp, strict_json};
+use futures::future::BoxFuture;
+use longhaul_core::{MailboxId, OwnerId, Task, TaskId, TaskKey, Timestamp, strict_json};
+use longhaul_engine::{AcceptError, Call, Engine, Listener, PollError};
 use rmcp::model::RequestId;
 use serde::Deserialize;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::reply;
@@ -37,6 +40,62 @@ pub(crate) struct Ending {
     pub(crate) left: CancellationToken,
     /// Cancelled before that if the client said so, rather than only left.
     pub(crate) by_client: CancellationToken,
+}
+
+/// The end of a call whose client leaves before the answer. Its acceptance continues, so that its task has a message.
+#[derive(Default)]
+pub(crate) struct Leaving {
+    accepting: Option<BoxFuture<'static, Result<(Task, Listener), AcceptError>>>,
+    /// The task, which is cancelled: no other client can know the id.
+    unnamed: Option<(Engine, TaskKey)>,
+}
+
+impl Leaving {
+    /// Accepts a call as the task `id`.
+    pub(crate) async fn accept(
+        &mut self,
+        id: TaskId,
+        call: Call,
+        engine: &Engine,
+    ) -> Result<(Task, Listener), AcceptError> {
+        let mut listener = engine.listener();
+        let accepting = async move { Ok((listener.accept(id, call).await?, listener)) };
+        let accepted = self.accepting.insert(Box::pin(accepting)).await;
+        self.accepting = None;
+        self.unnamed.take_if(|_| accepted.is_err());
+        accepted
+    }
+
+    /// Has this task cancelled if the client leaves, and no other.
+    pub(crate) fn cancels(&mut self, unnamed: Option<(Engine, TaskKey)>) {
+        self.unnamed = unnamed;
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let (accepting, unnamed) = (self.accepting.take(), self.unnamed.take());
+        let Ok(runtime) = Handle::try_current() else { return };
+        if accepting.is_none() && unnamed.is_none() {
+            return;
+        }
+        // The client has left, so there is no request to await it in.
+        runtime.spawn(async move {
+            if let Some(accepting) = accepting {
+                drop(accepting.await);
+            }
+            if let Some((engine, key)) = unnamed {
+                cancel(&engine, &key).await;
+            }
+        });
+    }
+}
+
+/// Cancels the task of a call whose client no longer wants the answer.
+pub(crate) async fn cancel(engine: &Engine, key: &TaskKey) {
+    if let Err(error @ PollError::Unavailable(_)) = engine.cancel(key).await {
+        tracing::warn!(error = &error as &dyn std::error::Error, "a request was not cancelled");
+    }
 }
 
 /// Leaves the cancellation where the instance that runs the request finds it. Without a session, the ids of requests

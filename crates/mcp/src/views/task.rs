@@ -5,10 +5,10 @@
 
 use std::fmt::Write;
 
-use longhaul_core::{Ask, State, Status, Task, Timestamp};
+use longhaul_core::{Ask, State, Task, Timestamp};
 use longhaul_engine::Engine;
 use rmcp::ErrorData;
-use rmcp::model::{CreateTaskResult, RequestId, TaskStatus};
+use rmcp::model::RequestId;
 use serde::Serialize;
 use serde_json::json;
 
@@ -42,23 +42,6 @@ struct View<'a> {
 type Payload = Option<(&'static str, String)>;
 
 /// `CreateTaskResult`: the task without its payload, even if it has ended already.
-pub(crate) fn created(task: &Task, now: Timestamp) -> CreateTaskResult {
-    let status = match task.status() {
-        Status::Working => TaskStatus::Working,
-        Status::InputRequired => TaskStatus::InputRequired,
-        Status::Completed => TaskStatus::Completed,
-        Status::Failed => TaskStatus::Failed,
-        Status::Cancelled => TaskStatus::Cancelled,
-    };
-    let id = task.id.to_string();
-    let mut view = rmcp::model::Task::new(id, status, rfc3339(task.created_at), rfc3339(task.updated_at))
-        .with_ttl_ms(task.ttl_ms())
-        .with_poll_interval_ms(task.poll_interval_ms(now));
-    view.status_message = status_message(task);
-    CreateTaskResult::new(view)
-}
-
-/// The text of the same.
 pub(crate) fn render_created(task: &Task, now: Timestamp) -> Result<String, ErrorData> {
     write(&view(task, now, Some("task")), None)
 }
@@ -158,7 +141,8 @@ async fn payload(engine: &Engine, task: &Task) -> Result<Payload, ErrorData> {
     Ok(payload)
 }
 
-fn requests(asks: &[Ask]) -> Result<String, ErrorData> {
+/// The questions, by their keys.
+pub(crate) fn requests(asks: &[Ask]) -> Result<String, ErrorData> {
     let field = |ask: &Ask| asking::check(ask).map(|()| format!("{}:{}", json!(ask.key), ask.request));
     let fields = asks.iter().map(field).collect::<Result<Vec<_>, _>>()?;
     Ok(format!("{{{}}}", fields.join(",")))

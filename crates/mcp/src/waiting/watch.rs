@@ -44,8 +44,6 @@ pub(crate) enum Event {
     Question(Arc<Task>, Ask),
     /// The task has ended.
     Ended(Arc<Task>),
-    /// The client has left. This is the last event.
-    Left,
     /// The time is over, the server closes, or there is nothing left to wait for. This is the last event; it has the
     /// tasks that have not ended, each as the last look found it.
     Close(Vec<Arc<Task>>),
@@ -79,8 +77,6 @@ pub(crate) struct TaskWatch {
     ends_at: Timestamp,
     /// Cancelled when the server closes.
     closing: CancellationToken,
-    /// Cancelled when the client leaves.
-    leaving: CancellationToken,
     pause_ms: u64,
     pause_ms_max: u64,
     /// When all tasks are read again, whatever is heard before.
@@ -116,7 +112,6 @@ impl TaskWatch {
             watched,
             ends_at: now.plus_ms(wait_ms),
             closing: closing.clone(),
-            leaving: CancellationToken::new(),
             pause_ms: settings.listen_poll_ms,
             pause_ms_max: settings.listen_poll_ms,
             look_at: None,
@@ -131,12 +126,6 @@ impl TaskWatch {
     /// each twice as long as the one before.
     pub(crate) fn starting_with_short_pauses(mut self) -> Self {
         self.pause_ms = PAUSE_MS_FIRST.min(self.pause_ms_max);
-        self
-    }
-
-    /// The same watch for a client that does not drop the watch when it leaves: `leaving` is cancelled instead.
-    pub(crate) fn until_left(mut self, leaving: CancellationToken) -> Self {
-        self.leaving = leaving;
         self
     }
 
@@ -158,7 +147,7 @@ impl TaskWatch {
             if self.unread.is_empty() {
                 self.pause().await;
             }
-            if !self.is_interrupted() {
+            if !self.closing.is_cancelled() {
                 self.read().await;
             }
         }
@@ -174,7 +163,7 @@ impl TaskWatch {
             }
             Event::Ended(task) => self.change(task.id, |watched| watched.end_reported = false),
             // The value before is no longer known, and the next progress includes this one.
-            Event::Progress(..) | Event::KeepAlive | Event::Gone(_) | Event::Left | Event::Close(_) => {}
+            Event::Progress(..) | Event::KeepAlive | Event::Gone(_) | Event::Close(_) => {}
         }
     }
 
@@ -246,7 +235,6 @@ impl TaskWatch {
         let pause_ms = look_at.min(self.ends_at).since_ms(now).max(1);
         tokio::select! {
             biased;
-            () = self.leaving.cancelled() => {}
             () = self.closing.cancelled() => {}
             changed = self.listener.changed() => {
                 self.unread.extend(changed.into_iter().filter_map(Subject::task));
@@ -264,17 +252,10 @@ impl TaskWatch {
 
     /// The last event, if it is due.
     fn last(&self) -> Option<Event> {
-        if self.leaving.is_cancelled() {
-            return Some(Event::Left);
-        }
         let unfinished = self.watched.iter().filter(|watched| !watched.is_finished());
         let tasks: Vec<_> = unfinished.map(|watched| Arc::clone(&watched.task)).collect();
-        let is_over = tasks.is_empty() || self.is_interrupted() || self.now() >= self.ends_at;
+        let is_over = tasks.is_empty() || self.closing.is_cancelled() || self.now() >= self.ends_at;
         is_over.then_some(Event::Close(tasks))
-    }
-
-    fn is_interrupted(&self) -> bool {
-        self.leaving.is_cancelled() || self.closing.is_cancelled()
     }
 
     /// Marks `event` as reported.
@@ -289,7 +270,7 @@ impl TaskWatch {
             }
             Event::Question(task, ask) => self.change(task.id, |watched| watched.reported.asked.push(short(&ask.key))),
             Event::Ended(task) => self.change(task.id, |watched| watched.end_reported = true),
-            Event::KeepAlive | Event::Gone(_) | Event::Left | Event::Close(_) => {}
+            Event::KeepAlive | Event::Gone(_) | Event::Close(_) => {}
         }
     }
 

@@ -1,5 +1,6 @@
 //! Clients that know no tasks: an answer within a limited time, or a job id and two tools that manage the job.
 
+use longhaul_core::limits;
 use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 
@@ -183,6 +184,20 @@ async fn each_round_of_a_job_has_another_state() {
     let second = world.served(&retry).await.result();
     assert_eq!(second["resultType"], "input_required", "{second}");
     assert_ne!(second["requestState"], first["requestState"]);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_refused_leaves_the_job_as_it_was() {
+    let world = World::new();
+    let call = call("steps", json!({}));
+    let asked = world.served(&call).await.result();
+    let retry = |name: &str| {
+        let answered = call.clone().with_param("inputResponses", json!({"name": accept(name)}));
+        answered.with_param("requestState", asked["requestState"].clone())
+    };
+    let too_long = "x".repeat(limits::ENTRY_BYTES_MAX);
+    assert_eq!(world.served(&retry(&too_long)).await.error().1, -32602);
+    assert_eq!(world.served(&retry("Ann")).await.result()["content"][0]["text"], "Ann 1 2");
 }
 
 #[tokio::test]

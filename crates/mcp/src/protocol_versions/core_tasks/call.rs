@@ -8,11 +8,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::wire;
-use crate::call::accepted;
+use crate::call::arguments;
 use crate::policy::Need;
 use crate::protocol_version::Endpoint;
-use crate::reply;
+use crate::reply::{self, errors};
 use crate::request::incoming::Incoming;
+use crate::tool_calls::accept::{self, Brought};
 use crate::{Body, TaskPolicy};
 
 #[derive(Deserialize)]
@@ -53,10 +54,12 @@ async fn create(
 ) -> Result<String, ErrorData> {
     let requested = requested(task)?;
     endpoint.backend().must_have(tool).await?;
-    let arguments = accepted::arguments(call, endpoint, tool).map_err(|refusal| refusal.error)?;
-    let arguments = accepted::checked(endpoint, tool, arguments).await?;
-    let task = accepted::task(call, endpoint, (tool, policy), arguments, requested).await?;
-    Ok(wire::render_created(&task, endpoint.shared().engine.ports().clock.now(), policy.immediate))
+    let arguments = arguments::read(call, endpoint, tool)?;
+    let arguments = arguments::checked(endpoint, tool, arguments).await?;
+    let engine = &endpoint.shared().engine;
+    let new = accept::call_of(endpoint.shared(), call, (tool, policy), (arguments, Brought::default()), requested)?;
+    let task = engine.accept(new).await.map_err(errors::of_accept)?.into_task();
+    Ok(wire::render_created(&task, engine.ports().clock.now(), policy.immediate))
 }
 
 /// The requested terms. Fractions of a millisecond are cut off.

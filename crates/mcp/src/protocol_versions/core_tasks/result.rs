@@ -178,7 +178,7 @@ impl Open {
             Event::Gone(_) => self.end(Err(errors::task_not_found())),
             Event::KeepAlive => self.queue.push_back(Bytes::from_static(sse::KEEP_ALIVE)),
             Event::Close(_) => self.send_position(),
-            Event::Changed(_) | Event::Left => {}
+            Event::Changed(_) => {}
         }
     }
 

@@ -8,18 +8,18 @@ use http::Response;
 use longhaul_core::{RequestedTerms, strict_json};
 use longhaul_engine::{AcceptError, PollError};
 use rmcp::ErrorData;
-use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::Body;
+use crate::call::arguments;
 use crate::protocol_version::{Endpoint, ProtocolVersion};
 use crate::reply::{self, errors};
 use crate::request::incoming::{Incoming, Notice};
 use crate::revision::Generation;
 use crate::signing::signer::Purpose;
 use crate::state::Shared;
-use crate::tool_calls::accept::{self, Arguments};
+use crate::tool_calls::accept::{self, Brought};
 
 mod get;
 mod wire;
@@ -96,26 +96,25 @@ fn prefer(shared: &Shared, tool: &mut Map<String, Value>) {
 #[serde(rename_all = "camelCase")]
 struct Called {
     name: String,
-    arguments: Option<JsonObject>,
     keep_alive: Option<u64>,
 }
 
 /// `tools/async/call`.
 async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, ErrorData> {
     let malformed = "tools/async/call takes a `name`, `arguments` and `keepAlive`, a whole number of seconds";
-    let Called { name, mut arguments, keep_alive } =
-        call.params().ok_or_else(|| ErrorData::invalid_params(malformed, None))?;
+    let Called { name, keep_alive } = call.params().ok_or_else(|| ErrorData::invalid_params(malformed, None))?;
+    let arguments = arguments::read(call, endpoint, &name)?;
     endpoint.backend().must_have(&name).await?;
     let Some(policy) = endpoint.shared().policies.get(&name) else {
         return rejected(call, endpoint, &format!("the tool `{name}` runs synchronously; use tools/call"));
     };
-    endpoint.backend().check_arguments(&name, &mut arguments).await?;
+    let arguments = arguments::checked(endpoint, &name, arguments).await?;
     let requested =
         RequestedTerms { ttl_ms: None, retention_ms: keep_alive.map(|seconds| seconds.saturating_mul(1_000)) };
     let shared = endpoint.shared();
     match shared
         .engine
-        .accept(accept::call_of(shared, call, (&name, &policy), Arguments::read(arguments), requested)?)
+        .accept(accept::call_of(shared, call, (&name, &policy), (arguments, Brought::default()), requested)?)
         .await
     {
         Ok(accepted) => Ok(wire::accepted(&accepted.into_task(), shared.engine.ports().clock.now())),

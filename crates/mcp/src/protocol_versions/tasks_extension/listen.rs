@@ -123,12 +123,7 @@ impl Subscription {
             },
             Event::KeepAlive => Some(Bytes::from_static(sse::KEEP_ALIVE)),
             Event::Close(_) => Some(event(view::closed(&self.id))),
-            Event::Gone(_)
-            | Event::Status(_)
-            | Event::Progress(..)
-            | Event::Question(..)
-            | Event::Ended(_)
-            | Event::Left => None,
+            Event::Gone(_) | Event::Status(_) | Event::Progress(..) | Event::Question(..) | Event::Ended(_) => None,
         }
     }
 }

@@ -134,7 +134,6 @@ pub(super) fn name(event: &Event) -> String {
         Event::Progress(_, progress) => format!("progress {}", progress.done),
         Event::Question(_, ask) => format!("question {}", ask.key),
         Event::Ended(_) => "ended".to_owned(),
-        Event::Left => "left".to_owned(),
         Event::Close(tasks) => format!("close with {}", tasks.len()),
     }
 }
@@ -267,19 +266,6 @@ async fn a_server_that_closes_ends_the_pause_after_reporting_what_is_known() {
     let mut watch = world.watch(&[&task]);
     world.closing.cancel();
     world.expect_events(&mut watch, &["changed", "working", "close with 1", "nothing"]).await;
-    assert_eq!(world.now_ms(), 0);
-}
-
-#[tokio::test]
-async fn a_client_that_leaves_ends_the_pause() {
-    let (world, task) = World::with_task().await;
-    let leaving = CancellationToken::new();
-    let mut watch = world.watch(&[&task]).until_left(leaving.clone());
-    world.expect_events(&mut watch, &["changed", "working"]).await;
-    assert_eq!(watch.next().now_or_never(), None, "it waits");
-    leaving.cancel();
-    world.closing.cancel();
-    world.expect_events(&mut watch, &["left", "nothing"]).await;
     assert_eq!(world.now_ms(), 0);
 }
 

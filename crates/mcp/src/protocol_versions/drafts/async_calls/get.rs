@@ -135,7 +135,7 @@ impl Waiting {
                 let progress = tasks.first().and_then(|task| fields::status_message(task));
                 self.end(Ok(wire::pending(progress)));
             }
-            Event::Changed(_) | Event::Status(_) | Event::Left => {}
+            Event::Changed(_) | Event::Status(_) => {}
         }
     }
 

@@ -1,21 +1,21 @@
 //! `tools/call` that starts an operation.
 
 use http::Response;
-use longhaul_core::{IdSource, RequestedTerms, Task, TaskId, TaskKey, Terms};
+use longhaul_core::{IdSource, RequestedTerms, Task, TaskId, TaskKey};
 use longhaul_engine::{AcceptError, Accepted, Call, Idempotency};
 use rmcp::ErrorData;
-use rmcp::model::{CallToolRequestParams, JsonObject, RequestMetaObject};
+use rmcp::model::JsonObject;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::cancel;
 use super::wire::{self, find_by_id, key_of_token};
+use crate::call::arguments;
 use crate::protocol_version::Endpoint;
 use crate::reply::{self, errors};
 use crate::request::incoming::Incoming;
 use crate::signing::derived;
-use crate::tool_calls::accept::{self, StoredCall};
-use crate::tool_calls::caller;
+use crate::tool_calls::accept::{self, Arguments, Brought};
 use crate::{Body, TaskPolicy};
 
 const TOKEN_BYTES_MAX: usize = 256;
@@ -48,9 +48,7 @@ pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<R
     let inner = request.and_then(|inner| Some((inner.name?, inner.arguments)));
     let (name, arguments) = name.map(|name| (name, arguments)).or(inner)?;
     let policy = endpoint.shared().policies.get(&name)?;
-    let mut params = CallToolRequestParams::new(name);
-    params.arguments = arguments;
-    let started = start(call, endpoint, &policy, params, operation.unwrap_or_default()).await;
+    let started = start(call, endpoint, (&name, &policy), arguments, operation.unwrap_or_default()).await;
     Some(reply::outcome(&call.id, started))
 }
 
@@ -66,27 +64,23 @@ fn unreadable(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>
 async fn start(
     call: &Incoming<'_>,
     endpoint: &Endpoint,
-    policy: &TaskPolicy,
-    mut params: CallToolRequestParams,
+    (tool, policy): (&str, &TaskPolicy),
+    arguments: Option<JsonObject>,
     wanted: Wanted,
 ) -> Result<String, ErrorData> {
-    endpoint.backend().must_have(&params.name).await?;
-    let tool = params.name.to_string();
-    endpoint.backend().check_arguments(&tool, &mut params.arguments).await?;
+    endpoint.backend().must_have(tool).await?;
+    let arguments = arguments::checked(endpoint, tool, Arguments { given: None, read: arguments }).await?;
     let requested =
         RequestedTerms { ttl_ms: None, retention_ms: wanted.keep_alive.as_ref().map(retention_ms).transpose()? };
-    let ports = endpoint.shared().engine.ports();
+    let (shared, ports) = (endpoint.shared(), endpoint.shared().engine.ports());
     let key = match &wanted.token {
         Some(token) => unused_key(call, endpoint, token).await?,
         None => TaskKey::new(call.owner, ports.ids.task_id(ports.clock.now())),
     };
-    let mut meta = call.whole_meta();
-    let idempotency = idempotency(call, &meta, &params, wanted.token.as_deref(), &*ports.ids)?;
-    let idempotency = call.scope.bind(idempotency)?;
-    meta.set_client_capabilities(call.capabilities());
-    let stored = StoredCall::new(params.arguments, meta);
-    let terms = Terms::negotiate(&policy.terms, requested);
-    let new = accept::call(endpoint.shared(), call.caller, (tool, stored), terms, idempotency)?;
+    let mut new = accept::call_of(shared, call, (tool, policy), (arguments, Brought::default()), requested)?;
+    if let Some(token) = &wanted.token {
+        new.idempotency = call.scope.bind(Some(idempotency(new.idempotency, token, &*ports.ids)))?;
+    }
     let task = accept_as(endpoint, key.id, new).await?;
     let token = wanted.token.unwrap_or_else(|| task.id.to_string());
     cancel::note(call, endpoint, task.id).await;
@@ -134,18 +128,10 @@ fn token_used() -> ErrorData {
 
 /// What distinguishes two calls with one token. A token is valid for one call, so without the caller's own idempotency
 /// key every call is a new one: a client whose answer was lost asks for the status of its token instead.
-fn idempotency(
-    call: &Incoming<'_>,
-    meta: &RequestMetaObject,
-    params: &CallToolRequestParams,
-    token: Option<&str>,
-    ids: &dyn IdSource,
-) -> Result<Option<Idempotency>, ErrorData> {
-    let own = caller::idempotency_of(call.http.headers(), meta, &params.name, params.arguments.as_ref())?;
-    let Some(token) = token else { return Ok(own) };
+fn idempotency(own: Option<Idempotency>, token: &str, ids: &dyn IdSource) -> Idempotency {
     let mut random = [0; 32];
     ids.fill(&mut random);
     let fingerprint = own.map_or(random, |own| derived::hash(&[own.key.as_bytes(), &own.fingerprint]));
     let token = longhaul_core::OwnerId::from_bytes(derived::hash(&[b"operation", token.as_bytes()]));
-    Ok(Some(Idempotency { key: format!("operation:{token}"), fingerprint }))
+    Idempotency { key: format!("operation:{token}"), fingerprint }
 }
