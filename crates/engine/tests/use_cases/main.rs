@@ -25,6 +25,8 @@ mod queues;
 mod races;
 mod races_lost;
 mod recovering;
+mod resuming;
+mod resuming_refused;
 mod retries;
 mod rounds;
 mod signals;

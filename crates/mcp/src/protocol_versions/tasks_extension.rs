@@ -14,6 +14,7 @@ use crate::{Body, reply};
 mod call;
 mod inspect;
 mod listen;
+mod resume;
 mod tasks;
 
 use tasks::Method;
@@ -43,6 +44,7 @@ async fn answer_modern(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Respo
         filtered::METHOD if filtered::is_for(call, endpoint.shared()) => Some(tasks::list(call, endpoint).await),
         filtered::METHOD => Some(no_such_method(call)),
         inspect::METHOD => Some(tasks::answer(Method::Inspect, call, endpoint).await),
+        resume::METHOD => Some(tasks::answer(Method::Resume, call, endpoint).await),
         _ => None,
     }
 }

@@ -1,5 +1,5 @@
-//! `tasks/get`, `tasks/update`, `tasks/cancel`, `dev.longhaul/tasks/inspect` and `dev.longhaul/tasks/list`: the
-//! parameters are read once, and the answer comes straight from the engine.
+//! `tasks/get`, `tasks/update`, `tasks/cancel`, and Longhaul's own `dev.longhaul/tasks/inspect`, `…/resume` and
+//! `…/list`: the parameters are read once, and the answer comes straight from the engine.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use rmcp::ErrorData;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::inspect;
+use super::{inspect, resume};
 use crate::Body;
 use crate::protocol_version::Endpoint;
 use crate::reply::{self, errors};
@@ -27,6 +27,7 @@ pub(super) enum Method {
     Update,
     Cancel,
     Inspect,
+    Resume,
 }
 
 /// A request that passed all checks.
@@ -35,6 +36,7 @@ enum Wanted {
     Update(String, BTreeMap<String, String>),
     Cancel(String),
     Inspect(String, inspect::Params),
+    Resume(String, resume::Params),
 }
 
 pub(super) async fn answer(method: Method, call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
@@ -49,6 +51,7 @@ pub(super) async fn answer(method: Method, call: &Incoming<'_>, endpoint: &Endpo
         Wanted::Update(id, answers) => update(engine, call, &id, &answers).await,
         Wanted::Cancel(id) => cancel(engine, call, &id).await,
         Wanted::Inspect(id, params) => inspect(shared, call, &id, &params).await,
+        Wanted::Resume(id, params) => resumed(call, endpoint, &id, params).await,
     };
     reply::outcome(&call.id, outcome)
 }
@@ -65,6 +68,15 @@ async fn inspect(
     params: &inspect::Params,
 ) -> Result<String, ErrorData> {
     inspect::inspect(shared, &key(call, id)?, params).await
+}
+
+async fn resumed(
+    call: &Incoming<'_>,
+    endpoint: &Endpoint,
+    id: &str,
+    params: resume::Params,
+) -> Result<String, ErrorData> {
+    resume::resume(call, endpoint, &key(call, id)?, params).await
 }
 
 async fn update(
@@ -101,6 +113,7 @@ fn check(method: Method, call: &Incoming<'_>) -> Result<Wanted, (StatusCode, Err
         Method::Cancel => Wanted::Cancel(id),
         Method::Update => Wanted::Update(id, answers(call).ok_or_else(malformed)?),
         Method::Inspect => Wanted::Inspect(id, call.params().ok_or_else(malformed)?),
+        Method::Resume => Wanted::Resume(id, call.params().ok_or_else(malformed)?),
     };
     check_capability(call)?;
     Ok(wanted)
