@@ -1,6 +1,6 @@
 //! `dev.longhaul/tasks/resume`: a new task continues a failed one, for its owner.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::world::{Sent, World, bob, no_tasks};
 
@@ -13,8 +13,9 @@ fn resume(id: &str) -> Sent {
 /// A task that failed after its step `number`.
 async fn after_failing() -> (World, String) {
     let (world, id) = World::with_task("misreads").await;
-    let failed = world.work_until(&id, "failed").await;
-    assert_eq!(failed["status"], "failed");
+    world.work_until(&id, "input_required").await;
+    world.update(&id, json!({"go_on": {"action": "accept", "content": {"value": "yes"}}})).await;
+    world.work_until(&id, "failed").await;
     (world, id)
 }
 
@@ -64,7 +65,7 @@ async fn each_refusal_says_why() {
             -32602,
             "the params of dev.longhaul/tasks/resume are malformed",
         ),
-        (Sent::new(METHOD, Value::Null), 200, -32602, "the params of dev.longhaul/tasks/resume are malformed"),
+        (Sent::new(METHOD, json!({})), 200, -32602, "the params of dev.longhaul/tasks/resume are malformed"),
     ];
     for (sent, status, code, message) in refusals {
         assert_eq!(world.send(&sent).await.error(), (status, code, message.to_owned()));

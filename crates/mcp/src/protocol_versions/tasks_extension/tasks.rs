@@ -51,7 +51,8 @@ pub(super) async fn answer(method: Method, call: &Incoming<'_>, endpoint: &Endpo
         Wanted::Update(id, answers) => update(engine, call, &id, &answers).await,
         Wanted::Cancel(id) => cancel(engine, call, &id).await,
         Wanted::Inspect(id, params) => inspect(shared, call, &id, &params).await,
-        Wanted::Resume(id, params) => resumed(call, endpoint, &id, params).await,
+        // Boxed: the future of each other request would be as large.
+        Wanted::Resume(id, params) => Box::pin(resumed(call, endpoint, &id, params)).await,
     };
     reply::outcome(&call.id, outcome)
 }
