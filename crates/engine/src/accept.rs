@@ -129,7 +129,8 @@ impl Engine {
             stored_max: self.settings.stored_bytes_max,
             new_max: self.settings.new_tasks_max,
         };
-        self.recorded(id, call, origin, limits).await
+        // Boxed: the futures of all requests hold that of a call.
+        Box::pin(self.recorded(id, call, origin, limits)).await
     }
 
     /// Creates the task that tells `endpoint` of `notification`, once: if it exists, its message is sent again. It is
