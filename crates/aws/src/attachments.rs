@@ -39,14 +39,7 @@ const JOURNAL_PAGES_MAX: usize = limits::ENTRIES_MAX;
 impl DynamoStore {
     /// Records an entry, unless there is one already.
     pub(crate) async fn record_entry(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
-        let mut attributes = Item::from([
-            (KIND.to_owned(), word(&entry.kind)),
-            (NAME.to_owned(), text(&entry.name)),
-            (VALUE.to_owned(), record::payload(&entry.value)),
-            (TTL.to_owned(), seconds(self.lifetime(key).await?)),
-        ]);
-        attributes.extend(entry.recording.as_ref().map(|recording| (RECORDING.to_owned(), json(recording))));
-        let item = keys::entry(key, entry.kind, &entry.name).with(attributes);
+        let item = keys::entry(key, entry.kind, &entry.name).with(entry_item(entry, self.lifetime(key).await?));
         match self.table.put(item, expressions::new_item()).await? {
             Written::Done(()) => Ok(Recorded::First),
             Written::Refused(Some(item)) => Ok(Recorded::Earlier(read_entry(&item)?)),
@@ -117,10 +110,14 @@ impl DynamoStore {
         ttl: Timestamp,
         key: impl Fn(usize) -> ItemKey,
     ) -> Result<(), StoreError> {
+        self.write_items(texts.iter().enumerate().map(|(number, part)| key(number).with(part_item(part, ttl)))).await
+    }
+
+    /// Writes items, and replaces those that have the same keys.
+    pub(crate) async fn write_items(&self, items: impl Iterator<Item = Item>) -> Result<(), StoreError> {
         let mut requests = Vec::new();
-        for (number, part) in texts.iter().enumerate() {
-            let attributes = Item::from([(TEXT.to_owned(), text(*part)), (TTL.to_owned(), seconds(ttl))]);
-            let put = PutRequest::builder().set_item(Some(key(number).with(attributes))).build();
+        for item in items {
+            let put = PutRequest::builder().set_item(Some(item)).build();
             let put = put.map_err(|_incomplete| Unexpected::Incomplete("PutRequest"))?;
             requests.push(WriteRequest::builder().put_request(put).build());
         }
@@ -235,6 +232,23 @@ impl DynamoStore {
         self.lifetimes.note(&stored.task);
         Ok(lifetimes::of(&stored.task))
     }
+}
+
+/// The attributes of a journal entry.
+pub(crate) fn entry_item(entry: &Entry, ttl: Timestamp) -> Item {
+    let mut attributes = Item::from([
+        (KIND.to_owned(), word(&entry.kind)),
+        (NAME.to_owned(), text(&entry.name)),
+        (VALUE.to_owned(), record::payload(&entry.value)),
+        (TTL.to_owned(), seconds(ttl)),
+    ]);
+    attributes.extend(entry.recording.as_ref().map(|recording| (RECORDING.to_owned(), json(recording))));
+    attributes
+}
+
+/// The attributes of a part.
+pub(crate) fn part_item(part: &str, ttl: Timestamp) -> Item {
+    Item::from([(TEXT.to_owned(), text(part)), (TTL.to_owned(), seconds(ttl))])
 }
 
 fn read_entry(item: &Item) -> Result<Entry, Unreadable> {

@@ -1,8 +1,9 @@
 //! Creating tasks: one conditional put, or one transaction if there is an idempotency key.
 
-use longhaul_core::ports::{CreateError, Created, NewTask, StoreError};
-use longhaul_core::{OwnerId, PartsName, TaskId, TaskKey, Timestamp};
+use longhaul_core::ports::{CreateError, Created, NewEntry, NewTask, StoreError};
+use longhaul_core::{OwnerId, PartsName, Payload, TaskId, TaskKey, Timestamp};
 
+use crate::attachments::{entry_item, part_item};
 use crate::change::Condition;
 use crate::error::{Unexpected, Written};
 use crate::item::{COUNTED, Fields, Item, KEY, REQUEST, REVISION, TASK, TTL, hash, number, seconds, text};
@@ -68,20 +69,18 @@ impl DynamoStore {
     }
 
     async fn write_task(&self, new: &NewTask, slots: u32, now: Timestamp) -> Result<Created, CreateError> {
-        if new.request_parts.is_empty() {
+        if new.request_parts.is_empty() && new.journal.is_empty() {
             return self.write_record(new, slots, now).await;
         }
         // A look before anything large is written: most calls that will be refused, or are retries, write nothing.
         if let Some(created) = self.earlier(new, now).await? {
             return Ok(created);
         }
-        let parts: Vec<&str> = new.request_parts.iter().map(String::as_str).collect();
-        let ttl = lifetimes::of(&new.task);
-        self.write_texts(&parts, ttl, |number| keys::part(&new.task.key(), &PartsName::Request, number)).await?;
+        self.write_attachments(new).await?;
         let created = self.write_record(new, slots, now).await;
         let is_own = match &created {
             Ok(Created::New(_) | Created::NewAndSent(_)) => true,
-            // The parts belong to the task that has this id. After a failure it is not known whether it was written.
+            // They belong to the task that has this id. After a failure it is not known whether it was written.
             Ok(Created::Existing(task)) => task.id == new.task.id,
             Err(CreateError::Store(_)) => true,
             Err(
@@ -92,17 +91,21 @@ impl DynamoStore {
             ) => false,
         };
         if !is_own {
-            self.discard_request_parts(new).await;
+            self.discard_attachments(new).await;
         }
         created
     }
 
-    /// Deletes the parts of a request that was refused after they were written. If this fails, they are deleted when
+    /// Writes the parts of the request, and the journal. Nothing reads them before the record is written.
+    async fn write_attachments(&self, new: &NewTask) -> Result<(), StoreError> {
+        self.write_items(written_before(new).into_iter().map(|(key, item)| key.with(item))).await
+    }
+
+    /// Deletes the attachments of a task that was refused after they were written. If this fails, they are deleted when
     /// the task would have expired.
-    async fn discard_request_parts(&self, new: &NewTask) {
-        let key = |number| keys::part(&new.task.key(), &PartsName::Request, number);
-        let parts: Vec<ItemKey> = (0..new.request_parts.len()).map(key).collect();
-        if let Err(error) = self.delete_items(&parts).await {
+    async fn discard_attachments(&self, new: &NewTask) {
+        let items: Vec<ItemKey> = written_before(new).into_iter().map(|(key, _item)| key).collect();
+        if let Err(error) = self.delete_items(&items).await {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(task_id = %new.task.id, error, "the parts of a refused request were not deleted yet");
         }
@@ -116,7 +119,7 @@ impl DynamoStore {
             };
             let next = match obstacle {
                 Obstacle::Key(item) => self.key_is_taken(new, &mut plan, item, now).await?,
-                Obstacle::Task(item) => self.id_is_taken(&mut plan, item, now).await?,
+                Obstacle::Task(item) => self.id_is_taken(new, &mut plan, item, now).await?,
             };
             match next {
                 Next::Answer(created) => return Ok(*created),
@@ -180,7 +183,13 @@ impl DynamoStore {
     }
 
     /// The id is taken: by an unexpired task, which this call creates a second time, or by an expired one.
-    async fn id_is_taken(&self, plan: &mut Plan, item: Option<Item>, now: Timestamp) -> Result<Next, CreateError> {
+    async fn id_is_taken(
+        &self,
+        new: &NewTask,
+        plan: &mut Plan,
+        item: Option<Item>,
+        now: Timestamp,
+    ) -> Result<Next, CreateError> {
         let Some(item) = item else { return Ok(Next::TryAgain) };
         let stored = self.read(&item).await?;
         if !stored.task.has_expired(now) {
@@ -188,6 +197,9 @@ impl DynamoStore {
         }
         // The journal of the expired task must not be taken for work of the new one.
         self.delete_entries(&stored.task.key()).await?;
+        if !new.journal.is_empty() {
+            self.write_attachments(new).await?;
+        }
         plan.task = expressions::task_in_place_of(&stored);
         Ok(Next::TryAgain)
     }
@@ -197,6 +209,23 @@ impl DynamoStore {
         let Ok(id) = id.parse::<TaskId>() else { return Ok(None) };
         Ok(self.stored(&TaskKey::new(*owner, id)).await?.filter(|stored| !stored.task.has_expired(now)))
     }
+}
+
+/// The parts of the request, and the journal.
+fn written_before(new: &NewTask) -> Vec<(ItemKey, Item)> {
+    let (key, ttl) = (new.task.key(), lifetimes::of(&new.task));
+    let mut items = part_items(&key, &PartsName::Request, &new.request_parts, ttl);
+    for NewEntry { entry, parts } in new.journal.iter() {
+        if let Payload::Parts { name, .. } = &entry.value {
+            items.extend(part_items(&key, name, parts, ttl));
+        }
+        items.push((keys::entry(&key, entry.kind, &entry.name), entry_item(entry, ttl)));
+    }
+    items
+}
+
+fn part_items(key: &TaskKey, name: &PartsName, parts: &[String], ttl: Timestamp) -> Vec<(ItemKey, Item)> {
+    parts.iter().enumerate().map(|(number, part)| (keys::part(key, name, number), part_item(part, ttl))).collect()
 }
 
 fn task_item(new: &NewTask, slots: u32) -> Item {

@@ -151,6 +151,7 @@ pub(crate) const PAST_ATTEMPT: &str = "leg";
 pub(crate) const NOT_BEFORE: &str = "not_before";
 /// The task whose tool made this one.
 pub(crate) const PARENT: &str = "parent";
+pub(crate) const RESUMES: &str = "resumes";
 
 // The fields of states.
 /// For a task that has ended: until this time, the worker that held it may not know of the end.

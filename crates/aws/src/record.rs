@@ -12,8 +12,9 @@ use crate::item::{
     ANSWERED, ASKS, ATTEMPT, ATTEMPT_SINCE, BYTES, CLEANUP, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT,
     DEADLINE_AT, DETAIL, ENDED_AT, EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, FLOW, FORMAT, Fields, Item, KEY, KIND,
     LAST_FAILURE, LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL, MESSAGE, NOT_BEFORE, PARENT, PARTS, PAST_ATTEMPT, PK, POLL_MS,
-    PROGRESS, REQUEST, RESENDS, RESULT, RESULT_KIND, RETENTION_MS, REVISION, RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL,
-    TRACE, TTL, TTL_MS, UNTIL, UPDATED_AT, Unreadable, VARIABLES, json, moment, number, seconds, text, word,
+    PROGRESS, REQUEST, RESENDS, RESULT, RESULT_KIND, RESUMES, RETENTION_MS, REVISION, RUN_MS, SENT_AT, STARTED_AT,
+    STATE, TOOL, TRACE, TTL, TTL_MS, UNTIL, UPDATED_AT, Unreadable, VARIABLES, json, moment, number, seconds, text,
+    word,
 };
 use crate::keys;
 
@@ -67,6 +68,7 @@ pub(crate) fn attributes(task: &Task) -> Item {
         (CLEANUP, Some(task.cleanup).filter(|cleanup| *cleanup != Cleanup::None).as_ref().map(json)),
         (LEASE_UNTIL, task.held_until.map(moment)),
         (PARENT, task.parent.as_ref().map(json)),
+        (RESUMES, task.resumes.as_ref().map(json)),
         (NOT_BEFORE, task.not_before.map(moment)),
         (FLOW, task.flow.as_ref().map(json)),
         // A claim leaves the questions where the suspension has written them.
@@ -268,6 +270,7 @@ fn parse(item: &Item, key: &TaskKey) -> Result<Stored, Unreadable> {
         held_until,
         attempts: read_attempts(item)?,
         parent: fields.optional(PARENT, Fields::json)?,
+        resumes: fields.optional(RESUMES, Fields::json)?,
         asked: asked.unwrap_or_default(),
         answered: fields.optional(ANSWERED, Fields::json)?.unwrap_or_default(),
         flow: fields.optional(FLOW, Fields::json)?,

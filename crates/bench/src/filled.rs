@@ -68,6 +68,7 @@ async fn copy(store: &SqliteStore, pattern: &Task) -> anyhow::Result<String> {
     let new = NewTask {
         task: Task::restore(TaskRecord { id, ..pattern.record().clone() }),
         request_parts: Arc::new([]),
+        journal: Arc::new([]),
         idempotency: None,
         open_max: u32::MAX,
         stored_max: u64::MAX,

@@ -156,6 +156,15 @@ pub(crate) enum Verb {
         #[command(flatten)]
         how: How,
     },
+    /// Resumes a failed task as a new one, which takes over its steps up to the first that failed
+    Resume {
+        id: String,
+        /// Takes over only the steps before this one
+        #[arg(long, value_name = "STEP")]
+        from: Option<String>,
+        #[command(flatten)]
+        waits: Waits,
+    },
     /// Serves the tasks of the server as pages for the browser, until Ctrl-C
     Console(ConsoleFlags),
     /// Copies the database file of a server, which may run meanwhile
@@ -235,9 +244,11 @@ impl Verb {
     /// The ids of tasks that it names.
     pub(crate) fn task_ids(&mut self) -> &mut [String] {
         match self {
-            Self::Show { id, .. } | Self::Result { id, .. } | Self::Answer { id, .. } | Self::Again { id, .. } => {
-                std::slice::from_mut(id)
-            }
+            Self::Show { id, .. }
+            | Self::Result { id, .. }
+            | Self::Answer { id, .. }
+            | Self::Again { id, .. }
+            | Self::Resume { id, .. } => std::slice::from_mut(id),
             Self::Watch { ids, .. } | Self::Cancel { ids } => ids,
             _without_ids => &mut [],
         }
@@ -277,9 +288,9 @@ pub(crate) struct Saved {
     pub(crate) content: Option<usize>,
 }
 
-/// When a call starts, and how it is waited for.
+/// How a call is waited for.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct How {
+pub(crate) struct Waits {
     /// Writes the id of the task, and does not wait for its end
     #[arg(long, conflicts_with = "wait")]
     pub(crate) detach: bool,
@@ -289,6 +300,13 @@ pub(crate) struct How {
     /// The call's idempotency key: the same key with the same call is the same task
     #[arg(long)]
     pub(crate) key: Option<String>,
+}
+
+/// When a call starts, and how it is waited for.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct How {
+    #[command(flatten)]
+    pub(crate) waits: Waits,
     /// Starts at this time: 2026-12-01T09:00Z; without a zone it is a time of this machine's zone
     #[arg(long, value_parser = moment, value_name = "TIME", conflicts_with = "after")]
     at: Option<Timestamp>,

@@ -115,6 +115,11 @@ pub(crate) fn record(shown: &Value) -> String {
     let mut lines = vec![format!("tool      {}", line(shown["tool"].as_str().unwrap_or("-")))];
     lines.push(format!("arguments {}", value(&shown["arguments"])));
     lines.extend(shown["parent"].as_str().map(|parent| format!("called by {}", line(parent))));
+    let resumes = |resumes: &Value| {
+        let by = resumes["by"].as_str().map(|by| format!(", by {}", line(by))).unwrap_or_default();
+        Some(format!("resumes   {}{by}", line(resumes["taskId"].as_str()?)))
+    };
+    lines.extend(resumes(&shown["resumes"]));
     lines.push("attempts".to_owned());
     lines.extend(all("attempts").map(attempt));
     lines.push("journal".to_owned());
@@ -180,6 +185,7 @@ mod tests {
     fn attempts_and_entries_are_lines_that_a_terminal_cannot_obey() {
         let shown = json!({
             "tool": "etl", "arguments": {"bytes": 9, "value": {"a": "\u{1b}[2J"}}, "parent": "01a2\u{1b}",
+            "resumes": {"taskId": "01a1", "by": "ann"},
             "attempts": [
                 {"attempt": 1, "from": "2026-11-23T04:00:00Z", "to": "2026-11-23T04:00:03Z", "end": "died"},
                 {"attempt": 2, "from": "2026-11-23T04:00:03Z", "to": null, "end": null}
@@ -196,6 +202,7 @@ mod tests {
             "tool      etl",
             r#"arguments {"a":"\u001b[2J"}"#,
             r"called by 01a2\u{1b}",
+            "resumes   01a1, by ann",
             "attempts",
             "     1  2026-11-23T04:00:00Z       3 s  died",
             "     2  2026-11-23T04:00:03Z      runs  has not ended",

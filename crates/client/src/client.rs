@@ -8,11 +8,11 @@ use tokio::sync::OnceCell;
 
 use crate::answer::{Message, Reply, in_time};
 use crate::connect::{self, Identity, Lifecycle, REVISION, Session, discover};
-use crate::error::Error;
+use crate::error::{Error, Refusal};
 use crate::target::Target;
 use crate::task::{Question, Status, Task};
 use crate::tool::Tool;
-use crate::wire::Raw;
+use crate::wire::{METHOD_NOT_FOUND, Raw};
 
 /// At most so many pages of a list are read.
 const PAGES_MAX: u32 = 100;
@@ -31,6 +31,9 @@ const OPERATORS: &str = "/extensions/dev.longhaul~1allOwners";
 
 /// Where a server says that a call may ask to start later.
 const LATER_STARTS: &str = "/extensions/dev.longhaul~1laterStarts";
+
+/// A new task continues a failed one, on Longhaul servers.
+const RESUME: &str = "dev.longhaul/tasks/resume";
 
 /// A client of one server.
 pub struct Client {
@@ -285,6 +288,29 @@ impl Client {
     /// Asks the server to cancel a task, which may end otherwise all the same.
     pub async fn cancel(&self, id: &str) -> Result<(), Error> {
         self.result("tasks/cancel", json!({"taskId": id}), Some(id)).await.map(drop)
+    }
+
+    /// Makes a new task that continues a failed one. It takes over the steps before the step `from`, or before the
+    /// first one that failed. The same `key` with the same request is the same task.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the server resumes no tasks; otherwise what it answers, or why there is no answer.
+    pub async fn resume_task(&self, id: &str, from: Option<&str>, key: Option<&str>) -> Result<Task, Error> {
+        let unsupported = || Error::Unsupported("the server does not resume tasks".to_owned());
+        if matches!(self.lifecycle, Lifecycle::Handshake(_)) {
+            return Err(unsupported());
+        }
+        let meta = key.map_or(Value::Null, |key| json!({"dev.longhaul/idempotencyKey": key}));
+        let mut params = json!({"taskId": id});
+        from.map(|from| params["from"] = from.into());
+        let params = connect::with_meta(params, meta, &self.identity);
+        let sent = self.send_with(RESUME, &params, |client| client.headers(RESUME, Some(id)));
+        match in_time(async { self.read(sent.await?).await }).await {
+            Err(Error::Refused(Refusal { code: METHOD_NOT_FOUND, .. })) => Err(unsupported()),
+            resumed => {
+                Task::read(&resumed?).ok_or_else(|| Error::Unexpected(format!("`{RESUME}` is answered without a task")))
+            }
+        }
     }
 
     /// Keeps the session when this client ends: a task may be shown to it only.

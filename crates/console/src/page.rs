@@ -230,6 +230,7 @@ fn footer(ask: &PageRequest) -> Markup {
 /// The action after which the browser was sent here: the code in the URL, and its text.
 const NOTICES: &[(&str, &str, &str)] = &[
     ("none", "No task was selected, so nothing was done.", ""),
+    ("resumed", "This new task continues the failed one.", ""),
     ("cancelled", "1 task was asked to stop.", "tasks were asked to stop."),
     ("again", "1 call was made again.", "calls were made again."),
     ("answered", "The answer was given.", "answers were given."),

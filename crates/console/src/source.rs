@@ -51,6 +51,9 @@ pub trait Source: Send + Sync {
     /// Answers a question of a task.
     async fn answer(&self, id: &str, question: &Question, answer: Value) -> Result<(), Error>;
 
+    /// Has a new task continue a failed one, as [`Client::resume_task`](longhaul_client::Client::resume_task) does.
+    async fn resume(&self, id: &str, from: Option<&str>, key: Option<&str>) -> Result<Task, Error>;
+
     /// Asks for a task to be cancelled.
     async fn cancel(&self, id: &str) -> Result<(), Error>;
 }

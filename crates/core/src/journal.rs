@@ -56,7 +56,8 @@ pub struct Entry {
     pub recording: Option<Recording>,
 }
 
-/// When and by whom an entry was recorded. For people who look at a task: nothing depends on it.
+/// When and by whom an entry was recorded. No attempt depends on it. It is for people, and for a task that takes over a
+/// part of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recording {
     /// The time.
@@ -65,6 +66,10 @@ pub struct Recording {
     pub took_ms: Option<u64>,
     /// The attempt that recorded it; 0 for an answer or a signal, which another process records.
     pub attempt: u32,
+    /// How many entries the attempt had recorded when the work of a step began, and when this entry was recorded. An
+    /// entry that depends on another one began after it. Entries of older versions do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<[u32; 2]>,
 }
 
 /// The latest attempts of a task.

@@ -103,7 +103,7 @@ pub use permits::{GroupPermits, WaitingTask};
 pub use principal::{MissingScopes, Principal, Scopes, VerifiedIdentity};
 pub use refusal::Refusal;
 pub use state::{Ask, Failure, FailureKind, Progress, ResultKind, State, Status};
-pub use task::{Parent, Task, TaskRecord, WEBHOOK_DELIVERY_TOOL};
+pub use task::{Parent, Resumed, Task, TaskRecord, WEBHOOK_DELIVERY_TOOL};
 pub use terms::{Policy, RequestedTerms, Terms};
 pub use time::{Clock, Timestamp};
 pub use trace::{InvalidTraceParent, TraceParent};

@@ -35,6 +35,9 @@ pub const ENTRY_INLINE_BYTES_MAX: usize = 32 * 1024;
 /// Journal entries of one task. At 32 KiB each, this bounds what a replay holds in memory.
 pub const ENTRIES_MAX: usize = 4_096;
 
+/// Bytes of the journal that a resumed task takes over. They are in memory, and written before anything else happens.
+pub const RESUMED_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
 /// Tries of one step. Each that fails is a journal entry.
 pub const TRIES_MAX: u32 = 1_000;
 

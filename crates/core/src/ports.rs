@@ -33,6 +33,8 @@ pub struct NewTask {
     pub task: Task,
     /// The parts of its request, if its record names parts; otherwise empty.
     pub request_parts: Arc<[String]>,
+    /// The journal with which it begins.
+    pub journal: Arc<[NewEntry]>,
     /// The key that recognises a retry of the same call.
     pub idempotency: Option<IdempotencyKey>,
     /// How many unfinished tasks the owner may have, this one included.
@@ -49,6 +51,15 @@ pub struct NewTask {
     /// for this task. A store that is one with that queue may send it in the same write. `None` if the store is not to
     /// send one.
     pub send_in_ms: Option<u64>,
+}
+
+/// An entry of the journal with which a new task begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewEntry {
+    /// The entry.
+    pub entry: Entry,
+    /// The parts of its value, if that names parts; otherwise empty.
+    pub parts: Vec<String>,
 }
 
 /// The result of a creation.
@@ -104,9 +115,9 @@ pub enum Left {
 /// Where tasks are stored.
 #[async_trait]
 pub trait TaskStore: Send + Sync {
-    /// Writes a new task, with the parts of its request and its idempotency key if it has any, all or nothing. A
-    /// creation that is refused, or that finds an earlier task, leaves no parts. Only a writer that dies before the
-    /// record is written may leave parts, which are deleted later.
+    /// Writes a new task, with the parts of its request, its journal and its idempotency key if it has any, all or
+    /// nothing. A creation that is refused, or that finds an earlier task, leaves neither parts nor entries. Only a
+    /// writer that dies before the record is written may leave them, and they are deleted later.
     ///
     /// Once it returns `New` or `NewAndSent`, [`get`](Self::get) finds the task. `NewAndSent` says that the same write
     /// sent the message of [`NewTask::send_in_ms`], as [`WorkQueue::send`] would have sent it: all or nothing with the

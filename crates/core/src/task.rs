@@ -82,6 +82,9 @@ pub struct TaskRecord {
     /// The task whose tool made this one by calling a tool; `None` if a client's call or a schedule did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
+    /// The failed task that this one continues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumes: Option<Resumed>,
     /// The questions that were open when a worker last claimed the task: the client may answer them while the task
     /// works. None while the task waits for answers, and after its end. Records of older versions do not have them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -106,6 +109,16 @@ pub struct Parent {
     pub id: TaskId,
     /// How many tasks are above the child: at most [`CHILD_DEPTH_MAX`](crate::limits::CHILD_DEPTH_MAX).
     pub depth: u8,
+}
+
+/// The failed task that another one continues, with its recorded steps. Both have the same owner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// Its id.
+    pub task: TaskId,
+    /// The subject of the caller who resumed it, for people to read; `None` for a caller without an identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 impl Task {

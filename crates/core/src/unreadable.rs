@@ -52,6 +52,7 @@ impl Task {
             held_until: None,
             attempts: Attempts::default(),
             parent: None,
+            resumes: None,
             asked: Vec::new(),
             answered: Vec::new(),
             flow: None,

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use longhaul_core::audit::{Entry as AuditEntry, Event, Outcome};
-use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
+use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewEntry, NewTask};
 use longhaul_core::spans::{Span, SpanName};
 use longhaul_core::{
-    Attempts, Cleanup, FlowControl, Notification, OwnerId, Parent, PartsName, State, Task, TaskId, TaskRecord, Terms,
-    Timestamp, TraceParent, WEBHOOK_DELIVERY_TOOL, limits,
+    Attempts, Cleanup, FlowControl, Notification, OwnerId, Parent, PartsName, Resumed, State, Task, TaskId, TaskRecord,
+    Terms, Timestamp, TraceParent, WEBHOOK_DELIVERY_TOOL, limits,
 };
 use sha2::{Digest, Sha256};
 
@@ -69,6 +69,17 @@ pub struct WebhookDelivery {
     pub terms: Terms,
 }
 
+/// The origin of a task that no client's call made.
+#[derive(Default)]
+pub(crate) struct Origin {
+    pub(crate) parent: Option<Parent>,
+    pub(crate) resumes: Option<Resumed>,
+    /// The attempts of the task that it resumes.
+    pub(crate) attempt: u32,
+    /// The journal with which it begins.
+    pub(crate) journal: Arc<[NewEntry]>,
+}
+
 #[derive(Clone, Copy)]
 struct OwnerLimits {
     open_max: u32,
@@ -112,18 +123,24 @@ impl Engine {
         let span = Span::begin(SpanName::Accept, call.trace.as_ref());
         span.set("longhaul.tool", &tool);
         call.trace = span.trace().or(call.trace);
-        let limits = OwnerLimits {
-            open_max: self.settings.open_tasks_max,
-            stored_max: self.settings.stored_bytes_max,
-            new_max: self.settings.new_tasks_max,
-        };
-        let accepted = self.recorded(id, call, parent, limits).await;
+        let accepted = self.accept_from(Origin { parent, ..Origin::default() }, id, call).await;
         match &accepted {
             Ok(Accepted::New(task) | Accepted::Existing(task)) => span.set("longhaul.task_id", task.id),
             Err(_) => span.fail(),
         }
         audit(owner, &tool, began_at, &accepted);
         accepted
+    }
+
+    /// Accepts a call within the limits of its owner, without a line in the audit log.
+    pub(crate) async fn accept_from(&self, origin: Origin, id: TaskId, call: Call) -> Result<Accepted, AcceptError> {
+        let limits = OwnerLimits {
+            open_max: self.settings.open_tasks_max,
+            stored_max: self.settings.stored_bytes_max,
+            new_max: self.settings.new_tasks_max,
+        };
+        // Boxed: the futures of all requests hold that of a call.
+        Box::pin(self.recorded(id, call, origin, limits)).await
     }
 
     /// Creates the task that tells `endpoint` of `notification`, once: if it exists, its message is sent again. It is
@@ -145,14 +162,16 @@ impl Engine {
             flow: None,
         };
         let limits = OwnerLimits { open_max: u32::MAX, stored_max: u64::MAX, new_max: None };
-        self.recorded(notification.webhook_delivery_id(&webhook_delivery.endpoint), call, None, limits).await.map(drop)
+        self.recorded(notification.webhook_delivery_id(&webhook_delivery.endpoint), call, Origin::default(), limits)
+            .await
+            .map(drop)
     }
 
     async fn recorded(
         &self,
         id: TaskId,
         call: Call,
-        parent: Option<Parent>,
+        origin: Origin,
         limits: OwnerLimits,
     ) -> Result<Accepted, AcceptError> {
         let idempotency = call.idempotency.as_ref().map(recognise).transpose()?;
@@ -163,10 +182,11 @@ impl Engine {
         if call.not_before.is_some_and(|start| start.since_ms(now) > limits::START_AHEAD_MS_MAX) {
             return Err(AcceptError::TooFarAhead);
         }
-        let (task, request_parts) = new_task(call, id, parent, now);
+        let journal = Arc::clone(&origin.journal);
+        let (task, request_parts) = new_task(call, id, origin, now);
         let OwnerLimits { open_max, stored_max, new_max } = limits;
         let send_in_ms = self.has_shared_queue(&task.tool).then(|| self.first_message_in_ms(&task));
-        let new = NewTask { task, request_parts, idempotency, open_max, stored_max, new_max, send_in_ms };
+        let new = NewTask { task, request_parts, journal, idempotency, open_max, stored_max, new_max, send_in_ms };
         match self.with_retry(async || retriable_create(self.store().create(new.clone(), now).await)).await {
             Ok(Ok(Created::NewAndSent(task))) => Ok(Accepted::New(self.noted(task))),
             Ok(Ok(Created::New(task))) => Ok(Accepted::New(self.queued(task).await)),
@@ -203,7 +223,7 @@ impl Engine {
 
 /// The task of a call, and the parts of its request if it is too large for the record. The store writes them with the
 /// record, or not at all.
-fn new_task(call: Call, id: TaskId, parent: Option<Parent>, now: Timestamp) -> (Task, Arc<[String]>) {
+fn new_task(call: Call, id: TaskId, origin: Origin, now: Timestamp) -> (Task, Arc<[String]>) {
     let (request, parts) = payload(PartsName::Request, call.request, limits::INLINE_BYTES_MAX);
     let not_before = call.not_before.filter(|start| *start > now);
     let task = Task::restore(TaskRecord {
@@ -211,7 +231,7 @@ fn new_task(call: Call, id: TaskId, parent: Option<Parent>, now: Timestamp) -> (
         id,
         tool: call.tool,
         state: not_before.map_or(State::Queued, |until| State::Sleeping { until }),
-        attempt: 0,
+        attempt: origin.attempt,
         failures: 0,
         last_failure: None,
         terms: call.terms,
@@ -233,7 +253,8 @@ fn new_task(call: Call, id: TaskId, parent: Option<Parent>, now: Timestamp) -> (
         answered: Vec::new(),
         flow: call.flow,
         attempts: Attempts::default(),
-        parent,
+        parent: origin.parent,
+        resumes: origin.resumes,
     });
     (task, parts.into())
 }

@@ -54,9 +54,9 @@ impl Engine {
         }
         let event = TaskEvent::Answer { keys: open.into_keys().cloned().collect() };
         match self.apply_with_retry(key, &event).await {
-            Ok(task) => Ok(self.resume(task).await),
+            Ok(task) => Ok(self.start_answered(task).await),
             // Another request was faster, or this one's first try was written: either way the journal has an answer.
-            Err(ApplyError::Refused { current, .. }) => Ok(self.resume(*current).await),
+            Err(ApplyError::Refused { current, .. }) => Ok(self.start_answered(*current).await),
             Err(ApplyError::NotFound) => Err(AnswerError::NotFound),
             Err(ApplyError::Store(error)) => Err(self.unavailable(AnswerError::Unavailable)(error)),
         }
@@ -64,7 +64,7 @@ impl Engine {
 
     /// The answer is recorded even if the message could not be sent: a poll sends it again. A task that was queued
     /// before has its message.
-    async fn resume(&self, task: Task) -> Taken {
+    async fn start_answered(&self, task: Task) -> Taken {
         if task.state == State::Queued && task.asked.is_empty() {
             let _logged = self.send(&task, 0).await;
         }

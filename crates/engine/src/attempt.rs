@@ -39,7 +39,9 @@ use compensations::Compensations;
 pub(crate) use pending::News;
 use pending::PendingUpdates;
 use place::Place;
+pub(crate) use place::SINCE;
 pub use polling::Every;
+pub(crate) use race::TIMEOUT;
 pub use retry::{Retry, Tried};
 pub(crate) use tries::outcome;
 
@@ -66,6 +68,8 @@ pub(crate) struct Shared {
     named: Mutex<BTreeSet<(EntryKind, String)>>,
     pub(crate) suspend: SuspendState,
     timers: AtomicU32,
+    /// How many entries this attempt has recorded.
+    recorded: AtomicU32,
     /// How many sleeps of each name the tool has begun.
     sleeps: Mutex<HashMap<String, u32>>,
     stopping: CancellationToken,
@@ -155,6 +159,7 @@ impl Attempt {
             named: Mutex::default(),
             suspend: SuspendState::default(),
             timers: AtomicU32::new(0),
+            recorded: AtomicU32::new(0),
             sleeps: Mutex::default(),
             stopping: CancellationToken::new(),
             cancelled: CancellationToken::new(),
@@ -265,9 +270,9 @@ impl Attempt {
         }
         self.yield_near_the_end().await;
         let running = self.step_running();
-        let began_at = self.0.engine.now();
+        let began = self.begins();
         let text = self.run_step(name, &running, run).await?;
-        Ok(self.record_step(name, text, began_at, running).await)
+        Ok(self.record_step(name, text, began, running).await)
     }
 
     /// Asks the client and returns its answer. If there is no answer yet, the attempt ends, and the answer starts the

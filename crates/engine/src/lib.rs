@@ -17,6 +17,7 @@
 //! | answer its questions | [`Engine::answer`] | `answer.rs` | `Answer` | `get`, `record` each, `apply`, `send` |
 //! | record a signal for which it waits | [`Engine::record_signal`] | `signals.rs` | `Wake` | `record`, `get`, `apply`, `send` |
 //! | cancel it | [`Engine::cancel`] | `poll.rs` | `Cancel` | `apply` |
+//! | continue a failed one with its recorded steps | [`Engine::resume`] | `resume.rs` | | `journal`, `create`, `send` |
 //! | keep its result for longer, or forget it | [`Engine::extend_retention`], [`Engine::forget`] | `poll.rs` | `ExtendRetention`, `Forget` | `apply` |
 //! | run one attempt of its tool | [`Engine::run_delivery`] | `delivery.rs` and below | `Claim`, `Heartbeat`, then `Finish`, `Suspend` or `Retry` | `apply` each, `journal` from the second attempt on, `record` a step |
 //! | clean up after a task that has ended without its tool | [`Engine::run_delivery`] | `delivery/clean.rs` | `BeginCleanup`, `EndCleanup` | `get`, `apply` each |
@@ -105,6 +106,7 @@ mod observer;
 mod poll;
 mod publish;
 mod recovery;
+mod resume;
 mod settings;
 mod signals;
 mod suspension;
@@ -125,6 +127,7 @@ pub use observer::{IsRecorded, Observer};
 pub use poll::Cancelled;
 pub use publish::{PublishError, WebhookDeliveries};
 pub use recovery::{EnsureError, Ensured, Swept};
+pub use resume::{ResumeError, Resumption};
 pub use settings::{AttemptLimit, Settings};
 pub use signals::{SignalRecorded, Woken};
 pub use suspension::{AttemptEnd, Driven, Round, Suspended};

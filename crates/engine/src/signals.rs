@@ -41,10 +41,10 @@ pub enum Woken {
 
 /// The recorded part of a token.
 #[derive(Serialize, Deserialize)]
-struct Token {
+pub(crate) struct Token {
     /// The signal that its holder may record.
     #[serde(rename = "fact")]
-    signal: String,
+    pub(crate) signal: String,
     /// Until when.
     until: Timestamp,
 }
@@ -159,7 +159,7 @@ impl Engine {
         let entry = format!("{}#{name}#{}", kind.as_str(), self.ports.ids.lease_token());
         let parts = PartsName::Entry { attempt: 0, entry };
         let value = self.store_payload(key, parts, text.to_owned(), limits::ENTRY_INLINE_BYTES_MAX).await?;
-        let recording = Some(Recording { at: self.now(), took_ms: None, attempt: 0 });
+        let recording = Some(Recording { at: self.now(), took_ms: None, attempt: 0, order: None });
         let entry = Entry { kind, name: name.to_owned(), value, recording };
         self.with_retry(|| self.store().record(key, &entry)).await
     }

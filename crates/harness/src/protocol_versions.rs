@@ -115,6 +115,7 @@ fn of_newest(task: &str) -> Vec<Naming> {
     [
         ("tasks/get", json!({"taskId": task}), &tasks),
         ("dev.longhaul/tasks/inspect", json!({"taskId": task}), &tasks),
+        ("dev.longhaul/tasks/resume", json!({"taskId": task}), &tasks),
         ("tasks/update", json!({"taskId": task, "inputResponses": answers}), &tasks),
         ("tasks/cancel", json!({"taskId": task}), &tasks),
         ("subscriptions/listen", json!({"notifications": {"taskIds": [task]}}), &tasks),

@@ -1,7 +1,7 @@
 //! Creating and changing tasks, inside the writer's transaction: each function is one atomic operation.
 
-use longhaul_core::ports::{Created, NewTask};
-use longhaul_core::{PartsName, Refusal, Task, TaskEvent, TaskKey, Timestamp, limits};
+use longhaul_core::ports::{Created, NewEntry, NewTask};
+use longhaul_core::{PartsName, Payload, Refusal, Task, TaskEvent, TaskKey, Timestamp, limits};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::quota::{Window, change_quota, has_free_slot, has_room, window};
@@ -51,7 +51,7 @@ pub(crate) fn read_unexpired(
     Ok(task.filter(|task| !task.has_expired(now)))
 }
 
-/// Writes a new task, the parts of its request, its key and the owner's count.
+/// Writes a new task, the parts of its request, its journal, its key and the owner's count.
 pub(crate) fn create(
     connection: &Connection,
     unreadable: &Unreadable,
@@ -87,6 +87,12 @@ pub(crate) fn create(
     insert(connection, new, window)?;
     if !new.request_parts.is_empty() {
         attachments::put_parts(connection, &key, &PartsName::Request, &new.request_parts, now)?;
+    }
+    for NewEntry { entry, parts } in new.journal.iter() {
+        if let Payload::Parts { name, .. } = &entry.value {
+            attachments::put_parts(connection, &key, name, parts, now)?;
+        }
+        attachments::record(connection, &key, entry, now)?;
     }
     Ok(Ok(Created::New(new.task.clone())))
 }

@@ -68,6 +68,7 @@ pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl F
         asked: Vec::new(),
         answered: Vec::new(),
         parent: None,
+        resumes: None,
         attempts: Attempts::default(),
     };
     adjust(&mut record);
@@ -90,6 +91,7 @@ pub fn new(task: Task) -> NewTask {
     NewTask {
         task,
         request_parts: Arc::new([]),
+        journal: Arc::new([]),
         idempotency: None,
         open_max: 1_000,
         stored_max: u64::MAX,

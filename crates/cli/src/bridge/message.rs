@@ -89,7 +89,9 @@ impl Message {
     pub(super) fn is_repeatable(&self) -> bool {
         let method = self.method();
         let has_key = self.params()["_meta"][KEY].is_string();
-        REPEATABLE.contains(&method) || method.ends_with("/list") || (method == "tools/call" && has_key)
+        REPEATABLE.contains(&method)
+            || method.ends_with("/list")
+            || (matches!(method, "tools/call" | "dev.longhaul/tasks/resume") && has_key)
     }
 
     /// The headers of a self-contained request, which repeat its content.
@@ -98,7 +100,11 @@ impl Message {
         let name = match self.method() {
             "tools/call" | "prompts/get" => params["name"].as_str(),
             "resources/read" => params["uri"].as_str(),
-            "tasks/get" | "tasks/update" | "tasks/cancel" | "dev.longhaul/tasks/inspect" => params["taskId"].as_str(),
+            "tasks/get"
+            | "tasks/update"
+            | "tasks/cancel"
+            | "dev.longhaul/tasks/inspect"
+            | "dev.longhaul/tasks/resume" => params["taskId"].as_str(),
             _ => None,
         };
         let mut headers = HeaderMap::new();

@@ -1,4 +1,4 @@
-//! `longhaul tools`, `longhaul call` and `longhaul again`.
+//! `longhaul tools`, `longhaul call`, `longhaul again` and `longhaul resume`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::ends::{end, finish};
 use super::found::not_found;
-use crate::args::{Global, How};
+use crate::args::{Global, How, Waits};
 use crate::arguments::{self, meant};
 use crate::exit::{Exit, Stop};
 use crate::follow::{Follower, Watched, ask, interval, over};
@@ -45,6 +45,36 @@ pub(super) async fn again(global: &Global, id: &str, how: &How) -> Result<Exit, 
     .await
 }
 
+/// Resumes a failed task.
+pub(super) async fn resume(global: &Global, id: &str, from: Option<&str>, waits: &Waits) -> Result<Exit, Stop> {
+    let target = target(global)?;
+    connected(&target, None, async |client| {
+        let key = key_of(waits, client)?;
+        let not_resumed = |error: Error| {
+            let stop = Stop::from(error);
+            Stop::new(stop.exit, format!("the task {id} was not resumed: {}", stop.why))
+        };
+        let task = client.resume_task(id, from, key.as_deref()).await.map_err(not_resumed)?;
+        let records = Record::of_user();
+        if let Some(failed) = records.find(target.url.as_str(), id) {
+            records.add(Entry { id: task.id.clone(), session: client.session(), ..failed }).await;
+        }
+        if !waits.detach {
+            out::say(&format!("task {} resumes {id}", line(&task.id)));
+        }
+        follow(global, client, &task, waits, Screen::new()).await
+    })
+    .await
+}
+
+/// The idempotency key of a request: the user's, or a new one if the server takes keys.
+fn key_of(waits: &Waits, client: &Client) -> Result<Option<String>, Stop> {
+    match &waits.key {
+        Some(key) => Ok(Some(key.clone())),
+        None => client.takes_keys().then(new_key).transpose(),
+    }
+}
+
 /// The tool and the arguments of a task that this machine did not begin, or whose arguments were too large to be
 /// remembered.
 async fn shown_by_server(client: &Client, id: &str) -> Result<(String, Map<String, Value>), Stop> {
@@ -64,10 +94,7 @@ async fn make(
     arguments: Map<String, Value>,
     how: &How,
 ) -> Result<Exit, Stop> {
-    let key = match &how.key {
-        Some(key) => Some(key.clone()),
-        None => client.takes_keys().then(new_key).transpose()?,
-    };
+    let key = key_of(&how.waits, client)?;
     let not_before = how.start().map_err(Stop::usage)?;
     if not_before.is_some() && !client.starts_later() {
         let why = "the server does not say that calls may start later, and might start this one at once";
@@ -82,7 +109,7 @@ async fn make(
         biased;
         _ = tokio::signal::ctrl_c() => return given_up(Exit::Interrupted, "interrupted"),
         called = client.call(&call, &mut shown) => called?,
-        () = over(how.wait) => return given_up(Exit::WaitOver, "the server makes no task of it"),
+        () = over(how.waits.wait) => return given_up(Exit::WaitOver, "the server makes no task of it"),
     };
     let has_left = shown.has_left;
     drop(shown);
@@ -95,7 +122,10 @@ async fn make(
         }
         Called::Task(task) => {
             remember(target, client, &call, &task).await;
-            follow(global, client, &task, how, screen).await
+            if let Some(message) = task.message.as_deref().filter(|_| how.waits.detach && how.is_later()) {
+                out::say(&line(message));
+            }
+            follow(global, client, &task, &how.waits, screen).await
         }
     }
 }
@@ -111,18 +141,21 @@ async fn remember(target: &Target, client: &Client, call: &Call, task: &Task) {
     Record::of_user().add(entry).await;
 }
 
-async fn follow(global: &Global, client: &Arc<Client>, task: &Task, how: &How, screen: Screen) -> Result<Exit, Stop> {
-    if how.detach {
-        if let Some(message) = task.message.as_deref().filter(|_| how.is_later()) {
-            out::say(&line(message));
-        }
+async fn follow(
+    global: &Global,
+    client: &Arc<Client>,
+    task: &Task,
+    waits: &Waits,
+    screen: Screen,
+) -> Result<Exit, Stop> {
+    if waits.detach {
         let written =
             if global.json { out::json(&Value::Object(task.raw.clone())) } else { out::result(&line(&task.id)) };
         return written.map(|()| Exit::Well);
     }
     let follower = Follower { screen, come_back: global.come_back(), first: interval(task) };
     let watched = Watched { id: task.id.clone(), client: Arc::clone(client) };
-    let followed = follower.follow(&[watched], how.wait).await?;
+    let followed = follower.follow(&[watched], waits.wait).await?;
     finish(global, std::slice::from_ref(&task.id), followed)
 }
 

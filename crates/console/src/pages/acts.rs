@@ -1,4 +1,4 @@
-//! Actions on tasks: cancel them, or make the same calls again.
+//! Actions on tasks: cancel them, resume them, or make the same calls again.
 
 use longhaul_client::text::{count, line};
 use longhaul_client::{Call, Called, Error, Tool};
@@ -44,6 +44,19 @@ fn of_owner(ask: &PageRequest) -> String {
     link(NAME, &ask.owner().map(|owner| ("owner", owner)).into_iter().collect::<Vec<_>>())
 }
 
+/// The form that resumes one failed task. It does so once, however often it is sent from the same page.
+pub(super) fn resume_form(ask: &PageRequest, id: &str) -> Result<Markup, Problem> {
+    Ok(html! {
+        form method="post" action=(link(NAME, &[])) class="inline" {
+            (ask.token_field())
+            (key_field()?)
+            input type="hidden" name="id" value=(id);
+            label { "From step " input name="from" placeholder="the first that failed"; }
+            button name="act" value="resume" { "Resume as a new task" }
+        }
+    })
+}
+
 /// The key by which a server recognises a call that is sent twice.
 pub(super) fn key_field() -> Result<Markup, Problem> {
     let key = random().map_err(|error| Problem::from(Error::Unexpected(error.to_string())))?;
@@ -66,6 +79,7 @@ pub(super) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Prob
             cancel(ask, id).await?;
             Ok(Done::To(format!("{}&did=cancelled", ask.link_to_task(id))))
         }
+        (Some("resume"), [id]) => resume(ask, id, posted).await,
         (Some("again"), [id]) => again(ask, id, posted.value("key"), &ask.source().tools().await?).await,
         (Some(what @ ("cancel" | "again")), ids) => {
             let mut all = All::default();
@@ -129,6 +143,14 @@ fn confirm(ask: &PageRequest, open: &[&Row], listed: &Listed, back: &str) -> Mar
             p { a href=(back) { "Back to the tasks" } }
         }
     }
+}
+
+async fn resume(ask: &PageRequest, id: &str, posted: &Posted) -> Result<Done, Problem> {
+    let from = posted.value("from").filter(|from| !from.is_empty());
+    let key = posted.value("key").map(|key| format!("longhaul-console-{key}-{id}"));
+    let resumed = ask.source().resume(id, from, key.as_deref()).await.map_err(Problem::from);
+    let task = ask.shared().acted("resume", Some(id), resumed)?;
+    Ok(Done::To(link("task", &[("id", &task.id), ("did", "resumed")])))
 }
 
 async fn again(ask: &PageRequest, id: &str, key: Option<&str>, tools: &[Tool]) -> Result<Done, Problem> {

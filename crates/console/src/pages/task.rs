@@ -48,6 +48,9 @@ pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     page = page.still("lines", lines(ask, &task));
     if !ask.is_read_only() && !record.is_null() && is_plain(id) {
         page = page.still("again", acts::again_form(ask, id)?);
+        if task.status == Status::Failed {
+            page = page.still("resume", acts::resume_form(ask, id)?);
+        }
     }
     if let Some(tool) = record["tool"].as_str().filter(|_| !ask.is_read_only()) {
         page = page.still("edit", edit(ask, id, tool));
@@ -258,6 +261,12 @@ fn facts(ask: &PageRequest, task: &Task, record: &Value) -> Markup {
         }
         @if let Some(parent) = record["parent"].as_str() {
             div { dt { "Called by" } dd { a href=(ask.link_to_task(parent)) { (parts::id(parent)) } } }
+        }
+        @if let Some(failed) = record["resumes"]["taskId"].as_str() {
+            div { dt { "Resumes" } dd {
+                a href=(link_to_task(failed)) { (parts::id(failed)) }
+                @if let Some(by) = record["resumes"]["by"].as_str() { ", by " (line(by, 100)) }
+            } }
         }
         @if let Some(attempt) = record["attempt"].as_u64() { div { dt { "Attempts" } dd { (attempt) } } }
         @if let Some(failures @ 1..) = record["failures"].as_u64() {

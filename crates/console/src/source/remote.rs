@@ -220,6 +220,11 @@ impl Source for Remote {
         self.seen(self.client().await?.answer(id, question, answer).await)
     }
 
+    async fn resume(&self, id: &str, from: Option<&str>, key: Option<&str>) -> Result<Task, Error> {
+        let client = self.client().await?;
+        self.seen(client.resume_task(id, from, key.filter(|_| client.takes_keys())).await)
+    }
+
     async fn cancel(&self, id: &str) -> Result<(), Error> {
         self.seen(self.client().await?.cancel(id).await)
     }

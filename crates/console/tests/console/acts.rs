@@ -41,6 +41,16 @@ async fn a_form_that_is_sent_twice_makes_the_call_with_the_same_key() {
 }
 
 #[tokio::test]
+async fn a_failed_task_is_resumed_from_its_first_failure_or_from_a_step() {
+    let browser = browser();
+    for from in ["", "pay%20them"] {
+        let answer = browser.post("/console/act", &format!("id=a&act=resume&key=k&from={from}")).await;
+        assert_eq!(answer.head["location"], "/console/task?id=new&did=resumed");
+    }
+    assert_eq!(browser.done(), ["resume a - longhaul-console-k-a", "resume a pay them longhaul-console-k-a"]);
+}
+
+#[tokio::test]
 async fn many_calls_are_made_again_with_one_reading_of_the_tools() {
     let browser = browser();
     let answer = browser.post("/console/act", "id=a&id=b&act=again&key=k").await;

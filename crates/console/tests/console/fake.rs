@@ -153,6 +153,12 @@ impl Source for Fake {
         self.gone(Some(()))
     }
 
+    async fn resume(&self, id: &str, from: Option<&str>, key: Option<&str>) -> Result<Task, Error> {
+        self.refused()?;
+        self.did(format!("resume {id} {} {}", from.unwrap_or("-"), key.unwrap_or_default()));
+        self.gone(Some(task("new", Status::Working, "")))
+    }
+
     async fn cancel(&self, id: &str) -> Result<(), Error> {
         let known = self.tasks.iter().find(|task| task.id == id).map(drop);
         self.did(format!("cancel {id}"));

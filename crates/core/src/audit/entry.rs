@@ -13,6 +13,8 @@ pub enum Event {
     Answer,
     /// To cancel a task.
     Cancel,
+    /// To resume a failed task.
+    Resume,
     /// To send the value of a callback, with its token.
     Callback,
     /// To send a request: is logged only if it is refused.
@@ -22,8 +24,8 @@ pub enum Event {
 }
 
 impl Event {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Accept, Self::Answer, Self::Cancel, Self::Callback, Self::Request, Self::LogIn];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Accept, Self::Answer, Self::Cancel, Self::Resume, Self::Callback, Self::Request, Self::LogIn];
 
     /// As it is in the log.
     #[must_use]
@@ -32,6 +34,7 @@ impl Event {
             Self::Accept => "accept",
             Self::Answer => "answer",
             Self::Cancel => "cancel",
+            Self::Resume => "resume",
             Self::Callback => "callback",
             Self::Request => "request",
             Self::LogIn => "login",

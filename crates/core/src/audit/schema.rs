@@ -53,6 +53,9 @@ impl Event {
             Self::Accept => "a call that asks to become a task",
             Self::Answer => "answers to questions of a task",
             Self::Cancel => "a request to cancel a task",
+            Self::Resume => {
+                "a request to resume a failed task; `task_id` is the new task, or the failed one if there is none"
+            }
             Self::Callback => "the value of a callback, with its token",
             Self::Request => "any other request, only if it was refused",
             Self::LogIn => "a request without a verified caller",

@@ -59,6 +59,7 @@ pub(crate) fn record(state: State) -> TaskRecord {
         asked: Vec::new(),
         answered: Vec::new(),
         parent: None,
+        resumes: None,
         attempts: Attempts::default(),
     }
 }

@@ -1,5 +1,6 @@
 //! The journal of an attempt: entries are read, loaded and recorded here.
 
+use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
 use longhaul_core::ports::{Recorded, StoreError};
@@ -8,6 +9,21 @@ use longhaul_core::{Entry, EntryKind, FailureKind, PartsName, Payload, Recording
 use super::Journal;
 use crate::suspension::{Reason, StepRunning};
 use crate::{Attempt, LoadError};
+
+/// The beginning of some work.
+#[derive(Clone, Copy)]
+pub(crate) struct Began {
+    pub(super) at: Timestamp,
+    /// How many entries the attempt had recorded by then.
+    recorded: u32,
+}
+
+impl Began {
+    /// That of work which also depends on all that was recorded after this time.
+    pub(super) const fn depending_on_all(at: Timestamp) -> Self {
+        Self { at, recorded: u32::MAX }
+    }
+}
 
 impl Attempt {
     /// The text of `payload`; if it cannot be loaded, the attempt is aborted.
@@ -30,9 +46,9 @@ impl Attempt {
         Some(text)
     }
 
-    /// Records `text`, which took the work of a step this long, and returns what is recorded: `text`, or what another
-    /// attempt recorded before.
-    pub(crate) async fn record(&self, kind: EntryKind, name: &str, text: String, took_ms: Option<u64>) -> String {
+    /// Records `text`, and returns what is recorded: `text`, or what another attempt recorded before. `work` is that of
+    /// a step whose outcome `text` is.
+    pub(crate) async fn record(&self, kind: EntryKind, name: &str, text: String, work: Option<Began>) -> String {
         if self.is_replay() {
             return match self.recorded(kind, name).await {
                 Some(text) => text,
@@ -53,7 +69,7 @@ impl Attempt {
         let recorded =
             match engine.store_payload(&task.key(), parts, text.clone(), limits::ENTRY_INLINE_BYTES_MAX).await {
                 Ok(value) => {
-                    let recording = Some(Recording { at: engine.now(), took_ms, attempt: task.attempt });
+                    let recording = Some(self.recording(work));
                     let entry = Entry { kind, name: name.to_owned(), value, recording };
                     let recorded = engine.with_retry(async || engine.store().record(&task.key(), &entry).await).await;
                     recorded.map(|recorded| (recorded, entry))
@@ -77,6 +93,19 @@ impl Attempt {
         }
     }
 
+    fn recording(&self, work: Option<Began>) -> Recording {
+        let at = self.now();
+        let recorded = self.0.recorded.fetch_add(1, Ordering::Relaxed);
+        let began = work.map_or(recorded, |work| work.recorded.min(recorded));
+        let took_ms = work.map(|work| at.since_ms(work.at));
+        Recording { at, took_ms, attempt: self.0.task.attempt, order: Some([began, recorded]) }
+    }
+
+    /// The beginning of the work of a step.
+    pub(super) fn begins(&self) -> Began {
+        Began { at: self.now(), recorded: self.0.recorded.load(Ordering::Relaxed) }
+    }
+
     fn remember(&self, entry: Entry) {
         let at = entry.recording.map(|made| made.at);
         self.come_to_entry(entry.kind, &entry.name, at);
@@ -84,16 +113,9 @@ impl Attempt {
         self.note_advance();
     }
 
-    /// Records the value of a step that began at `began_at`, and returns the recorded value.
-    pub(super) async fn record_step(
-        &self,
-        name: &str,
-        text: String,
-        began_at: Timestamp,
-        running: StepRunning<'_>,
-    ) -> String {
-        let took_ms = self.0.engine.now().since_ms(began_at);
-        let text = self.record(EntryKind::Step, name, text, Some(took_ms)).await;
+    /// Records the value of a step, and returns the recorded value.
+    pub(super) async fn record_step(&self, name: &str, text: String, work: Began, running: StepRunning<'_>) -> String {
+        let text = self.record(EntryKind::Step, name, text, Some(work)).await;
         drop(running);
         self.name_once(EntryKind::Step, name).await;
         text

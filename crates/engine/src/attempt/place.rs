@@ -8,7 +8,7 @@ use std::thread::ThreadId;
 use longhaul_core::{EntryKind, Timestamp};
 
 /// How the name of a timer begins that says when a tool began to poll.
-pub(super) const SINCE: &str = "since ";
+pub(crate) const SINCE: &str = "since ";
 
 /// The key of an entry.
 pub(super) type Key = (EntryKind, String);

@@ -75,9 +75,9 @@ impl Attempt {
         loop {
             self.yield_near_the_end().await;
             let polling = self.step_running();
-            let began_at = self.0.engine.now();
+            let began = self.begins();
             if let Some(text) = self.run_step(name, &polling, &mut poll).await? {
-                return Ok(self.record_step(name, text, began_at, polling).await);
+                return Ok(self.record_step(name, text, began, polling).await);
             }
             let now = self.0.engine.now();
             self.wait_until(now.plus_ms(every.pause_ms(now.since_ms(since))), polling).await;

@@ -13,12 +13,13 @@ use futures::future::Either;
 use longhaul_core::{EntryKind, FailureKind, Timestamp, strict_json};
 use serde::{Deserialize, Serialize};
 
+use super::journal::Began;
 use super::place::{Branch, Key, SINCE, Shown};
 use crate::suspension::Wait;
 use crate::{Attempt, IsRecorded};
 
 /// How the name of a timer ends that is the deadline of a timeout. The names of sleeps end with a number.
-const TIMEOUT: &str = "#timeout";
+pub(crate) const TIMEOUT: &str = "#timeout";
 
 /// The outcome of a race, as it is recorded. It fits into an entry: a journal has at most 4,096 names.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
@@ -149,7 +150,7 @@ impl Attempt {
         let decided = decided(won, &runners);
         // Numbers and names can always be written as JSON.
         let text = serde_json::to_string(&decided).unwrap_or_default();
-        let text = self.record(EntryKind::Step, name, text, Some(self.now().since_ms(began_at))).await;
+        let text = self.record(EntryKind::Step, name, text, Some(Began::depending_on_all(began_at))).await;
         if self.read_decided(name, &text, runners.len()).await != decided {
             // Another attempt has recorded another outcome, with which the next attempt continues.
             drop(recording);

@@ -41,7 +41,7 @@ impl Attempt {
             return text;
         }
         let running = self.step_running();
-        self.record_step(name, text, self.now(), running).await
+        self.record_step(name, text, self.begins(), running).await
     }
 
     /// Notes that the tool has come to an entry, which was recorded at `at`. Entries of older versions have no time.

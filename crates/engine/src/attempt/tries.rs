@@ -54,29 +54,29 @@ impl Attempt {
             // The tool may allow fewer tries by now.
             if retry.ends_with(earlier.failed) {
                 let running = self.step_running();
-                return outcome(self.record_step(name, failure(&error), self.now(), running).await);
+                return outcome(self.record_step(name, failure(&error), self.begins(), running).await);
             }
             tries = Some(earlier);
         }
         loop {
             self.yield_near_the_end().await;
             let running = self.step_running();
-            let began_at = self.now();
+            let began = self.begins();
             let tried =
                 self.run_step(name, &running, || run(tries.map_or(0, |tries| tries.failed).saturating_add(1))).await;
             let (error, may_succeed) = match tried {
                 Tried::Value(text) => {
                     let text = self.value(name, text).await;
-                    return outcome(self.record_step(name, text, began_at, running).await);
+                    return outcome(self.record_step(name, text, began, running).await);
                 }
                 Tried::Failed(error) => (error, true),
                 Tried::FailedForGood(error) => (error, false),
             };
-            let Tries { failed, since } = tries.unwrap_or(Tries { failed: 0, since: began_at });
+            let Tries { failed, since } = tries.unwrap_or(Tries { failed: 0, since: began.at });
             let failed = Tries { failed: failed.saturating_add(1), since };
             match self.next_try(retry, failed).filter(|_| may_succeed) {
                 Some(next) => self.wait_for_try(name, failed, next, error, running).await,
-                None => return outcome(self.record_step(name, failure(&error), began_at, running).await),
+                None => return outcome(self.record_step(name, failure(&error), began, running).await),
             }
             tries = Some(failed);
         }
@@ -99,7 +99,7 @@ impl Attempt {
         }
         self.yield_near_the_end().await;
         let running = self.step_running();
-        let began_at = self.now();
+        let began = self.begins();
         let text = if self.marks(name).await {
             match self.run_step(name, &running, run).await {
                 Tried::Value(text) => self.value(name, text).await,
@@ -108,7 +108,7 @@ impl Attempt {
         } else {
             failure(&may_have_run.await)
         };
-        outcome(self.record_step(name, text, began_at, running).await)
+        outcome(self.record_step(name, text, began, running).await)
     }
 
     /// The recorded value or error of step `name`; `None` if nothing is recorded. Runs nothing.

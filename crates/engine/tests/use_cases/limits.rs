@@ -79,6 +79,7 @@ async fn a_new_task_records_what_was_called() {
         asked: Vec::new(),
         answered: Vec::new(),
         parent: None,
+        resumes: None,
         attempts: Attempts::default(),
     };
     assert_eq!(task.record(), &expected);

@@ -27,6 +27,8 @@ mod races;
 mod races_by_reference;
 mod races_lost;
 mod recovering;
+mod resuming;
+mod resuming_refused;
 mod retries;
 mod rounds;
 mod signals;

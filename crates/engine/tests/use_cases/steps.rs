@@ -64,8 +64,8 @@ async fn an_entry_says_when_it_was_recorded_by_which_attempt_and_how_long_its_st
     let mut journal = world.store.journal(&key).await.unwrap();
     journal.sort_by_key(|entry| entry.kind);
     let recordings: Vec<_> = journal.iter().map(|entry| entry.recording.unwrap()).collect();
-    let step = Recording { at: recorded_at, took_ms: Some(412), attempt: 2 };
-    let answer = Recording { at: recorded_at.plus_ms(5_000), took_ms: None, attempt: 0 };
+    let step = Recording { at: recorded_at, took_ms: Some(412), attempt: 2, order: Some([0, 0]) };
+    let answer = Recording { at: recorded_at.plus_ms(5_000), took_ms: None, attempt: 0, order: None };
     assert_eq!(recordings, [step, answer]);
 }
 

@@ -21,7 +21,7 @@ pub const fn always() -> Times {
 
 /// The entries of an attempt whose steps failed.
 pub(super) fn recorded(failures: &[(String, Times, Value)], now: Timestamp) -> Vec<Entry> {
-    let recording = Some(Recording { at: now, took_ms: None, attempt: 1 });
+    let recording = Some(Recording { at: now, took_ms: None, attempt: 1, order: None });
     let entry =
         |kind, name: String, value: &Value| Entry { kind, name, value: Payload::Inline(value.to_string()), recording };
     let of_step = |(step, times, error): &(String, Times, Value)| match times.0 {

@@ -88,7 +88,7 @@ impl TestServer {
             if cut {
                 return Err(TestError::NotAJournal(format!("the value of {} `{name}` was cut", kind.as_str())));
             }
-            let recording = Some(Recording { at: running.world.clock.now(), took_ms: None, attempt: 1 });
+            let recording = Some(Recording { at: running.world.clock.now(), took_ms: None, attempt: 1, order: None });
             entries.push(Entry { kind, name, value: Payload::Inline(value.to_string()), recording });
         }
         running.world.seed(&running.key, &entries).await?;

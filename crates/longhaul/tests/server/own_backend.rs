@@ -93,6 +93,7 @@ fn task(owner: OwnerId, tool: &str, at: Timestamp) -> Task {
         asked: Vec::new(),
         answered: Vec::new(),
         parent: None,
+        resumes: None,
         attempts: Attempts::default(),
     })
 }
@@ -106,6 +107,7 @@ async fn a_filtered_list_stops_after_many_tasks_and_says_where_to_go_on() {
         let new = NewTask {
             task,
             request_parts: Arc::default(),
+            journal: Arc::default(),
             idempotency: None,
             open_max: u32::MAX,
             stored_max: u64::MAX,

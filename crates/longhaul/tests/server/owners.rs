@@ -114,6 +114,7 @@ impl Calls {
         let new = NewTask {
             task,
             request_parts: Arc::default(),
+            journal: Arc::default(),
             idempotency: None,
             open_max: 100,
             stored_max: u64::MAX,

@@ -13,6 +13,7 @@ use crate::{Body, reply};
 
 mod inspect;
 mod listen;
+mod resume;
 mod tasks;
 
 use tasks::Method;
@@ -41,6 +42,7 @@ async fn answer_modern(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Respo
         filtered::METHOD if filtered::is_for(call, endpoint.shared()) => Some(tasks::list(call, endpoint).await),
         filtered::METHOD => Some(no_such_method(call)),
         inspect::METHOD => Some(tasks::answer(Method::Inspect, call, endpoint).await),
+        resume::METHOD => Some(tasks::answer(Method::Resume, call, endpoint).await),
         _ => None,
     }
 }

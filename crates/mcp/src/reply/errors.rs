@@ -4,7 +4,7 @@ use std::error::Error;
 
 use http::StatusCode;
 use longhaul_core::ports::StoreError;
-use longhaul_engine::{AcceptError, AnswerError, LoadError, PollError};
+use longhaul_engine::{AcceptError, AnswerError, LoadError, PollError, ResumeError};
 use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, ErrorCode};
 use serde_json::json;
@@ -65,6 +65,20 @@ pub(crate) fn of_answer(error: AnswerError) -> ErrorData {
         AnswerError::NotFound => task_not_found(),
         AnswerError::TooLarge { .. } => ErrorData::invalid_params(error.to_string(), None),
         AnswerError::Unavailable(cause) => unavailable(&cause),
+    }
+}
+
+pub(crate) fn of_resume(error: ResumeError) -> ErrorData {
+    match error {
+        ResumeError::NotFailed(_)
+        | ResumeError::NothingRecorded
+        | ResumeError::NoSuchStep(_)
+        | ResumeError::Undone
+        | ResumeError::MayHaveRun(_)
+        | ResumeError::TooLarge => ErrorData::invalid_params(error.to_string(), None),
+        ResumeError::NotRead(error) => of_poll(error),
+        ResumeError::NotLoaded(error) => of_load(error),
+        ResumeError::NotAccepted(error) => of_accept(error),
     }
 }
 

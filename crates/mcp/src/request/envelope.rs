@@ -188,7 +188,9 @@ fn check_name(headers: &HeaderMap, method: &str, members: &Members<'_>) -> Resul
     let (member, is_required) = match method {
         "tools/call" | "prompts/get" => ("name", true),
         "resources/read" => ("uri", true),
-        "tasks/get" | "tasks/update" | "tasks/cancel" | "dev.longhaul/tasks/inspect" => ("taskId", false),
+        "tasks/get" | "tasks/update" | "tasks/cancel" | "dev.longhaul/tasks/inspect" | "dev.longhaul/tasks/resume" => {
+            ("taskId", false)
+        }
         _ => return Ok(()),
     };
     let Some(name) = members.text(member) else { return Ok(()) };

@@ -69,7 +69,7 @@ impl Gate<'_> {
         let NeededScopes { call, read, cancel, .. } = self.scopes();
         match method {
             "tools/call" | "tools/async/call" => self.needed_by_call(&NamedThings::by(params)),
-            "tasks/update" => call.clone(),
+            "tasks/update" | "dev.longhaul/tasks/resume" => call.clone(),
             "tasks/get"
             | "tasks/list"
             | "tasks/result"

@@ -155,6 +155,7 @@ fn methods() -> impl Strategy<Value = String> {
         "tasks/update",
         "tasks/cancel",
         "dev.longhaul/tasks/inspect",
+        "dev.longhaul/tasks/resume",
         "dev.longhaul/tasks/list",
         "subscriptions/listen",
         "initialize",

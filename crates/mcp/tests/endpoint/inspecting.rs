@@ -18,7 +18,8 @@ fn key(id: &str) -> TaskKey {
 /// Records steps `first..=last` of the task, a second apart, each with its number as its value.
 async fn with_steps(world: &World, id: &str, first: u64, last: u64) {
     for number in first..=last {
-        let recording = Recording { at: Timestamp::from_ms(number * 1_000), took_ms: Some(number), attempt: 1 };
+        let recording =
+            Recording { at: Timestamp::from_ms(number * 1_000), took_ms: Some(number), attempt: 1, order: None };
         let entry = Entry {
             kind: EntryKind::Step,
             name: format!("step {number}"),

@@ -38,6 +38,7 @@ mod passing_on;
 mod plain_calls;
 mod policies;
 mod questions;
+mod resuming;
 mod retries;
 mod revised;
 mod rules;

@@ -86,6 +86,7 @@ fn newest(id: &str) -> Vec<Case> {
         case("cancelling a job", &Sent::call("cancel_job", job).declaring(no_tasks()), &[CANCEL]),
         case("tasks/get", &Sent::new("tasks/get", task()), &[READ]),
         case("inspecting", &Sent::new("dev.longhaul/tasks/inspect", task()), &[READ]),
+        case("resuming", &Sent::new("dev.longhaul/tasks/resume", task()), &[CALL]),
         case("listing", &Sent::new("dev.longhaul/tasks/list", json!({})), &[READ]),
         case("tasks/update", &Sent::new("tasks/update", json!({"taskId": id, "inputResponses": {}})), &[CALL]),
         case("tasks/cancel", &Sent::new("tasks/cancel", task()), &[CANCEL]),

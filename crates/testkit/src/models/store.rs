@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use longhaul_core::ports::{ApplyError, CreateError, Created, IdempotencyKey, Left, NewTask, Page, Recorded};
+use longhaul_core::ports::{ApplyError, CreateError, Created, IdempotencyKey, Left, NewEntry, NewTask, Page, Recorded};
 use longhaul_core::{
-    Entry, EntryKind, MailboxId, Notification, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskFilter, TaskId,
-    TaskKey, Timestamp, limits,
+    Entry, EntryKind, MailboxId, Notification, OwnerId, PartsName, Payload, Refusal, Task, TaskEvent, TaskFilter,
+    TaskId, TaskKey, Timestamp, limits,
 };
 
 use super::planted::PlantedFault;
@@ -176,6 +176,12 @@ impl StoreModel {
         if !new.request_parts.is_empty() {
             let parts: Vec<&str> = new.request_parts.iter().map(String::as_str).collect();
             self.put_parts(&key, &PartsName::Request, &parts);
+        }
+        for NewEntry { entry, parts } in new.journal.iter() {
+            if let Payload::Parts { name, .. } = &entry.value {
+                self.put_parts(&key, name, &parts.iter().map(String::as_str).collect::<Vec<_>>());
+            }
+            self.record(&key, entry);
         }
         let task = Arc::new(new.task);
         self.rows.retain(|row| row.task.key() != key);

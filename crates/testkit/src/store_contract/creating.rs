@@ -1,9 +1,9 @@
 //! Promises about creation, idempotency keys and owners.
 
-use longhaul_core::ports::{ApplyError, CreateError, Created, NewTask, TaskStore};
+use longhaul_core::ports::{ApplyError, CreateError, Created, NewEntry, NewTask, Recorded, TaskStore};
 use longhaul_core::{
-    Ask, Failure, FailureKind, Identity, Lease, LeaseToken, OwnerId, PartsName, Payload, Progress, ResultKind, State,
-    TaskEvent, TaskKey,
+    Ask, Entry, EntryKind, Failure, FailureKind, Identity, Lease, LeaseToken, OwnerId, PartsName, Payload, Progress,
+    Recording, ResultKind, Resumed, State, TaskEvent, TaskKey,
 };
 
 use crate::SeededIds;
@@ -49,6 +49,7 @@ pub async fn every_field_of_a_record_comes_back_as_it_was_written(store: &dyn Ta
             record.updated_at = NOW.plus_ms(5);
             record.sent_at = NOW.plus_ms(6);
             record.resends = 3;
+            record.resumes = Some(Resumed { task: record.id, by: Some("ann".to_owned()) });
             record.terms.poll_ms = Some(2_500);
             record.progress = Some(Progress { done: 1.5, total: None, message: Some("half".to_owned()) });
             record.request = parts.clone();
@@ -210,6 +211,61 @@ pub async fn a_retry_leaves_no_parts_of_its_own(store: &dyn TaskStore) {
     assert_eq!(retried, Created::Existing(first.task.clone()));
     assert_eq!(request_parts(store, &retry.task.key(), 1).await, None, "parts of a retry");
     assert_eq!(request_parts(store, &first.task.key(), 2).await.as_deref(), Some("ab"));
+}
+
+/// A call with the idempotency key 1, whose journal begins with these numbered entries and a large value.
+fn resumed(ids: &SeededIds, request: u8, entries: u32) -> NewTask {
+    let large = ["a".repeat(longhaul_core::limits::PART_BYTES), "b".to_owned()];
+    let name = PartsName::Entry { attempt: 1, entry: "step#large".to_owned() };
+    let bytes = large.iter().map(String::len).sum::<usize>() as u64;
+    let recording = Some(Recording { at: NOW, took_ms: Some(1), attempt: 1, order: Some([0, 1]) });
+    let entry = |name: String, value| Entry { kind: EntryKind::Step, name, value, recording };
+    let small = (1..entries).map(|number| NewEntry {
+        entry: entry(format!("step {number}"), given::inline(&number.to_string())),
+        parts: Vec::new(),
+    });
+    let large =
+        NewEntry { entry: entry("large".to_owned(), Payload::Parts { name, count: 2, bytes }), parts: large.into() };
+    let task = given::task_with(ids, owner("alice"), NOW, |record| record.attempt = 1);
+    NewTask { journal: small.chain([large]).collect(), ..given::new_with_key(task, 1, request) }
+}
+
+async fn sorted_journal(store: &dyn TaskStore, key: &TaskKey) -> Vec<Entry> {
+    let mut journal = store.journal(key).await.unwrap();
+    journal.sort_by(|one, other| one.name.cmp(&other.name));
+    journal
+}
+
+/// Promise: once a creation returns, the task has the journal with which it begins.
+pub async fn a_new_task_begins_with_its_journal(store: &dyn TaskStore) {
+    let new = resumed(&SeededIds::new(1), 1, 120);
+    let key = new.task.key();
+    for expected in [Created::New(new.task.clone()), Created::Existing(new.task.clone())] {
+        assert_eq!(store.create(new.clone(), NOW).await.unwrap(), expected);
+        let mut expected: Vec<Entry> = new.journal.iter().map(|new| new.entry.clone()).collect();
+        expected.sort_by(|one, other| one.name.cmp(&other.name));
+        assert_eq!(sorted_journal(store, &key).await, expected);
+    }
+    let Payload::Parts { name, .. } = &new.journal[119].entry.value else { panic!("the value is not in parts") };
+    let parts = store.parts(&key, name, 2).await.unwrap();
+    assert!(parts == Some(new.journal[119].parts.concat()), "the parts differ");
+    let again = Entry { recording: None, ..new.journal[0].entry.clone() };
+    assert_eq!(store.record(&key, &again).await.unwrap(), Recorded::Earlier(new.journal[0].entry.clone()));
+}
+
+/// Promise: a creation that is refused, or that finds an earlier task, leaves nothing of its journal.
+pub async fn a_refused_creation_leaves_no_journal(store: &dyn TaskStore) {
+    let ids = SeededIds::new(1);
+    let first = resumed(&ids, 1, 2);
+    store.create(first.clone(), NOW).await.unwrap();
+    let (retry, reused) = (resumed(&ids, 1, 2), resumed(&ids, 2, 2));
+    assert_eq!(store.create(retry.clone(), NOW).await.unwrap(), Created::Existing(first.task.clone()));
+    let refused = store.create(reused.clone(), NOW).await;
+    assert!(matches!(refused, Err(CreateError::KeyReused)), "{refused:?}");
+    for new in [retry, reused] {
+        assert_eq!(store.journal(&new.task.key()).await.unwrap(), []);
+    }
+    assert_eq!(store.journal(&first.task.key()).await.unwrap().len(), 2);
 }
 
 /// Promise: a creation whose id is taken changes nothing of the task that has the id.

@@ -40,14 +40,15 @@ pub async fn the_first_record_of_an_entry_stays(store: &dyn TaskStore) {
 /// Promise: when and by whom an entry was recorded stays as it was, and makes no difference to who is first.
 pub async fn an_entry_keeps_when_and_by_whom_it_was_recorded(store: &dyn TaskStore) {
     let key = queued(store, &SeededIds::new(1), owner("alice")).await.key();
-    let recorded_by = |attempt, took_ms| Some(Recording { at: NOW.plus_ms(took_ms), took_ms: Some(took_ms), attempt });
+    let recorded_by =
+        |attempt, took_ms| Some(Recording { at: NOW.plus_ms(took_ms), took_ms: Some(took_ms), attempt, order: None });
     let first = Entry { recording: recorded_by(1, 412), ..entry(EntryKind::Step, "a", "1") };
     assert_eq!(store.record(&key, &first).await.unwrap(), Recorded::First);
     for recording in [recorded_by(2, 7), None] {
         let again = store.record(&key, &Entry { recording, ..first.clone() }).await.unwrap();
         assert_eq!(again, Recorded::Earlier(first.clone()));
     }
-    let timer = Recording { at: NOW, took_ms: None, attempt: 3 };
+    let timer = Recording { at: NOW, took_ms: None, attempt: 3, order: None };
     let timer = Entry { recording: Some(timer), ..entry(EntryKind::Timer, "0", "1") };
     assert_eq!(store.record(&key, &timer).await.unwrap(), Recorded::First);
     assert_eq!(sorted(store.journal(&key).await.unwrap()), [first, timer]);

@@ -66,6 +66,8 @@ macro_rules! store_promises {
             a_refused_creation_leaves_no_parts,
             a_retry_leaves_no_parts_of_its_own,
             a_second_creation_keeps_the_parts_of_the_first,
+            a_new_task_begins_with_its_journal,
+            a_refused_creation_leaves_no_journal,
             a_task_is_found_by_no_other_owner,
             a_task_is_changed_by_no_other_owner,
             owners_that_look_alike_share_nothing,

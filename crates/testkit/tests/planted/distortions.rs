@@ -1,8 +1,9 @@
 //! Events and tasks as a store with a fault distorts them.
 
-use longhaul_core::ports::ApplyError;
+use longhaul_core::ports::{ApplyError, NewEntry, NewTask};
 use longhaul_core::{
-    Cleanup, Entry, EntryKind, OwnerId, Refusal, State, Status, Task, TaskEvent, TaskKey, TaskRecord, Timestamp,
+    Cleanup, Entry, EntryKind, OwnerId, PartsName, Payload, Refusal, State, Status, Task, TaskEvent, TaskKey,
+    TaskRecord, Timestamp,
 };
 
 use super::store::{Fault, PlantedStore, Tables, fixed_id};
@@ -179,6 +180,22 @@ impl PlantedStore {
         }
         let first = tables.first.get(&task.key()).filter(|_| self.has(Fault::RefusalCarriesTheFirstRecord)).cloned();
         Err(ApplyError::Refused { current: Box::new(first.unwrap_or(task)), why })
+    }
+
+    pub(super) fn put_request(tables: &mut Tables, new: &NewTask) {
+        if !new.request_parts.is_empty() {
+            tables.parts.insert((new.task.key(), PartsName::Request.to_string()), new.request_parts.to_vec());
+        }
+    }
+
+    pub(super) fn put_journal(&self, tables: &mut Tables, new: &NewTask) {
+        let key = new.task.key();
+        for NewEntry { entry, parts } in new.journal.iter() {
+            tables.journal.insert(self.entry_key(&key, entry), entry.clone());
+            if let Payload::Parts { name, .. } = &entry.value {
+                tables.parts.insert(self.parts_name(&key, name), parts.clone());
+            }
+        }
     }
 
     pub(super) fn entry_key(&self, key: &TaskKey, entry: &Entry) -> (TaskKey, EntryKind, String) {

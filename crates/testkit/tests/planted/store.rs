@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
-use longhaul_core::{
-    Entry, EntryKind, MailboxId, OwnerId, PartsName, Payload, Status, Task, TaskId, TaskKey, Timestamp, limits,
-};
+use longhaul_core::{Entry, EntryKind, MailboxId, OwnerId, Payload, Status, Task, TaskId, TaskKey, Timestamp, limits};
 
 macro_rules! faults {
     ($($fault:ident => $promise:ident,)*) => {
@@ -119,6 +117,8 @@ faults! {
     RequestPartsBeforeTheDecision => a_second_creation_keeps_the_parts_of_the_first,
     RequestPartsOfRefusedKept => a_refused_creation_leaves_no_parts,
     RequestPartsOfRetryKept => a_retry_leaves_no_parts_of_its_own,
+    JournalNotWritten => a_new_task_begins_with_its_journal,
+    JournalOfRefusedKept => a_refused_creation_leaves_no_journal,
     ClaimsRace => of_many_claims_at_once_one_wins,
     EndsRace => of_many_ends_at_once_one_wins,
     RecordsRace => of_many_records_of_one_entry_at_once_one_wins,
@@ -281,13 +281,10 @@ impl PlantedStore {
         if !self.has(Fault::RequestPartsNotWritten) {
             Self::put_request(tables, new);
         }
-        Created::New(new.task.clone())
-    }
-
-    pub(super) fn put_request(tables: &mut Tables, new: &NewTask) {
-        if !new.request_parts.is_empty() {
-            tables.parts.insert((new.task.key(), PartsName::Request.to_string()), new.request_parts.to_vec());
+        if !self.has(Fault::JournalNotWritten) {
+            self.put_journal(tables, new);
         }
+        Created::New(new.task.clone())
     }
 
     pub(super) fn put_key(&self, tables: &mut Tables, new: &NewTask) {

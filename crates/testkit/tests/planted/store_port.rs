@@ -31,6 +31,7 @@ impl TaskStore for PlantedStore {
             let decided = self.create_in(tables, &new, now);
             match &decided {
                 Err(_) if self.has(Fault::RequestPartsOfRefusedKept) => Self::put_request(tables, &new),
+                Err(_) if self.has(Fault::JournalOfRefusedKept) => self.put_journal(tables, &new),
                 Ok(Some(Created::Existing(task))) if task.id != new.task.id => {
                     if self.has(Fault::RequestPartsOfRetryKept) {
                         Self::put_request(tables, &new);
@@ -267,7 +268,7 @@ impl PlantedStore {
         (!absent).then(|| text.clone())
     }
 
-    fn parts_name(&self, key: &TaskKey, name: &PartsName) -> (TaskKey, String) {
+    pub(super) fn parts_name(&self, key: &TaskKey, name: &PartsName) -> (TaskKey, String) {
         let by_name = self.has(Fault::PartsByName);
         let key = if by_name { TaskKey::new(OwnerId::from_bytes([0; 32]), fixed_id()) } else { *key };
         (key, name.to_string())

@@ -2,7 +2,7 @@
 //! KiB is left out of the page, which says so, and can be asked for alone.
 
 use longhaul_core::{
-    AttemptOutcome, Entry, EntryKind, PastAttempt, Payload, Recording, Task, TaskKey, Timestamp, strict_json,
+    AttemptOutcome, Entry, EntryKind, PastAttempt, Payload, Recording, Resumed, Task, TaskKey, Timestamp, strict_json,
 };
 use longhaul_engine::{Engine, child_of};
 use rmcp::ErrorData;
@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::admission::memory::Held;
 use crate::reply::errors;
 use crate::state::Shared;
 use crate::views::fields::rfc3339;
@@ -76,11 +77,7 @@ pub(super) async fn inspect(shared: &Shared, key: &TaskKey, params: &Params) -> 
     if params.journal == Journal::LeftOut && params.whole.is_none() {
         return Ok(Value::from(record(engine, &task).await?).to_string());
     }
-    let held = shared.memory.for_journal(&*engine.ports().clock).await;
-    let _held = held.ok_or_else(|| {
-        let message = "other tasks are being inspected; try again in a few seconds".to_owned();
-        errors::too_much_for_now("inspections", message, BUSY_MS)
-    })?;
+    let _held = journal_memory(shared).await?;
     match &params.whole {
         Some(Whole { kind, .. }) if kind == "arguments" => Ok(whole(&arguments(engine, &task).await?)),
         Some(wanted) => {
@@ -93,10 +90,20 @@ pub(super) async fn inspect(shared: &Shared, key: &TaskKey, params: &Params) -> 
     }
 }
 
+/// Waits for the memory that a journal may take.
+pub(super) async fn journal_memory(shared: &Shared) -> Result<Held, ErrorData> {
+    shared.memory.for_journal(&*shared.engine.ports().clock).await.ok_or_else(|| {
+        let message = "other tasks are being inspected; try again in a few seconds".to_owned();
+        errors::too_much_for_now("inspections", message, BUSY_MS)
+    })
+}
+
 /// The page that begins with the entry of this number.
 async fn page(engine: &Engine, task: &Task, from: usize) -> Result<String, ErrorData> {
     let mut journal = engine.journal(&task.key()).await.map_err(errors::of_poll)?;
-    journal.sort_by_cached_key(|entry| (entry.recording.map(|by| by.at), entry.kind, entry.name.clone()));
+    journal.sort_by_cached_key(|entry| {
+        (entry.recording.map(|by| (by.at, by.attempt, by.order)), entry.kind, entry.name.clone())
+    });
     let next = Some(from.saturating_add(PAGE)).filter(|next| *next < journal.len());
     let mut entries = Vec::new();
     for entry in journal.iter().skip(from).take(PAGE) {
@@ -132,6 +139,10 @@ async fn record(engine: &Engine, task: &Task) -> Result<Map<String, Value>, Erro
         answer.insert("variables".to_owned(), shown_payload(engine, task, variables).await?.into());
     }
     answer.extend(task.parent.map(|parent| ("parent".to_owned(), parent.id.to_string().into())));
+    if let Some(Resumed { task, by }) = &task.resumes {
+        let resumes = fields([("taskId", task.to_string().into()), ("by", by.as_deref().into())]);
+        answer.insert("resumes".to_owned(), resumes.into());
+    }
     answer.extend(task.not_before.map(|moment| ("notBefore".to_owned(), rfc3339(moment).into())));
     answer.extend(task.wakes_at().map(|moment| ("wakesAt".to_owned(), rfc3339(moment).into())));
     answer.extend(task.state.outcome().map(|outcome| ("outcomeBytes".to_owned(), outcome.bytes().into())));
@@ -173,7 +184,7 @@ fn shown_attempt(number: u32, from: Timestamp, to: Option<Timestamp>, end: Optio
 async fn shown_entry(engine: &Engine, task: &Task, entry: &Entry) -> Result<Value, ErrorData> {
     let mut shown = shown_payload(engine, task, &entry.value).await?;
     shown.extend(fields([("kind", entry.kind.as_str().into()), ("name", entry.name.as_str().into())]));
-    if let Some(Recording { at, took_ms, attempt }) = entry.recording {
+    if let Some(Recording { at, took_ms, attempt, order: _ }) = entry.recording {
         let known = [("at", rfc3339(at).into()), ("attempt", attempt.into()), ("tookMs", took_ms.into())];
         shown.extend(fields(known));
     }

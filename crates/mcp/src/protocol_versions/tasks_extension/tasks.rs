@@ -1,5 +1,5 @@
-//! `tasks/get`, `tasks/update`, `tasks/cancel`, `dev.longhaul/tasks/inspect` and `dev.longhaul/tasks/list`: the
-//! parameters are read once, and the answer comes straight from the engine.
+//! `tasks/get`, `tasks/update`, `tasks/cancel`, and Longhaul's own `dev.longhaul/tasks/inspect`, `…/resume` and
+//! `…/list`: the parameters are read once, and the answer comes straight from the engine.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use rmcp::ErrorData;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::inspect;
+use super::{inspect, resume};
 use crate::Body;
 use crate::protocol_version::Endpoint;
 use crate::reply::{self, errors};
@@ -28,6 +28,7 @@ pub(super) enum Method {
     Update,
     Cancel,
     Inspect,
+    Resume,
 }
 
 /// A request that passed all checks.
@@ -36,12 +37,13 @@ enum Wanted {
     Update(String, BTreeMap<String, String>),
     Cancel(String),
     Inspect(String, inspect::Params),
+    Resume(String, resume::Params),
 }
 
 impl Wanted {
     fn id(&self) -> &str {
         match self {
-            Self::Get(id) | Self::Update(id, _) | Self::Cancel(id) | Self::Inspect(id, _) => id,
+            Self::Get(id) | Self::Update(id, _) | Self::Cancel(id) | Self::Inspect(id, _) | Self::Resume(id, _) => id,
         }
     }
 }
@@ -65,6 +67,8 @@ pub(super) async fn answer(method: Method, call: &Incoming<'_>, endpoint: &Endpo
         (Ok(key), Wanted::Update(_, answers)) => update(engine, &key, &answers).await,
         (Ok(key), Wanted::Cancel(_)) => cancel(engine, &key).await,
         (Ok(key), Wanted::Inspect(_, params)) => inspect::inspect(shared, &key, &params).await,
+        // Boxed: the future of each other request would be as large.
+        (Ok(key), Wanted::Resume(_, params)) => Box::pin(resume::resume(call, endpoint, &key, params)).await,
     };
     reply::outcome(&call.id, outcome)
 }
@@ -103,6 +107,7 @@ fn check(method: Method, call: &Incoming<'_>) -> Result<Wanted, (StatusCode, Err
         Method::Cancel => Wanted::Cancel(id),
         Method::Update => Wanted::Update(id, answers(call).ok_or_else(malformed)?),
         Method::Inspect => Wanted::Inspect(id, call.params().ok_or_else(malformed)?),
+        Method::Resume => Wanted::Resume(id, call.params().ok_or_else(malformed)?),
     };
     check_capability(call)?;
     Ok(wanted)
