@@ -88,6 +88,15 @@ async fn a_question_of_a_tool_that_may_be_repeated_is_one_of_the_task() {
     assert_eq!(setup.calls().len(), 2);
 }
 
+/// An answer to each question, which says what it answers.
+fn answers_that_name(questions: &Value) -> Value {
+    let answer = |(key, question): (&String, &Value)| {
+        let content = json!({"name": format!("to {}", question["params"]["message"].as_str().unwrap())});
+        (key.clone(), json!({"action": "accept", "content": content}))
+    };
+    questions.as_object().unwrap().iter().map(answer).collect::<serde_json::Map<_, _>>().into()
+}
+
 #[tokio::test]
 async fn two_questions_in_another_order_get_their_own_answers() {
     for task in ["always", "never"] {
@@ -100,12 +109,7 @@ async fn two_questions_in_another_order_get_their_own_answers() {
         let mut params = json!({"name": "ask_both_read_only", "arguments": {}});
         let mut result = caller.result("tools/call", params.clone()).await;
         while result["resultType"] == "input_required" {
-            let asked = result["inputRequests"].as_object().unwrap().iter();
-            let answers = asked.map(|(key, question)| {
-                let content = json!({"name": format!("to {}", question["params"]["message"].as_str().unwrap())});
-                (key.clone(), json!({"action": "accept", "content": content}))
-            });
-            params["inputResponses"] = answers.collect::<serde_json::Map<_, _>>().into();
+            params["inputResponses"] = answers_that_name(&result["inputRequests"]);
             params["requestState"] = result["requestState"].clone();
             result = caller.result("tools/call", params.clone()).await;
         }

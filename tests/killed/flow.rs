@@ -10,9 +10,20 @@ async fn called(caller: &Caller, label: &str) -> String {
     caller.call_task("slow_compute", json!({"seconds": 0.5, "label": label})).await
 }
 
-/// What is on record of a task.
+/// The record of a task.
 async fn record(caller: &Caller, id: &str) -> Value {
     caller.result("dev.longhaul/tasks/inspect", json!({"taskId": id})).await
+}
+
+/// The first of these tasks that runs.
+async fn running<'i>(caller: &Caller, ids: &'i [String]) -> Option<&'i String> {
+    for id in ids {
+        let record = record(caller, id).await;
+        if !record["startedAt"].is_null() && record["endedAt"].is_null() {
+            return Some(id);
+        }
+    }
+    None
 }
 
 fn moment(text: &Value) -> jiff::Timestamp {
@@ -36,17 +47,11 @@ async fn calls_of_one_key_take_turns_although_their_server_is_killed() {
     let other = called(&setup.caller(), "brown").await;
     setup.caller().until(&other, "completed").await;
     // One of the others has the permit now, or one will soon.
-    let running = async {
-        loop {
-            for id in &ids {
-                let record = record(&setup.caller(), id).await;
-                if !record["startedAt"].is_null() && record["endedAt"].is_null() {
-                    return id;
-                }
-            }
+    let killed = loop {
+        if let Some(id) = running(&setup.caller(), &ids).await {
+            break id;
         }
     };
-    let killed = running.await;
     server.kill();
     let _again = setup.start();
     let mut all = Vec::new();

@@ -108,7 +108,7 @@ impl DynamoStore {
         &self,
         texts: &[&str],
         ttl: Timestamp,
-        key: impl Fn(usize) -> ItemKey,
+        key: impl Fn(usize) -> ItemKey + Send + Sync,
     ) -> Result<(), StoreError> {
         self.write_items(texts.iter().enumerate().map(|(number, part)| key(number).with(part_item(part, ttl)))).await
     }
@@ -182,7 +182,7 @@ impl DynamoStore {
     pub(crate) async fn read_texts(
         &self,
         count: u32,
-        key: impl Fn(usize) -> ItemKey,
+        key: impl Fn(usize) -> ItemKey + Send + Sync,
     ) -> Result<Option<String>, StoreError> {
         let count = count as usize;
         let mut joined = String::new();

@@ -302,7 +302,9 @@ impl Client {
         }
         let meta = key.map_or(Value::Null, |key| json!({"dev.longhaul/idempotencyKey": key}));
         let mut params = json!({"taskId": id});
-        from.map(|from| params["from"] = from.into());
+        if let Some(from) = from {
+            params["from"] = from.into();
+        }
         let params = connect::with_meta(params, meta, &self.identity);
         let sent = self.send_with(RESUME, &params, |client| client.headers(RESUME, Some(id)));
         match in_time(async { self.read(sent.await?).await }).await {

@@ -29,9 +29,7 @@ impl Task {
         match event {
             TaskEvent::Claim { token, lease_until, admission } => {
                 self.claim(&mut next, Lease { until: *lease_until, token: *token }, now)?;
-                if self.flow.is_some() && *admission == Admission::Free {
-                    return Err(Refusal::NeedsPermits);
-                }
+                self.must_be_admitted(*admission)?;
             }
             TaskEvent::Heartbeat { attempt, lease_until, progress, advance } => {
                 let lease = self.held_by(*attempt)?;
@@ -94,6 +92,11 @@ impl Task {
             TaskEvent::EndCleanup { token, end } => next.cleanup = self.end_cleanup(*token, *end)?,
         }
         Ok(Self::restore(next))
+    }
+
+    fn must_be_admitted(&self, admission: Admission) -> Result<(), Refusal> {
+        let needs_permits = self.flow.is_some() && admission == Admission::Free;
+        if needs_permits { Err(Refusal::NeedsPermits) } else { Ok(()) }
     }
 
     /// Whether the attempt before the one that just claimed the task died without reporting anything. For statistics.

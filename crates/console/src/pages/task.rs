@@ -264,7 +264,7 @@ fn facts(ask: &PageRequest, task: &Task, record: &Value) -> Markup {
         }
         @if let Some(failed) = record["resumes"]["taskId"].as_str() {
             div { dt { "Resumes" } dd {
-                a href=(link_to_task(failed)) { (parts::id(failed)) }
+                a href=(ask.link_to_task(failed)) { (parts::id(failed)) }
                 @if let Some(by) = record["resumes"]["by"].as_str() { ", by " (line(by, 100)) }
             } }
         }

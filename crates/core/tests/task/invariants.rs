@@ -267,7 +267,8 @@ proptest! {
             if let State::Running { lease } = &after.state
                 && lease.until < after.deadline()
             {
-                let claim = TaskEvent::Claim { token: LeaseToken::from_random([0; 16]), lease_until: after.deadline(), admission: Admission::Free };
+                let (token, lease_until) = (LeaseToken::from_random([0; 16]), after.deadline());
+                let claim = TaskEvent::Claim { token, lease_until, admission: Admission::Free };
                 let claimed = after.apply(&claim, lease.until).is_ok();
                 let failed = after.apply(&TaskEvent::RetriesExhausted, lease.until).is_ok();
                 prop_assert!(claimed != failed, "{after:?}");

@@ -1,4 +1,5 @@
 //! Requests to resume a task that are refused or repeated, and what a new task may take over.
+#![expect(clippy::excessive_nesting, reason = "a tool is a future in a closure in a test")]
 
 use longhaul_core::{Cleanup, ResultKind, State, Status};
 use longhaul_engine::{AcceptError, Accepted, Call, Idempotency, ResumeError, Resumption, Retry, Tried};
