@@ -170,6 +170,14 @@ pub fn changed(text: &str, members: &Map<String, Value>) -> Result<String, serde
     Ok(text)
 }
 
+/// Whether a JSON text has escapes or exponents. These may have another form after it was read and written again.
+#[must_use]
+pub fn has_other_forms(text: &str) -> bool {
+    let is_exponent = |two: &[u8]| matches!(two, [digit, b'e' | b'E'] if digit.is_ascii_digit());
+    // Without escapes, each quotation mark begins or ends a string.
+    text.contains('\\') || text.split('"').step_by(2).any(|outside| outside.as_bytes().windows(2).any(is_exponent))
+}
+
 /// The text of a request, in whose parameters [`KEY`] is the text of the parameters. `None` if it has none.
 #[must_use]
 pub fn carrying(request: &str) -> Option<String> {

@@ -29,7 +29,7 @@ mod race;
 mod replayed;
 mod retry;
 mod round;
-mod running;
+mod running_step;
 mod sleeping;
 mod tries;
 mod undo;

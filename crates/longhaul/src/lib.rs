@@ -135,7 +135,7 @@ pub mod ports {
     pub use longhaul_core::limits;
     pub use longhaul_core::ports::{
         ApplyError, AttemptPermit, AttemptPermits, CreateError, Created, Delivery, IdempotencyKey, Left, Message,
-        NewTask, Page, Purpose, QueueError, Recorded, StoreError, Taken, TaskStore, WorkQueue,
+        NewEntry, NewTask, Page, Purpose, QueueError, Recorded, StoreError, Taken, TaskStore, WorkQueue,
     };
     pub use longhaul_core::{
         Admission, Advance, Ask, AttemptOutcome, Attempts, Cleanup, CleanupEnd, Clock, Entry, EntryKind, Failure,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use longhaul_core::Rate;
+use longhaul_core::{Rate, strict_json};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub(super) type Function<T> = dyn Fn(Value) -> Result<T, serde_json::Error> + Se
 
 impl<T> OfArguments<T> {
     pub(super) fn new<A: DeserializeOwned>(of: impl Fn(&A) -> T + Send + Sync + 'static) -> Option<Self> {
-        Some(Self(Arc::new(move |arguments| serde_json::from_value::<A>(arguments).map(|arguments| of(&arguments)))))
+        Some(Self(Arc::new(move |arguments| strict_json::from_value::<A>(arguments).map(|arguments| of(&arguments)))))
     }
 }
 

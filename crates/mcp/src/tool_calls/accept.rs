@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::error::Error;
 
-use longhaul_core::verbatim::{Object, changed, in_one_line};
+use longhaul_core::verbatim::{Object, changed, has_other_forms, in_one_line};
 use longhaul_core::{Cleanup, Principal, RequestedTerms, Task, Terms, Timestamp, TraceParent, limits, strict_json};
 use longhaul_engine::{Call, Engine, Idempotency};
 use rmcp::ErrorData;
@@ -194,7 +194,7 @@ pub(crate) struct StoredCall<A = JsonObject> {
     /// What the request said about its client: version, name, capabilities.
     #[serde(default, rename = "_meta")]
     pub(crate) meta: RequestMetaObject,
-    /// Its text, as the caller wrote it.
+    /// Its text, as the caller wrote it, if that would be lost otherwise.
     #[serde(skip)]
     meta_text: Option<String>,
     /// The answers and the state that came with the call that became the task.
@@ -231,6 +231,7 @@ impl<A> StoredCall<A> {
 
     /// The same call, whose caller wrote its `_meta` so.
     pub(crate) fn with_meta_text(self, text: Option<&str>) -> Self {
+        let text = text.filter(|text| has_other_forms(text));
         Self { meta_text: text.map(|text| in_one_line(text).into_owned()), ..self }
     }
 }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use longhaul::ports::{
-    ApplyError, CreateError, Created, Entry, Left, MailboxId, NewTask, OwnerId, Page, PartsName, Recorded, Refusal,
-    StoreError, Task, TaskEvent, TaskId, TaskKey, TaskStore, Timestamp, async_trait, limits,
+    ApplyError, CreateError, Created, Entry, Left, MailboxId, NewEntry, NewTask, OwnerId, Page, PartsName, Payload,
+    Recorded, Refusal, StoreError, Task, TaskEvent, TaskId, TaskKey, TaskStore, Timestamp, async_trait, limits,
 };
 
 #[derive(Default)]
@@ -86,6 +86,12 @@ impl TaskStore for MemoryStore {
         }
         if !new.request_parts.is_empty() {
             tables.parts.insert((key, PartsName::Request), new.request_parts.to_vec());
+        }
+        for NewEntry { entry, parts } in &*new.journal {
+            if let Payload::Parts { name, .. } = &entry.value {
+                tables.parts.insert((key, name.clone()), parts.clone());
+            }
+            tables.journals.entry(key).or_default().push(entry.clone());
         }
         tables.tasks.insert(key, new.task.clone());
         Ok(Created::New(new.task))
