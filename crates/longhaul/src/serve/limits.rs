@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use longhaul_core::limits;
 
+/// The longest message of a client on standard input, in bytes.
+pub(crate) const LINE_BYTES_MAX: u64 = 16 << 20;
+
 /// How often the file of tokens is read. It is compared by its content: two changes may have the same time and size.
 pub(crate) const TOKEN_FILE_READ_EVERY_MS: u64 = 1_000;
 

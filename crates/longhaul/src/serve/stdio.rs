@@ -14,13 +14,11 @@ use longhaul_mcp::converse_over_stdio;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use super::limits::LINE_BYTES_MAX;
 use super::stopping::stop_wanted;
 use super::windows::Window;
 use super::{Options, ServeError};
 use crate::{Server, SystemClock};
-
-/// The longest message of a client, in bytes.
-const LINE_BYTES_MAX: u64 = 16 << 20;
 
 /// So many messages wait in either direction.
 const AHEAD_MAX: usize = 64;

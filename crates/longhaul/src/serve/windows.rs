@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::{pending, ready};
 use http::{Request, Response, Uri};
-use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
+use http_body_util::{BodyExt, BodyStream, Full, Limited, StreamBody};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -27,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use super::http_server::Endpoint;
+use super::limits::LINE_BYTES_MAX;
 use super::storage::Storage;
 use super::{Options, Running, ServeError, health, project, start};
 use crate::{Server, SystemClock};
@@ -215,9 +216,11 @@ async fn serve(stream: UnixStream, endpoint: Endpoint) {
         let endpoint = endpoint.clone();
         async move {
             let (parts, body) = request.into_parts();
-            let mut request = Request::from_parts(parts, body.collect().await?.to_bytes());
+            let longest = usize::try_from(LINE_BYTES_MAX).unwrap_or(usize::MAX);
+            let body = Limited::new(body, longest).collect().await.map_err(std::io::Error::other)?;
+            let mut request = Request::from_parts(parts, body.to_bytes());
             mark_over_stdio(&mut request);
-            Ok::<_, hyper::Error>(answer(&endpoint, request).await)
+            Ok::<_, std::io::Error>(answer(&endpoint, request).await)
         }
     });
     let http = hyper::server::conn::http1::Builder::new();
