@@ -18,7 +18,8 @@ pub trait Source: Send + Sync {
     /// The URL of the server, for lines that a reader copies.
     fn url(&self) -> &str;
 
-    /// The same source for the tasks of another owner, or of [`ALL_OWNERS`](longhaul_client::ALL_OWNERS), whom only an operator names.
+    /// The same source for the tasks of another owner, or of [`ALL_OWNERS`](longhaul_client::ALL_OWNERS), whom only an
+    /// operator names.
     fn of_owner(&self, owner: &str) -> Arc<dyn Source>;
 
     /// Whether this caller is an operator, who sees the tasks of all owners.
