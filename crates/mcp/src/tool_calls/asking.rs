@@ -299,6 +299,7 @@ pub(crate) fn strip_additions(request: &mut Value) {
 
 /// Whether a client with these capabilities can be asked a stored question.
 pub(crate) fn is_declared(declared: &ClientCapabilities, ask: &Ask) -> Result<bool, ErrorData> {
+    check(ask)?;
     let request = strict_json::from_str(&ask.request)
         .or_else(|error| strict_json::from_str(&carrying_alone(&ask.request).ok_or(error)?))
         .map_err(|error| unreadable(&error))?;
