@@ -150,7 +150,7 @@ async fn resume(ask: &PageRequest, id: &str, posted: &Posted) -> Result<Done, Pr
     let key = posted.value("key").map(|key| format!("longhaul-console-{key}-{id}"));
     let resumed = ask.source().resume(id, from, key.as_deref()).await.map_err(Problem::from);
     let task = ask.shared().acted("resume", Some(id), resumed)?;
-    Ok(Done::To(link("task", &[("id", &task.id), ("did", "resumed")])))
+    Ok(Done::To(format!("{}&did=resumed", ask.link_to_task(&task.id))))
 }
 
 async fn again(ask: &PageRequest, id: &str, key: Option<&str>, tools: &[Tool]) -> Result<Done, Problem> {
