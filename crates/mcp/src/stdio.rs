@@ -269,7 +269,8 @@ impl Stdio {
         }
     }
 
-    /// Gives a call a key if it may be sent again. Without a session, to leave is to cancel: there is no second time.
+    /// Gives a call a key if it may be sent again. Without a session, a client that leaves cancels its call, which is then
+    /// not sent again.
     fn give_key(&self, request: &mut Request<Bytes>, tool: &str) -> bool {
         let mut state = self.state();
         if state.session.is_none() || state.revision.is_some() || !(self.may_repeat)(tool) {
@@ -329,7 +330,7 @@ impl Stdio {
     }
 
     async fn write_line(&self, line: Bytes) {
-        // If nobody reads any more, the conversation ends.
+        // If the reader has gone, the conversation ends.
         drop(self.out.send(line).await);
     }
 }

@@ -1,4 +1,4 @@
-//! `longhaul resume`: a failed task continues as a new one, whatever dies meanwhile.
+//! `longhaul resume`: a failed task continues as a new one, also if processes die meanwhile.
 
 use serde_json::Value;
 

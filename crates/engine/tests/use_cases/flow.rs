@@ -1,5 +1,5 @@
 //! Flow control: how many attempts of a tool and key run at a time, and how many of its tasks begin within a time,
-//! whoever their owners are. What waits holds no worker.
+//! whoever their owners are. A waiting task holds no worker.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -104,7 +104,7 @@ async fn the_next_attempt_takes_over_the_permit_of_a_dead_worker() {
     assert_eq!(after_a_while(&world, &second).await.status(), Status::Completed);
 }
 
-/// Nobody may come for the task of a dead worker: it was cancelled.
+/// A dead worker's task may have no other attempt: it was cancelled.
 #[tokio::test]
 async fn the_permit_of_a_dead_worker_is_free_when_its_attempt_could_no_longer_run() {
     let (world, _permits) = counted();

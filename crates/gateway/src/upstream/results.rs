@@ -301,7 +301,7 @@ fn of_initialize(server: &str, mut members: Map<String, Value>) -> Result<Server
             info.insert(name.to_owned(), usual.into());
         }
     }
-    // A revision that nobody knows has most of the newest one that begins so.
+    // An unknown revision is read as the newest one that has `initialize`.
     let version = members.get("protocolVersion").and_then(Value::as_str);
     if !version.is_some_and(|version| ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version)) {
         let usual = ProtocolVersion::LATEST_WITH_INITIALIZE;

@@ -232,7 +232,7 @@ async fn serve(stream: UnixStream, endpoint: Endpoint) {
 async fn answer(endpoint: &Endpoint, mut request: Request<Bytes>) -> Response<Body> {
     let Some(mcp) = endpoint.mcp.get() else { return health::starting() };
     let span = audited(&mut request, None::<&str>, None);
-    // Whoever started the process, as on a loopback address.
+    // The caller is the user who started the process, as on a loopback address.
     mcp.respond(request, OwnerId::of(Identity::Anonymous)).instrument(span).await
 }
 

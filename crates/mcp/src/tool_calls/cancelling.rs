@@ -79,7 +79,7 @@ impl Drop for Leaving {
         if accepting.is_none() && unnamed.is_none() {
             return;
         }
-        // The client has left, so there is no request to await it in.
+        // The client has left, so no request can await it.
         runtime.spawn(async move {
             if let Some(accepting) = accepting {
                 drop(accepting.await);
