@@ -269,8 +269,8 @@ impl Stdio {
         }
     }
 
-    /// Gives a call a key if it may be sent again. Without a session, a client that leaves cancels its call, which is not
-    /// sent again then.
+    /// Gives a call a key if it may be sent again. Without a session, a client that leaves cancels its call, which is
+    /// not sent again then.
     fn give_key(&self, request: &mut Request<Bytes>, tool: &str) -> bool {
         let mut state = self.state();
         if state.session.is_none() || state.revision.is_some() || !(self.may_repeat)(tool) {
