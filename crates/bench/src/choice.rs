@@ -52,7 +52,7 @@ pub(crate) enum Part {
     Ready,
     /// Time from a killed server's restart until its tasks run again.
     Restart,
-    /// Polls and lives of tasks that do nothing.
+    /// Polls, and calls of tools that do nothing.
     Tasks,
     /// Tasks that sleep, and a server that is left alone with them.
     Sleepers,

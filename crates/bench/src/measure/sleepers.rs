@@ -11,8 +11,8 @@ use crate::{filled, wire};
 /// Tasks that sleep for longer than everything here.
 const SLEEPERS: usize = 100_000;
 
-/// How long a server is left alone after its start, and how much longer its processor time is looked at: this many
-/// times the length of a measurement.
+/// How long a server is left alone after its start. Its processor time is then measured for this many times the length
+/// of a measurement.
 const SETTLE: Duration = Duration::from_secs(3);
 const TIMES: u32 = 10;
 
