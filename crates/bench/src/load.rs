@@ -27,6 +27,8 @@ pub(crate) enum Work<'a> {
     Poll(&'a [String]),
     /// Lists the newest tasks.
     List,
+    /// Shows the console's page with the newest tasks.
+    Console,
     /// A whole call: of the tool that does nothing, with polls until the task is completed.
     Live,
 }
@@ -46,6 +48,11 @@ impl Work<'_> {
                     answer.starts_with(b"{") && wire::is_page(&answer),
                     "the answer is not a page of tasks"
                 );
+                Ok(())
+            }
+            Self::Console => {
+                let page = connection.send(wire::console()?).await?;
+                anyhow::ensure!(page.windows(6).any(|word| word == b"<table"), "the page has no tasks");
                 Ok(())
             }
             Self::Live => live(connection, "noop", NOTHING).await.map(drop),
