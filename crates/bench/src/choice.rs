@@ -52,12 +52,14 @@ pub(crate) enum Part {
     Ready,
     /// Time from a killed server's restart until its tasks run again.
     Restart,
-    /// Polls and lives of tasks that do nothing.
+    /// Polls, and calls of tools that do nothing.
     Tasks,
     /// Tasks that sleep, and a server that is left alone with them.
     Sleepers,
-    /// Polls, lists and lives next to a million finished tasks.
+    /// Polls, lists and calls next to a million finished tasks.
     Million,
+    /// Ten million finished tasks and a million sleeping ones. Only if it is named: it takes half an hour.
+    Scale,
     /// `profile_dataset` on large files.
     Profile,
     /// Calls through `longhaul gateway` and through other proxies, and its memory.
@@ -80,7 +82,7 @@ impl Part {
     /// The whole that this is a part of.
     pub(crate) const fn whole(self) -> Self {
         match self {
-            Self::Gateway => self,
+            Self::Gateway | Self::Scale => self,
             Self::Lambda | Self::Size | Self::Start | Self::Poll | Self::Calls | Self::Memory | Self::Recovery => {
                 Self::Lambda
             }

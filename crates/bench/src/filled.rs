@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use futures::future::try_join_all;
 use longhaul::{OsIds, SystemClock};
 use longhaul_core::ports::{Message, NewTask, TaskStore, WorkQueue};
 use longhaul_core::{Clock, IdSource, Identity, OwnerId, State, Task, TaskKey, TaskRecord};
-use longhaul_sqlite::{Database, Durability, Settings, SqliteStore};
+use longhaul_sqlite::{Database, Durability, Purged, Settings, SqliteStore};
 
 /// How many tasks are written at the same time; they share transactions.
 const AT_ONCE: usize = 1_000;
@@ -48,6 +49,21 @@ pub(crate) async fn fill_with_sleepers(db: &Path, pattern: &str, count: usize) -
         try_join_all(copies).await?;
     }
     close(database, db).await
+}
+
+/// Deletes for `time` from the file at `db` as if all of its ended tasks had expired, as a server does it. Returns how
+/// many tasks it deleted in a second.
+pub(crate) async fn purge_for(db: &Path, time: Duration) -> anyhow::Result<f64> {
+    const AT_ONCE: u32 = 500;
+    let database = open(db)?;
+    let later = SystemClock.now().plus_ms(30 * 24 * 3_600_000);
+    let (begun, mut purged) = (Instant::now(), 0_u32);
+    while begun.elapsed() < time && database.purge(later, AT_ONCE).await? == Purged::UpToLimit {
+        purged += AT_ONCE;
+    }
+    let rate = f64::from(purged) / begun.elapsed().as_secs_f64();
+    close(database, db).await?;
+    Ok(rate)
 }
 
 fn open(db: &Path) -> anyhow::Result<Database> {

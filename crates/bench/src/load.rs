@@ -1,6 +1,6 @@
 //! Two ways to load a server. A closed loop sends the next request once the last is answered, and shows how many a
-//! server can take. An open loop sends at fixed times, regardless of the answers, and counts each latency from the
-//! time when its request was due: so a server that pauses is charged for all requests of its pause.
+//! server can take. An open loop sends at fixed times, regardless of the answers. It counts each latency from the time
+//! when its request was due. So a pause of the server counts for all requests that were due in it.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,9 @@ pub(crate) enum Work<'a> {
     Poll(&'a [String]),
     /// Lists the newest tasks.
     List,
-    /// A whole life: calls the tool that does nothing, and polls until the task is completed.
+    /// Shows the console's page with the newest tasks.
+    Console,
+    /// A whole call: of the tool that does nothing, with polls until the task is completed.
     Live,
 }
 
@@ -46,6 +48,11 @@ impl Work<'_> {
                     answer.starts_with(b"{") && wire::is_page(&answer),
                     "the answer is not a page of tasks"
                 );
+                Ok(())
+            }
+            Self::Console => {
+                let page = connection.send(wire::console()?).await?;
+                anyhow::ensure!(page.windows(6).any(|word| word == b"<table"), "the page has no tasks");
                 Ok(())
             }
             Self::Live => live(connection, "noop", NOTHING).await.map(drop),

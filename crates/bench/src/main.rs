@@ -1,7 +1,7 @@
-//! `bench`: measures what a local server does per second, how long it takes, and how much memory it needs, compared
-//! with a server of `rmcp` alone that stores its tasks in memory; and how soon the Lambda functions start and answer,
-//! compared with a minimal function. Prints a table, or JSON. Asserts nothing: a machine is sometimes busy, and a
-//! reader knows when.
+//! `bench`: measures a local server's requests per second, its latency and its memory. The comparison is a server of
+//! `rmcp` alone that stores its tasks in memory. It also measures how soon the Lambda functions start and answer,
+//! compared with a minimal function. It prints a table, or JSON, and asserts nothing: a machine is sometimes busy, and
+//! a reader knows when.
 
 #![expect(
     clippy::disallowed_methods,
@@ -43,8 +43,8 @@ struct Cli {
     other: Option<Other>,
 }
 
-/// What this program is besides: the client of the comparison with other systems, and the servers that are measured in
-/// addition to `local`, each in its own process.
+/// The other roles of this program: the client of the comparison with other systems, and the servers that are measured,
+/// each in its own process.
 #[derive(Subcommand)]
 enum Other {
     /// The client of `peers/compare.py`.

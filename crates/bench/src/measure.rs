@@ -7,6 +7,7 @@ mod plan;
 mod profile;
 mod ready;
 mod restart;
+mod scale;
 mod sleepers;
 mod tasks;
 
@@ -47,8 +48,11 @@ pub(crate) async fn run(choice: &Choice) -> anyhow::Result<()> {
 
 async fn measure(plan: &Plan, choice: &Choice) -> anyhow::Result<Vec<Figure>> {
     let only = &choice.only;
-    let wanted = |part: Part| only.is_empty() || only.contains(&part) || only.contains(&part.whole());
-    if wanted(Part::Ready) || wanted(Part::Restart) || wanted(Part::Profile) {
+    let wanted = |part: Part| match only.as_slice() {
+        [] => part != Part::Scale,
+        only => only.contains(&part) || only.contains(&part.whole()),
+    };
+    if [Part::Ready, Part::Restart, Part::Profile, Part::Scale].into_iter().any(wanted) {
         check_program(&plan.longhaul)?;
     }
     let mut figures = Vec::new();
@@ -59,6 +63,7 @@ async fn measure(plan: &Plan, choice: &Choice) -> anyhow::Result<Vec<Figure>> {
             Part::Tasks => tasks::measure(plan).await?,
             Part::Sleepers => sleepers::measure(plan).await?,
             Part::Million => million::measure(plan).await?,
+            Part::Scale => scale::measure(plan).await?,
             Part::Profile => profile::measure(plan).await?,
             Part::Gateway => gateway::measure(plan).await?,
             _ => Vec::new(),

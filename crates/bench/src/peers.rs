@@ -1,5 +1,5 @@
-//! The client of the comparison with other systems. `peers/compare.py` starts the systems and asks this for lives of
-//! theirs: a line of JSON for each request on the standard input, and one for each answer on the standard output.
+//! The client of the comparison with other systems. `peers/compare.py` starts the systems and asks this program to make
+//! their calls. Each request is a line of JSON on the standard input, and each answer one on the standard output.
 
 mod protocol;
 mod sdk;
@@ -36,11 +36,11 @@ struct Peer {
 enum Request {
     /// Lives on so many connections, one after the other on each, for some seconds or until there are so many.
     Lives { peer: Peer, life: Life, connections: usize, seconds: Option<f64>, lives: Option<u32> },
-    /// Begins a life with each of these names, and returns their ids.
+    /// Begins a call with each of these names, and returns their ids.
     Begin { peer: Peer, life: Life, names: Vec<Option<String>> },
     /// Waits for the ends of lives, and counts those that did not come in time.
     End { peer: Peer, life: Life, ids: Vec<String>, patience_s: u64 },
-    /// Polls a life once. It has to be completed.
+    /// Polls a call once. It has to be completed.
     Poll { peer: Peer, life: Life, id: String },
     /// Completes tasks with results of so many bytes.
     Blobs { peer: Peer, count: usize, bytes: usize },

@@ -85,6 +85,11 @@ pub(crate) fn ready() -> anyhow::Result<Call> {
     Ok(Request::get("/readyz").header(HOST, "localhost").body(Full::default())?)
 }
 
+/// The console's page with the newest tasks.
+pub(crate) fn console() -> anyhow::Result<Call> {
+    Ok(Request::get("/console").header(HOST, "localhost").body(Full::default())?)
+}
+
 /// The beginning of an answer, for an error.
 pub(crate) fn beginning(answer: &[u8]) -> String {
     String::from_utf8_lossy(answer.get(..answer.len().min(500)).unwrap_or(answer)).into_owned()

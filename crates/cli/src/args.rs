@@ -15,7 +15,7 @@ mod token;
 
 use crate::clock::{moment, timestamp};
 use crate::deploy::flags::Verb as DeployVerb;
-use crate::limits::WATCHED_AT_ONCE_MAX;
+use crate::limits::{LISTED, LISTED_MAX, WATCHED_AT_ONCE_MAX};
 
 pub(crate) use token::{NewToken, TokenList, TokenVerb};
 
@@ -106,6 +106,10 @@ pub(crate) enum Verb {
         /// Only of this tool
         #[arg(long)]
         tool: Option<String>,
+        /// At most so many of them, the newest first
+        #[arg(long, value_name = "N", default_value_t = LISTED)]
+        #[arg(value_parser = clap::value_parser!(u16).range(1..=LISTED_MAX))]
+        limit: u16,
         /// Shows them again and again
         #[arg(long)]
         watch: bool,

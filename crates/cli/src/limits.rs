@@ -56,8 +56,11 @@ pub(crate) const WATCHED_AT_ONCE_MAX: usize = 64;
 /// No page of a list is read more often.
 pub(crate) const REFRESH_MIN: Duration = Duration::from_secs(2);
 
-/// In a list that is shown again and again, the first page that brings it to at least so many tasks is the last.
-pub(crate) const WATCHED_MAX: usize = 50;
+/// So many tasks are listed, if the user does not say how many.
+pub(crate) const LISTED: u16 = 100;
+
+/// More tasks are not listed.
+pub(crate) const LISTED_MAX: i64 = 10_000;
 
 /// A value is cut after so many characters.
 pub(crate) const VALUE_CHARS_MAX: usize = 80;

@@ -88,9 +88,9 @@ impl Client {
     ///
     /// # Errors
     /// The server's answer, or why there is no answer. A call that has reached no server, or that the server had no
-    /// time for, is sent again for up to 30 seconds. If its answer was lost, it is sent once more only if it has a key,
-    /// or if the server says that the tool may be called twice. [`Error::Unsupported`] for a call that is to start
-    /// later, if the server does not say that it heeds that: then nothing was sent.
+    /// time for, is sent again for up to 30 seconds. If its answer was lost, it is sent once more only with a key, or
+    /// if the server says that the tool may be called twice. [`Error::Unsupported`] for a call that is to start later,
+    /// if the server does not declare that it supports this: then nothing was sent.
     pub async fn call(&self, call: &Call, listener: &mut impl Listener) -> Result<Called, Error> {
         if call.not_before.is_some() && !self.starts_later() {
             return Err(Error::Unsupported("the server does not say that calls may start later".to_owned()));

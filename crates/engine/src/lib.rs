@@ -20,9 +20,9 @@
 //! | continue a failed one with its recorded steps | [`Engine::resume`] | `resume.rs` | | `journal`, `create`, `send` |
 //! | keep its result for longer, or forget it | [`Engine::extend_retention`], [`Engine::forget`] | `poll.rs` | `ExtendRetention`, `Forget` | `apply` |
 //! | run one attempt of its tool | [`Engine::run_delivery`] | `delivery.rs` and below | `Claim`, `Heartbeat`, then `Finish`, `Suspend` or `Retry` | `apply` each, `journal` from the second attempt on, `record` a step |
-//! | clean up after a task that has ended without its tool | [`Engine::run_delivery`] | `delivery/clean.rs` | `BeginCleanup`, `EndCleanup` | `get`, `apply` each |
+//! | run the cleanup of a task that has ended without its tool | [`Engine::run_delivery`] | `delivery/clean.rs` | `BeginCleanup`, `EndCleanup` | `get`, `apply` each |
 //! | end a task whose message was delivered too often | [`Engine::run_dead_letter`] | `recovery.rs` | `RetriesExhausted`, `TimeOut` | `get`, `apply` |
-//! | recover all tasks that nobody polls | [`Engine::sweep`], [`Engine::ensure_message`] | `recovery.rs` | `Resend`, `RetriesExhausted`, `TimeOut` | `unfinished`, then `apply`, `send` each |
+//! | recover all tasks that no client polls | [`Engine::sweep`], [`Engine::ensure_message`] | `recovery.rs` | `Resend`, `RetriesExhausted`, `TimeOut` | `unfinished`, then `apply`, `send` each |
 //! | publish that tasks have ended | [`Engine::publish`] | `publish.rs` | | `create`, `send` for each endpoint |
 //!
 //! The verbs of a tool in an attempt ([`Attempt::step`], [`Attempt::ask`], [`Attempt::sleep_ms`], [`Attempt::call`] and

@@ -1,7 +1,7 @@
-//! A server that answers the client anything: whatever is asked of it, the caller gets an answer or is told in words
-//! why there is none, after a number of requests that has an end.
+//! A server that answers the client with any bytes. The caller gets an answer or an error that says why there is none,
+//! after a limited number of requests.
 //!
-//! An input is what the target `upstream` takes: the answers of the server.
+//! An input has the form of those of the target `upstream`: the answers of the server.
 
 use std::net::SocketAddr;
 use std::time::Duration;

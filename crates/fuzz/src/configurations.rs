@@ -1,5 +1,5 @@
-//! The gateway's configuration and lock file, and that of webhooks: each mistake is named with its place, in a bounded
-//! number of words, and a variable that was not asked for is in none of them.
+//! The gateway's configuration and lock file, and that of webhooks. Each mistake is named with its place, in a bounded
+//! number of words. No error contains a variable that the file does not name.
 
 use std::collections::BTreeMap;
 

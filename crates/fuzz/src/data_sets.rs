@@ -1,5 +1,5 @@
-//! Data sets in CSV and JSON Lines, as `profile_dataset` reads them: however a source is cut into steps, it has the
-//! same profile, and the record between two steps is read as it was written.
+//! Data sets in CSV and JSON Lines, as `profile_dataset` reads them. A source has the same profile for each way to cut
+//! it into steps, and the record between two steps is read as it was written.
 //!
 //! The first byte of an input says how it is cut; the rest is the source.
 

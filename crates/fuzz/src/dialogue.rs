@@ -1,9 +1,9 @@
 //! Whole conversations through the frontend, the router and every protocol version, with a worker behind.
 //!
-//! An input is a text of blocks, each after a line `%%`: `work` lets the worker work, `wait MS` lets time pass, and
-//! everything else is a request: who sends it, method and path on the first line, headers, an empty line, the body. The
-//! words in [`Seen::NAMES`] stand for what the last answer that had one said, so that later blocks reach what earlier
-//! ones began.
+//! An input is a list of blocks, each after a line `%%`. `work` lets the worker work, and `wait MS` lets time pass. All
+//! other blocks are requests: sender, method and path on the first line, headers, an empty line, the body. The words in
+//! [`Seen::NAMES`] stand for values of the last answer that had one, so that later blocks can use what earlier ones
+//! began.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::driver::drive;
 use crate::world::{Answer, NOBODY, TOKEN, World};
 
-/// Blocks of one input that are looked at.
+/// Blocks of one input that are read.
 const BLOCKS_MAX: usize = 10;
 
 /// The longest time that an input may let pass at once: a year.
@@ -215,10 +215,10 @@ pub(crate) fn request(block: &[u8]) -> Option<(String, Request<Bytes>)> {
 pub(crate) struct Seen(pub(crate) BTreeMap<&'static str, String>);
 
 impl Seen {
-    /// The words, in inputs, for what answers said.
+    /// The words, in inputs, that stand for values of answers.
     const NAMES: [&'static str; 6] = ["{task}", "{session}", "{cursor}", "{state}", "{ask}", "{event}"];
 
-    /// The block, with what answers said instead of the words for it.
+    /// The block, with the values of answers instead of the words for them.
     pub(crate) fn fill(&self, block: &[u8]) -> Vec<u8> {
         let mut filled = block.to_vec();
         for name in Self::NAMES {

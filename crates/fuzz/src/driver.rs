@@ -1,4 +1,4 @@
-//! Runs async code in virtual time: whoever sleeps is woken at once, and whatever never ends is found.
+//! Runs async code in virtual time: each sleep ends at once, and code that never ends is found.
 
 use std::pin::{Pin, pin};
 use std::task::Poll;

@@ -1,8 +1,8 @@
-//! Items of the table, as DynamoDB answers them: a task, entries of its journal, parts, texts in mailboxes, places of
+//! Items of the table, as DynamoDB answers them: a task, entries of its journal, parts, values in mailboxes, places of
 //! running attempts.
 //!
 //! An input is a list of answers in DynamoDB's JSON, one after the other on lines of their own. Every call of the store
-//! gets the next one; when there are no more, the last one again. What a store reads as a task can be written, and is
+//! gets the next one; when there are no more, the last one again. A task that a store has read can be written, and is
 //! then read as the same task.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +27,7 @@ const ANSWERS_MAX: usize = 16;
 /// Calls of one input. A store that continues asking has to stop on its own.
 const CALLS_MAX: usize = 10_000;
 
-/// A table that answers what it is told to, and keeps the last request.
+/// A table that gives the answers of the input, and keeps the last request.
 #[derive(Clone, Debug, Default)]
 struct Table(Arc<Mutex<Script>>);
 

@@ -84,7 +84,7 @@ fn auth(name: &str) -> Option<Auth> {
     Some(ApiConfig::read(&env).unwrap().auth)
 }
 
-/// Nobody gets in whom AWS did not name.
+/// Only callers that AWS named are let in.
 fn identified(auth: &Auth, event: &Value, answer: &Value) {
     let calls = answer["body"].as_str().is_some_and(|body| body.contains("\"result\""));
     if !calls {

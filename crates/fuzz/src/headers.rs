@@ -1,7 +1,7 @@
 //! Every header that the server reads, with a body that is valid. An input is a list of header lines.
 //!
-//! What is let through is judged by rules that are written here once more: no page of another host, no host of another
-//! machine, no caller without a token.
+//! The rules for requests that pass are written here once more: they come from no page of another host, from no host of
+//! another machine, and from no caller without a token.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request};
@@ -40,7 +40,7 @@ pub(crate) fn run(input: &[u8]) {
     assert_no_token(&headers, &answer);
 }
 
-/// Only from here, by somebody who is known, as JSON.
+/// Only requests from this machine, by an identified caller, as JSON.
 fn judge(headers: &http::HeaderMap) {
     let one = |name: &str| {
         let mut values = headers.get_all(name).iter();

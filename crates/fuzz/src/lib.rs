@@ -2,8 +2,8 @@
 //! by the same ways as their senders do, and panics if a promise is broken.
 //!
 //! `tests/targets.rs` runs every target on its corpus and on some thousand changed inputs, in every test run. `make
-//! fuzz` runs them with libFuzzer, which looks for inputs that reach new code. Both call [`run`], so that whatever the
-//! fuzzer finds can be run again as a plain test.
+//! fuzz` runs them with libFuzzer, which looks for inputs that reach new code. Both call [`run`], so that an input that
+//! the fuzzer finds can be run again as a plain test.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

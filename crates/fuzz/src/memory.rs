@@ -3,8 +3,8 @@
 use longhaul_core::limits::REQUEST_MEMORY_BYTES_MAX;
 use peak_alloc::PeakAlloc;
 
-/// Bytes that one input may take while it is read, beyond what was taken before: what a request may take, twice, for
-/// the copies that a target makes to compare them.
+/// Bytes that one input may allocate while it is read: twice the limit of a request, for the copies that a target makes
+/// to compare them.
 const BYTES_MAX: usize = 2 * REQUEST_MEMORY_BYTES_MAX;
 
 /// Runs `work`, and panics if it takes too much. It can count only in a program whose global allocator is a

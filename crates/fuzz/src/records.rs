@@ -1,7 +1,7 @@
 //! Events of the worker function: records of the work queue and of the dead letters.
 //!
-//! An input is an SQS event. Each record is either reported as failed, or named a task by a message that can be written
-//! again; no record changes what happens to another.
+//! An input is an SQS event. Each record is either reported as failed, or names a task by a message that can be written
+//! again. No record changes how another one is handled.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub(crate) fn run(input: &[u8]) {
     assert!(failed.len() <= ids.len());
 }
 
-/// The task that a body names. What is read can be written, and is then read as the same.
+/// The task that a body names. Its message can be written, and is then read as the same.
 fn named(body: Option<&str>) -> Option<TaskKey> {
     let (message, purpose) = read_delivered(body?, None).ok()?;
     if purpose == Purpose::Work {

@@ -1,6 +1,6 @@
 //! Settings: every variable of the environment that a program reads, with any text.
 //!
-//! An input is a list of lines `NAME=value`. The programs either start with what was said, or name every fault.
+//! An input is a list of lines `NAME=value`. The programs either start with these settings, or name every fault.
 
 use std::collections::BTreeMap;
 

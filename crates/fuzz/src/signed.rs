@@ -1,8 +1,8 @@
-//! Values that the server signed and a client changed: sessions, cursors, states of rounds. One that is not exactly
-//! what was signed is refused, whatever was changed; unchanged, it is accepted from its owner and from nobody else.
+//! Values that the server signed and a client changed: sessions, cursors, states of rounds. Each changed value is
+//! refused. An unchanged value is accepted only from its owner.
 //!
-//! The first byte of an input chooses the value, and the rest says how it is changed: each three bytes are a position,
-//! what to do there, and a byte.
+//! The first byte of an input chooses the value, and the rest says how it is changed. Each three bytes are a position,
+//! an operation, and a byte.
 
 use longhaul_core::Clock;
 use longhaul_testkit::{SeededIds, given};

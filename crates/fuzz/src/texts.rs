@@ -1,4 +1,5 @@
-//! Short texts with one spelling: ids of tasks and owners, trace parents, messages. What is read is written as it was.
+//! Short strings with one spelling: ids of tasks and owners, trace parents, messages. A string that was read is written
+//! as it was.
 //!
 //! An input is a list of lines.
 
@@ -21,7 +22,7 @@ pub(crate) fn run(input: &[u8]) {
         }
         if let Ok(message) = read_message(line, Some(line)) {
             assert_eq!(read_message(&body_of(&message), Some(line)).unwrap(), message);
-            assert_eq!(message.trace, None, "a message is no trace");
+            assert_eq!(message.trace, None, "a message is not a trace");
         }
     }
 }

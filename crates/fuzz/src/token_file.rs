@@ -1,5 +1,5 @@
-//! The token file of a local server: with any content it starts or says why not, without a word of the file; and it
-//! lets in only who has one of its tokens.
+//! The token file of a local server. With any content the server starts or says why not, without a word of the file. It
+//! lets in only callers that have one of its tokens.
 
 use std::io::Write;
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
 //! Access tokens, verified with a set of keys that never changes.
 //!
-//! An input has three lines: the header and the claims of a token as JSON, and how it is signed: `signed` with a key of
-//! the issuer, `other` with a key of somebody else, or the text of a signature. An input of one line is the whole
-//! token. What is accepted is judged by rules that are written here once more, and nothing of a token is in a refusal.
+//! An input has three lines: the header and the claims of a token as JSON, and its signature. `signed` is one with a
+//! key of the issuer, `other` one with another key, and other text is the signature itself. An input of one line is the
+//! whole token. The rules for accepted tokens are written here once more, and no refusal contains a part of a token.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};

@@ -1,7 +1,7 @@
-//! A server behind the gateway that answers anything: the gateway starts or says why not in few words, and whatever its
-//! tools return, its callers get an answer and it continues.
+//! A server behind the gateway that answers with any bytes. The gateway starts or says why not in few words. Callers of
+//! its tools get an answer, and the gateway continues.
 //!
-//! An input is a text of blocks, each after a line `%%`: the answers of the server. The first line of a block is the
+//! An input is a list of blocks, each after a line `%%`: the answers of the server. The first line of a block is the
 //! method that it answers, the status and the media type, the rest is the body. `ID` in it stands for the id of the
 //! request.
 
@@ -19,7 +19,7 @@ use crate::dialogue::{blocks, body_of};
 /// Answers of one input.
 const BLOCKS_MAX: usize = 12;
 
-/// Bytes of what is said when a gateway does not start.
+/// Bytes of the message if a gateway does not start.
 const ERROR_BYTES_MAX: usize = 40_000;
 
 /// The statuses in which the gateway may answer a list or a call that is in order.

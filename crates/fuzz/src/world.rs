@@ -22,10 +22,10 @@ mod queue;
 #[path = "../../longhaul/tests/server/own_backend/store.rs"]
 mod store;
 
-/// Deliveries that one look at the queue handles. A task that continues forever is left for the next look.
+/// Deliveries that one poll of the queue handles. A task that continues forever is left for the next poll.
 const DELIVERIES_MAX: usize = 16;
 
-/// Tasks of one owner that a look at the store shows.
+/// Tasks of one owner that a list of the store shows.
 const TASKS_MAX: usize = 100;
 
 /// The token of a caller: `Bearer token-of-NAME`, for the names that exist.
@@ -34,7 +34,7 @@ pub(crate) const TOKEN: &str = "token-of-";
 /// A caller without a token.
 pub(crate) const NOBODY: &str = "nobody";
 
-/// Callers with tokens. Everybody who says `anyone` is the anonymous owner.
+/// Callers with tokens. Those with the token `anyone` are the anonymous owner.
 const CALLERS: [&str; 4] = ["alice", "bob", "carol", "anyone"];
 
 pub(crate) struct World {
@@ -84,7 +84,7 @@ impl World {
         Self::with(&[])
     }
 
-    /// A server that answers these hosts, besides loopback.
+    /// A server that answers these hosts in addition to loopback.
     pub(crate) fn with(origins: &[&str]) -> Self {
         let clock = Arc::new(ManualClock::default());
         let store: Arc<dyn TaskStore> = Arc::new(store::MemoryStore::default());
@@ -111,7 +111,7 @@ impl World {
         read(self.frontend.answer(request.map(Full::new), mcp).await).await
     }
 
-    /// Works on what the queue has now.
+    /// Handles the messages that the queue has now.
     pub(crate) async fn work(&self) {
         let runner = self.mcp.runner();
         for _ in 0..DELIVERIES_MAX {

@@ -1,4 +1,4 @@
-//! What a tool has made is removed when its task is cancelled, misses its deadline, or is given up.
+//! The machine that a tool has started is stopped when its task is cancelled, misses its deadline, or is given up.
 //!
 //!     cargo run --example clean_up
 
@@ -27,7 +27,7 @@ impl Machines {
         Ok(key.to_owned())
     }
 
-    /// Stops one. One that does not run any more is no error: this is what a second try finds.
+    /// Stops a machine. A machine that has stopped is not an error, because a second try finds it so.
     async fn stop(&self, machine: &str) -> Result<(), ErrorData> {
         self.with(|running| running.remove(machine));
         Ok(())
@@ -54,7 +54,7 @@ impl Trials {
 #[tool_handler]
 impl ServerHandler for Trials {}
 
-/// Stops the machine of a trial that is over. Whether its start is on record does not matter: the key is its name.
+/// Stops the machine of a trial that has ended. Whether its start was recorded does not matter: the key is its name.
 async fn stop_machine(machines: Machines, ended: EndedTask) -> Result<(), ErrorData> {
     machines.stop(&ended.idempotency_key()).await
 }

@@ -1,4 +1,4 @@
-//! Many steps side by side. After a crash, those that are on record are not done again.
+//! Many steps side by side. After a crash, recorded steps are not run again.
 //!
 //!     cargo run --example fan_out
 

@@ -2,7 +2,7 @@
 //!
 //!     cargo run --example hello
 //!
-//! serves MCP on http://127.0.0.1:8080/mcp. Kill it during a call and start it again: the call goes on.
+//! serves MCP on http://127.0.0.1:8080/mcp. Kill it during a call and start it again: the call continues.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use longhaul::{Server, TaskContext, TaskPolicy, serve};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Greeting {
-    /// Whom to greet.
+    /// The name to greet.
     name: String,
 }
 

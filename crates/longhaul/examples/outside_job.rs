@@ -1,4 +1,4 @@
-//! A job that runs elsewhere: start it once, look at it from time to time, and return what came of it.
+//! A job that runs elsewhere: start it once, poll it, and return its result.
 //!
 //!     cargo run --example outside_job
 

@@ -1,4 +1,4 @@
-//! A server that has resources and prompts besides its tools: they are answered as with `rmcp` alone.
+//! A server that has resources and prompts in addition to its tools: they are answered as with `rmcp` alone.
 //!
 //!     cargo run --example resources_and_prompts
 

@@ -17,7 +17,7 @@ struct Lookup {
 }
 
 /// Stands for a pool of connections, a client, or a cache. It is gone when the process ends, and other processes have
-/// their own: what has to last is recorded in steps and variables, or kept in a database.
+/// their own. State that has to last is recorded in steps and variables, or kept in a database.
 #[derive(Default)]
 struct Cache(Mutex<BTreeMap<String, u64>>);
 

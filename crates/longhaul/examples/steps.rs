@@ -1,4 +1,4 @@
-//! Steps are done once, whatever crashes; progress shows how far the work is.
+//! Steps are recorded once, also across crashes; progress shows how far the work is.
 //!
 //!     cargo run --example steps
 

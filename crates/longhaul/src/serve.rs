@@ -1,7 +1,7 @@
 //! The server as a process of its own, on a laptop, on a machine or in a container.
 //!
-//! It has the same parts as on AWS: an HTTP server that accepts calls and answers, and workers that take messages from
-//! a queue and run tools. One SQLite file stores tasks and messages. So nothing is lost when the process is killed.
+//! It has the same parts as on AWS: an HTTP server that accepts calls, and workers that take messages from a queue and
+//! run tools. One SQLite file stores tasks and messages, so a killed process loses nothing.
 //! [`Options::on`] takes your own store and queue instead.
 //!
 //! There are three ways in:

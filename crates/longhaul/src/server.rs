@@ -152,7 +152,7 @@ impl Server {
 
     /// Says that callers need this scope to call `tool`. Repeat it for several: all of them are needed then. It does
     /// the same as [`TaskPolicy::scope`], for tools that do not become tasks, too. The server does not start if the
-    /// handler has no tool of this name, or if a string is not a scope (RFC 6749, section 3.3).
+    /// handler lacks a tool of this name, or if a string is not a scope (RFC 6749, section 3.3).
     ///
     /// ```
     /// # use longhaul::{Server, TaskPolicy};
@@ -324,8 +324,8 @@ impl Server {
     ///
     /// # Errors
     /// [`ToolError`] for the first name that the handler does not have, with the most similar existing one. Also for
-    /// the first schema that cannot be compiled, scope or class that is not valid, policy that contradicts itself, or
-    /// schedule that is not valid.
+    /// the first schema that cannot be compiled, policy that contradicts itself, or scope, class or schedule that is
+    /// not valid.
     ///
     /// ```
     /// # use longhaul::{Server, TaskPolicy};

@@ -21,10 +21,10 @@ use crate::state::Shared;
 struct Answer(StatusCode, &'static str, Option<u64>);
 
 impl Answer {
-    const TAKEN: Self = Self(StatusCode::ACCEPTED, "the value is on record", None);
-    const WRONG: Self = Self(StatusCode::NOT_FOUND, "there is no such callback, or its time is over", None);
+    const TAKEN: Self = Self(StatusCode::ACCEPTED, "the value is recorded", None);
+    const WRONG: Self = Self(StatusCode::NOT_FOUND, "the callback does not exist, or has expired", None);
     const SECOND: Self = Self(StatusCode::CONFLICT, "a value was sent before; it stays", None);
-    const TOO_LATE: Self = Self(StatusCode::GONE, "the task went on without a value: its wait is over", None);
+    const TOO_LATE: Self = Self(StatusCode::GONE, "the task has continued without a value: its wait has expired", None);
     const ENDED: Self = Self(StatusCode::GONE, "the task has ended, and waits for nothing any more", None);
     const NOT_JSON: Self = Self(StatusCode::BAD_REQUEST, "the body must be one JSON value", None);
     const TOO_LARGE: Self = Self(StatusCode::PAYLOAD_TOO_LARGE, "the value is larger than 4 MiB", None);

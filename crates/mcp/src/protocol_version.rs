@@ -3,16 +3,14 @@
 //! Which protocol version a request speaks is decided for each request, from its contents; nothing is remembered
 //! between two requests.
 //!
-//! To add a protocol version: a module in [`crate::protocol_versions`] with a type that implements [`ProtocolVersion`],
-//! its line in the router's list, and its row in the table of layers in `ARCHITECTURE.md`.
+//! A new protocol version needs three things: a module in [`crate::protocol_versions`] with a type that implements
+//! [`ProtocolVersion`], a line in the router's list, and a row in the table of layers in `ARCHITECTURE.md`.
 //!
-//! - What a request says is in [`Incoming`]: read once, with the revision and the capabilities of its client, from the
+//! - [`Incoming`] has the request, read once, with the revision and the capabilities of its client. They come from the
 //!   request itself or from its signed session.
-//! - What the server can do is in [`Endpoint`]: the engine and the settings ([`Endpoint::shared`]), asking whether a
-//!   tool exists, and talking to the handler ([`Endpoint::backend`]). [`crate::tool_calls::accept`] accepts a call
-//!   as a task.
-//! - Answers are made with [`crate::reply`]; what all protocol versions show in the same way is in
-//!   [`crate::views`].
+//! - [`Endpoint`] has the engine and the settings ([`Endpoint::shared`]), knows whether a tool exists, and talks to the
+//!   handler ([`Endpoint::backend`]). [`crate::tool_calls::accept`] accepts a call as a task.
+//! - [`crate::reply`] makes the answers, and [`crate::views`] has the views that all protocol versions share.
 //! - A revision that `rmcp` does not know has its line in [`crate::revision`]; handshake, headers and sessions then
 //!   support it.
 

@@ -79,8 +79,8 @@ pub(crate) fn outcome(id: &RequestId, outcome: Result<String, ErrorData>) -> Res
     }
 }
 
-/// A message was accepted, and there is no answer to it. The type is one that the SDKs of all languages take with an
-/// empty body: where a host adds one of its own, Java's clients refuse it, and as JSON they try to read it.
+/// A message was accepted, and there is no answer to it. The SDKs of all languages accept this content type with an
+/// empty body. Java's clients refuse the type that a host adds on its own, and they try to read JSON.
 pub(crate) fn accepted() -> Response<Body> {
     let mut response = Response::new(http_body_util::Empty::new().boxed_unsync());
     *response.status_mut() = StatusCode::ACCEPTED;
@@ -117,9 +117,9 @@ struct RetryAfter {
     ms: u64,
 }
 
-/// The answer, with the header and the status of a refusal if it is one that ends by itself. The status is 429 where
-/// clients read the error of such an answer: those of `2026-07-28`. Older ones get 200, as for all errors of a method:
-/// the Python SDK before version 2 closes the whole connection when it gets a 429.
+/// The answer, with the header and the status of a refusal that ends on its own. The status is 429 for clients of
+/// `2026-07-28`, which read the error of such an answer. Older ones get 200, as for all errors of a method. The Python
+/// SDK before version 2 closes the whole connection when it gets a 429.
 pub(crate) fn with_retry_after(mut answer: Response<Body>, generation: Generation) -> Response<Body> {
     let Some(RetryAfter { ms }) = answer.extensions().get().copied() else { return answer };
     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(ms.div_ceil(1_000)));

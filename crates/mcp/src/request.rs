@@ -1,4 +1,4 @@
-//! What clients send, read as tolerantly as it can be read without guessing.
+//! The requests of clients, read as tolerantly as possible without guessing.
 
 pub(crate) mod envelope;
 pub(crate) mod incoming;

@@ -53,7 +53,7 @@ impl Generation {
     }
 }
 
-/// How a client is told that the arguments of a call are wrong.
+/// The form of the answer to a call with wrong arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InputErrors {
     /// `2025-11-25` and later: as a result with `isError`, so that its model reads it and can correct itself.
@@ -63,7 +63,7 @@ pub(crate) enum InputErrors {
 }
 
 impl InputErrors {
-    /// What a revision wants.
+    /// The form that a revision wants.
     pub(crate) fn of_version(version: Option<&str>) -> Self {
         match version {
             Some(version) if version >= ProtocolVersion::V_2025_11_25.as_str() => Self::Results,

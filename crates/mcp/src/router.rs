@@ -1,4 +1,4 @@
-//! What every request goes through: it is read once, offered to the protocol versions in their order, and handed to the
+//! The road of every request. It is read once, offered to the protocol versions in their order, and handed to the
 //! author's handler if none of them answers. Only this module has the list of all protocol versions.
 
 use std::borrow::Cow;
@@ -108,8 +108,8 @@ impl Router {
         }
     }
 
-    /// The answer to a batch with a message for which its caller lacks scopes: the whole request is refused, because
-    /// its status says what to do, and a client that comes back with more scopes sends all of it again.
+    /// The answer to a batch with a message for which its caller lacks scopes. The whole request is refused, because
+    /// its status says what to do. A client that comes back with more scopes sends all of it again.
     fn denied_batch(&self, messages: &[Bytes], caller: &Principal) -> Option<Response<Body>> {
         let messages: Vec<_> = messages.iter().filter_map(|message| Message::read(message).ok()).collect();
         Some(self.gate().denies(caller, &messages)?.answer_to_batch(&messages))
@@ -305,8 +305,8 @@ impl Router {
         Some(memory::refuse(status, &error, body))
     }
 
-    /// Who sent the message, as far as the request and its session say. A message that begins a session has none. Fails
-    /// if the session is not ours, was changed, or has expired.
+    /// The client of the message, from the request and its session. A message that begins a session has none. Fails if
+    /// the session was not signed by this server, was changed, or has expired.
     fn client(&self, request: &Request<Bytes>, owner: &OwnerId, begins: bool) -> Result<Client, ErrorData> {
         if begins || Generation::of(request.headers()) == Generation::PerRequest {
             return Ok(Client::new(request, None));
@@ -321,7 +321,7 @@ impl Router {
     }
 }
 
-/// Who sent a request, and all of it.
+/// The sender of a request, and the whole request.
 struct Sender {
     caller: Arc<Principal>,
     scope: Scope,

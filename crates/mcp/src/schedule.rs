@@ -1,4 +1,4 @@
-//! What an author says about calls that the server makes by itself, at the times of a cron line.
+//! Schedules: calls that the server makes on its own, at the times of a cron line.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,15 +10,16 @@ mod times;
 
 pub(crate) use times::Times;
 
-/// A missed run is made up for as long as this by default.
-const MADE_UP_WITHIN: Duration = Duration::from_secs(3600);
+/// A missed run starts late, up to this long after its time, by default.
+const CATCH_UP_WITHIN: Duration = Duration::from_secs(3600);
 
-/// Calls of a tool that the server makes by itself, as tasks, at the times of a cron line. `Server::schedule` takes it.
+/// Calls of a tool that the server makes on its own, as tasks, at the times of a cron line. `Server::schedule` takes
+/// it.
 ///
-/// A cron line has five fields: minute, hour, day of the month, month, day of the week. Besides numbers, `*`, lists,
-/// ranges and steps there are `L` for the last day, `W` for the nearest weekday, `#` for the nth weekday of a month,
-/// names (`MON`, `JAN`) and `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly`. If both days are given, either is
-/// enough.
+/// A cron line has five fields: minute, hour, day of the month, month, day of the week. They take numbers, `*`, lists,
+/// ranges, steps and names (`MON`, `JAN`). `L` is the last day, `W` the nearest weekday, `#` the nth weekday of a
+/// month. `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly` stand for whole lines. If both days are given,
+/// either is enough.
 ///
 /// ```
 /// # use longhaul_mcp as longhaul;
@@ -44,13 +45,13 @@ pub struct Schedule {
     pub(crate) owner: Option<OwnerId>,
 }
 
-/// What happens at a time of a schedule whose last task has not ended.
+/// How a schedule handles a time at which its last task has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overlap {
     /// Nothing: this run is left out.
     #[default]
     Skip,
-    /// A second task runs beside the first one.
+    /// A second task runs at the same time as the first one.
     Allow,
 }
 
@@ -65,38 +66,38 @@ impl Schedule {
             arguments,
             time_zone: None,
             overlap: Overlap::default(),
-            catch_up_within: MADE_UP_WITHIN,
+            catch_up_within: CATCH_UP_WITHIN,
             owner: None,
         }
     }
 
-    /// Reads the cron line in a time zone of the IANA database, such as `Europe/Berlin`, in place of UTC. Where a clock
-    /// is put forward, a time that it leaves out is the first moment after the gap. Where it is put back, a line with
-    /// fixed hours and minutes has the first of the two times, and one with steps or `*` has both.
+    /// Reads the cron line in a time zone of the IANA database, such as `Europe/Berlin`, instead of UTC. Where a clock
+    /// is put forward, a time that it leaves out becomes the first time after the gap. Where a clock is put back, a
+    /// line with fixed hours and minutes has the first of the two times. A line with steps or `*` has both.
     #[must_use]
     pub fn time_zone(mut self, name: impl Into<String>) -> Self {
         self.time_zone = Some(name.into());
         self
     }
 
-    /// What happens at a time at which the last task has not ended; [`Overlap::Skip`] unless this is said.
+    /// Sets how a time is handled at which the last task has not ended. The default is [`Overlap::Skip`].
     #[must_use]
     pub const fn overlap(mut self, overlap: Overlap) -> Self {
         self.overlap = overlap;
         self
     }
 
-    /// How long after its time a run that was missed is made up for, because no server was there: an hour by default.
-    /// Of several such runs only the latest is. With zero, a run that is late by more than two minutes is left out.
+    /// Sets how late a run may start that was missed because no server was running: an hour by default. If several runs
+    /// were missed, only the latest starts. With zero, a run that is late by more than two minutes is left out.
     #[must_use]
     pub const fn catch_up_within(mut self, window: Duration) -> Self {
         self.catch_up_within = window;
         self
     }
 
-    /// Whose tasks they are: who may see and cancel them, and whose limits they count against. Without this, they are
-    /// those of the anonymous owner on a server whose callers are one user, as with `--auth loopback`, and on every
-    /// other server those of an owner who is no caller, so that only the log tells of them.
+    /// Sets the owner of the tasks, who may see and cancel them, and whose limits they count against. Without an owner,
+    /// the tasks belong to the anonymous owner on a server whose callers are one user, as with `--auth loopback`. On
+    /// every other server they belong to an owner that no caller has, so that only the log shows them.
     #[must_use]
     pub const fn owner(mut self, owner: OwnerId) -> Self {
         self.owner = Some(owner);
@@ -117,11 +118,11 @@ impl fmt::Display for Schedule {
 pub struct ScheduleError {
     /// Its name.
     pub schedule: String,
-    /// What is wrong with it.
+    /// The fault.
     pub fault: ScheduleFault,
 }
 
-/// What is wrong with a schedule.
+/// A fault of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScheduleFault {
@@ -141,7 +142,7 @@ pub enum ScheduleFault {
     Cron {
         /// The line.
         cron: String,
-        /// What is wrong with it.
+        /// The fault of the line.
         why: String,
     },
     /// The cron line has no time.
@@ -150,7 +151,7 @@ pub enum ScheduleFault {
         /// The line.
         cron: String,
     },
-    /// There is no such time zone.
+    /// The time zone does not exist.
     #[error(
         "there is no time zone `{zone}`: use a name of the IANA database, such as `Europe/Berlin`, or leave it out for \
          UTC"
@@ -174,10 +175,10 @@ pub enum ScheduleFault {
         /// The tool's name.
         tool: String,
     },
-    /// The arguments are not what the tool takes.
+    /// The tool does not accept the arguments.
     #[error("{why}")]
     Arguments {
-        /// What is wrong with them.
+        /// The reason, from the tool's schema.
         why: String,
     },
 }

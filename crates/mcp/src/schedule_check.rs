@@ -44,7 +44,7 @@ fn of(schedule: &Schedule, fault: ScheduleFault) -> ScheduleError {
     ScheduleError { schedule: schedule.name.clone(), fault }
 }
 
-/// What can be said without its tool.
+/// The checks that need no tool.
 fn alone(schedule: &Schedule) -> Result<(), ScheduleFault> {
     if !(1..=limits::NAME_BYTES_MAX).contains(&schedule.name.len()) {
         return Err(ScheduleFault::Name);

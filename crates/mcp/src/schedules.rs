@@ -1,9 +1,9 @@
 //! Makes the calls of schedules when they are due.
 //!
-//! Nothing plans ahead: whoever looks, as often as it likes and in as many processes as there are, computes the latest
-//! time of each schedule, and makes its task unless that was done. The id of the task follows from the schedule and the
-//! time, so that two who look at once make one task; and a note in a mailbox, which stays for longer than a missed run
-//! is made up for, says that the time was handled, in case the task is gone by then.
+//! Nothing is planned ahead. Any process, at any time, computes the latest time of each schedule, and makes its task
+//! unless the task exists. The id of the task is derived from the schedule and the time, so that two processes that
+//! check at the same time make one task. A note in a mailbox says that a time was handled, even if the task has been
+//! deleted. The note stays for longer than a missed run may be late.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,10 +22,10 @@ use crate::signing::derived::named_openly;
 use crate::state::Shared;
 use crate::tool_calls::accept;
 
-/// How late a run may be before it counts as missed: workers are told to look once a minute.
+/// How late a run may be before it counts as missed: workers check once a minute.
 const LATE_MS_MAX: u64 = 120_000;
 
-/// How much longer a note stays than a missed run is made up for, so that a clock may be set back.
+/// How much longer a note stays than a missed run may be late, so that a clock may be set back.
 const NOTED_MS: u64 = 2 * 86_400_000;
 
 /// How many pages of unfinished tasks are read to find one of a schedule.
@@ -51,7 +51,7 @@ struct Known {
     handled: Option<Timestamp>,
 }
 
-/// What came of one look at the schedules.
+/// The result of one check of the schedules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Looked {
@@ -59,7 +59,7 @@ pub struct Looked {
     pub accepted: usize,
     /// Runs that were left out because the last task has not ended.
     pub skipped: usize,
-    /// Runs that are due and could not be handled: look again soon.
+    /// Runs that are due and could not be handled: check again soon.
     pub failed: usize,
     /// The next time of any schedule.
     pub next_at: Option<Timestamp>,
@@ -86,14 +86,14 @@ enum Handled {
     Skipped,
 }
 
-/// Who keeps the notes, and who has the tasks of schedules without an owner where callers are identified. No caller is
+/// The owner of the notes, and of the tasks of schedules without an owner where callers are identified. No caller is
 /// this owner.
 fn nobody() -> OwnerId {
     OwnerId::of(Identity::Verified { issuer: "longhaul", subject: "schedules", tenant: "" })
 }
 
 impl Schedules {
-    /// Those of `schedules` that have times, which is all of them: the start of the server has checked that.
+    /// The `schedules` that have times, which is all of them: the start of the server has checked that.
     pub(crate) fn new(shared: Arc<Shared>, schedules: &[Schedule]) -> Self {
         let unsaid = match shared.settings.anonymous_callers {
             AnonymousCallers::OneUser => OwnerId::of(Identity::Anonymous),
@@ -132,8 +132,8 @@ impl Schedules {
         looked
     }
 
-    /// Handles the latest time of a schedule, if it is not too long ago. Those before it are over: whoever looks each
-    /// minute sees each of them, and of those that nobody saw only the latest is made up for.
+    /// Handles the latest time of a schedule, if it is not too long ago. Earlier times are left out: a worker that
+    /// checks every minute has handled each of them, and if several were missed, only the latest starts.
     async fn handle(&self, plan: &Plan) -> Result<Handled, RunError> {
         let now = self.now();
         let Some(time) = plan.times.latest(now) else { return Ok(Handled::Before) };
@@ -217,8 +217,8 @@ impl Schedules {
         }
     }
 
-    /// The same if nobody noted what became of the time before: no server was there, or this schedule is new. A task is
-    /// the schedule's if it has the id that the schedule gives to its time.
+    /// The same if the time before has no note, because no server was running, or this schedule is new. A task belongs
+    /// to the schedule if it has the id that the schedule gives to its time.
     async fn found_running(&self, plan: &Plan, time: Timestamp) -> Result<Option<TaskId>, RunError> {
         let statuses = BTreeSet::from([Status::Working, Status::InputRequired]);
         let filter = TaskFilter { statuses, tool: Some(plan.schedule.tool.clone()) };
@@ -257,7 +257,7 @@ impl Schedules {
 }
 
 impl Plan {
-    /// The task of a time. Whoever knows the schedule can compute its id: where that is all that protects a task,
+    /// The task of a time. A client that knows the schedule can compute its id. Where only the id protects a task,
     /// schedules have an owner of their own.
     fn task(&self, time: Timestamp) -> TaskKey {
         named_openly(&self.owner, time, &[b"schedule", self.schedule.name.as_bytes(), &time.as_ms().to_be_bytes()])
@@ -282,7 +282,7 @@ fn note_of(plan: &Plan, time: Timestamp) -> MailboxId {
     MailboxId::of(&[b"schedule", plan.schedule.name.as_bytes(), plan.owner.as_bytes(), &time.as_ms().to_be_bytes()])
 }
 
-/// What a tool is called with: an object, or nothing.
+/// The arguments of the call: an object, or nothing.
 pub(crate) fn arguments_of(schedule: &Schedule) -> Result<Value, String> {
     match &schedule.arguments {
         Value::Null => Ok(Value::Object(serde_json::Map::new())),

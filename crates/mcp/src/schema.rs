@@ -3,7 +3,7 @@
 //! All drafts from 4 on are known; a schema without `$schema` is of draft 2020-12. These are refused when a server
 //! starts, so that no rule is silently ignored:
 //!
-//! - what its draft's own schema refuses, and other dialects;
+//! - schemas that their draft's own schema refuses, and those of other drafts;
 //! - references to other documents, since nothing is fetched;
 //! - patterns that need backtracking (look-around, back references), since their time is not linear;
 //! - schemas that are too large, too deep, or have too many alternatives for one value: see the limits below.
@@ -109,7 +109,7 @@ impl Schema {
     }
 }
 
-/// What is counted of a schema before it is compiled.
+/// The counts of a schema before it is compiled.
 struct Size<'a> {
     root: &'a Value,
     values: usize,

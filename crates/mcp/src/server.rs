@@ -32,8 +32,8 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// A server whose calls are answered by what `make_handler` makes: one handler for each request, and one for each
-    /// attempt of a task. Calls of the tools in `policies` become tasks.
+    /// A server whose calls are answered by the handlers that `make_handler` makes: one for each request, and one for
+    /// each attempt of a task. Calls of the tools in `policies` become tasks.
     pub fn new<H: ServerHandler>(
         make_handler: impl Fn() -> H + Send + Sync + 'static,
         policies: impl Into<Policies>,
@@ -56,7 +56,7 @@ impl McpServer {
         }
     }
 
-    /// The same server, which makes the calls of these schedules when it is asked to look at them.
+    /// The same server, which makes the calls of these schedules when it is asked to check them.
     #[must_use]
     pub fn with_schedules(mut self, schedules: &[Schedule]) -> Self {
         self.schedules = Arc::new(Schedules::new(Arc::clone(&self.shared), schedules));
@@ -69,9 +69,9 @@ impl McpServer {
         !self.schedules.are_none()
     }
 
-    /// Accepts a task for each schedule that is due, unless that was done. It may be called at any time, as often as
-    /// one likes, and in many processes at once: each run is one task. A run is made up for if nobody looks at its
-    /// time, so looking once a minute, and soon after the time that [`Looked::next_at`] says, is enough.
+    /// Accepts a task for each schedule that is due, unless the task exists. It may be called at any time, any number
+    /// of times, and in many processes at once: each run is one task. A run that was missed starts late, so a check
+    /// once a minute, and soon after the time that [`Looked::next_at`] says, is enough.
     pub async fn look_at_schedules(&self) -> Looked {
         self.schedules.look().await
     }
@@ -83,7 +83,7 @@ impl McpServer {
         self.router.respond(request, caller.into()).await
     }
 
-    /// Takes the value that whoever has this token of a callback sends: the token is the right to send it. The HTTP
+    /// Takes the value that a sender with this token of a callback sends: the token is the right to send it. The HTTP
     /// frontend has checked the rest of the request.
     pub async fn call_back(&self, token: &str, value: &[u8]) -> Response<Body> {
         callbacks::answer(&self.shared, token, value).await
@@ -95,7 +95,7 @@ impl McpServer {
         self.shared.signer.ready().await
     }
 
-    /// What runs the tools of tasks.
+    /// The runner of the tools of tasks.
     #[must_use]
     pub fn runner(&self) -> Arc<dyn ToolRunner> {
         Arc::clone(&self.runner)

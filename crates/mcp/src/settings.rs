@@ -1,4 +1,4 @@
-//! What the operator decides about the MCP endpoint.
+//! The operator's settings for the MCP endpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,16 +18,16 @@ const BUFFERED_MS_MAX: u64 = 20_000;
 /// Keys, times and limits of the MCP endpoint. All times in milliseconds.
 #[derive(Clone)]
 pub struct McpSettings {
-    /// What all keys of the server are derived from: those that sign what clients carry between their requests, and the
-    /// one from which the ids of tasks are made that clients name themselves. Secret, never changed, and the same in
-    /// every process that answers requests.
+    /// The secret from which all keys of the server are derived. These keys sign the values that clients carry between
+    /// their requests, and derive the ids of tasks that clients name themselves. The secret never changes, and is the
+    /// same in every process that answers requests.
     pub secret: [u8; 32],
     /// How long a client may take between two rounds of questions of a plain call.
     pub state_ms_max: u64,
     /// How long a `subscriptions/listen` stream stays open, at most.
     pub listen_ms_max: u64,
-    /// How often a request that waits reads its tasks, or its answer, in case another process has changed them. What
-    /// this process changes is seen at once.
+    /// How often a request that waits reads its tasks, or its answer, in case another process has changed them. Changes
+    /// by this process are seen at once.
     pub listen_poll_ms: u64,
     /// Tasks that one `subscriptions/listen` request may name.
     pub listen_tasks_max: usize,
@@ -37,16 +37,16 @@ pub struct McpSettings {
     pub result_ms_max: u64,
     /// After how long the client should reconnect then.
     pub retry_ms: u64,
-    /// Who the callers are that nobody identified.
+    /// The meaning of callers that were not identified.
     pub anonymous_callers: AnonymousCallers,
-    /// How long a client that knows no tasks waits for the answer of a tool that may become a task, before it gets a
-    /// job id instead; and how long `get_job_status` waits. 0 gives the id at once.
+    /// How long a client without tasks waits for the answer of a tool that may become a task, before it gets a job id
+    /// instead. `get_job_status` waits as long. 0 gives the id at once.
     pub inline_wait_ms: u64,
     /// How often an idle stream sends a comment, so that no proxy closes it.
     pub keep_alive_ms: u64,
     /// How long a tool may sleep in a plain call, over all its sleeps.
     pub plain_wait_ms_max: u64,
-    /// What happens to polls that come much faster than a task's poll interval. Each process counts for itself.
+    /// The limit for polls that come much faster than a task's poll interval. Each process counts on its own.
     pub poll_limit: PollLimit,
     /// How many streams and waits one owner may have open at a time; `None` for any number.
     pub streams_max: Option<u32>,
@@ -70,7 +70,7 @@ pub struct NeededScopes {
     pub read: BTreeSet<String>,
     /// To cancel tasks and calls.
     pub cancel: BTreeSet<String>,
-    /// To call single tools, by their names, besides those of `call`. What the policies of tools say is added.
+    /// The scopes for single tools, by their names, in addition to those of `call` and those of the tools' policies.
     pub tools: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -84,7 +84,7 @@ impl NeededScopes {
         [&self.call, &self.read, &self.cancel].into_iter().chain(self.tools.values()).all(BTreeSet::is_empty)
     }
 
-    /// Those of methods: what a client needs to use tools that have no scopes of their own.
+    /// The scopes of methods: those that a client needs to use tools without scopes of their own.
     #[must_use]
     pub fn of_methods(&self) -> BTreeSet<String> {
         [&self.call, &self.read, &self.cancel].into_iter().flatten().cloned().collect()
@@ -111,11 +111,11 @@ pub enum StreamsCounted {
     InStore,
 }
 
-/// Who the callers are that nobody identified. All of them are one owner.
+/// The meaning of callers that were not identified. All of them are one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnonymousCallers {
-    /// Anyone. A task's id is what protects it (MCP `2025-11-25`, "Task Isolation and Access Control"): they may not
-    /// list tasks, and what they choose themselves, such as tokens and idempotency keys, is valid within their session
+    /// Anyone. Only its id protects a task (MCP `2025-11-25`, "Task Isolation and Access Control"), so these callers
+    /// may not list tasks. Values that they choose, such as tokens and idempotency keys, are valid within their session
     /// only.
     AnonymousCallers,
     /// One and the same user, who may list the tasks, and finds them by tokens and keys from any session.
@@ -158,7 +158,7 @@ impl McpSettings {
     }
 }
 
-/// What the operator decides about a server in every form: as one process, in containers, as Lambda functions.
+/// The operator's settings for a server in every form: as one process, in containers, as Lambda functions.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// Times and limits of the engine.
@@ -168,7 +168,7 @@ pub struct ServerSettings {
 }
 
 impl ServerSettings {
-    /// The settings that `values` hold. Those that are not read at their place have their defaults.
+    /// The settings that `values` hold. Settings that this form of server does not read have their defaults.
     pub fn of(values: &Values) -> Result<Self, SettingsError> {
         Ok(Self { engine: engine(values)?, endpoint: endpoint(values)? })
     }

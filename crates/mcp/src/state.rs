@@ -17,7 +17,7 @@ use crate::waiting::session_streams::SessionStreams;
 use crate::waiting::task_logs::TaskLogs;
 use crate::{McpSettings, Policies};
 
-/// What all handlers and attempts of a server share.
+/// The state that all handlers and attempts of a server share.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) policies: Policies,
@@ -35,11 +35,11 @@ pub(crate) struct Shared {
     pub(crate) streams: Streams,
     /// Which answers plain calls no longer await.
     pub(crate) open_requests: OpenRequests,
-    /// What sessions of older revisions have subscribed to.
+    /// The subscriptions of sessions of older revisions.
     pub(crate) session_streams: SessionStreams,
-    /// What tasks log, for those who wait for them.
+    /// The log messages of tasks, for the requests that wait for them.
     pub(crate) logs: TaskLogs,
-    /// What requests and attempts may use.
+    /// The memory that requests and attempts may use.
     pub(crate) memory: Arc<Memory>,
     /// Cancelled when open streams are to end.
     pub(crate) closing: CancellationToken,

@@ -34,7 +34,7 @@ const KEY: &str = "dev.longhaul/taskSupport";
 /// impl ServerHandler for Reports {}
 /// ```
 ///
-/// A policy that names the tool counts instead, and so does a function that decides about all tools.
+/// A policy that names the tool counts instead, or a function that decides about all tools.
 #[must_use]
 pub fn optional() -> MetaObject {
     declaring("optional")

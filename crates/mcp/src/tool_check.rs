@@ -46,7 +46,7 @@ pub enum ToolError {
     Schema {
         /// The tool's name.
         tool: String,
-        /// What is wrong with the schema.
+        /// The fault of the schema.
         cause: SchemaError,
     },
     /// Something that is not a scope was named as one that its callers need.
@@ -58,7 +58,7 @@ pub enum ToolError {
     Scope {
         /// The tool's name.
         tool: String,
-        /// What was named.
+        /// The scope's name.
         scope: String,
     },
     /// Something that is not a name was named as its class.
@@ -70,10 +70,10 @@ pub enum ToolError {
     Class {
         /// The tool's name.
         tool: String,
-        /// What was named.
+        /// The class's name.
         class: String,
     },
-    /// It has something that cleans up after its tasks, and never becomes one.
+    /// It has a cleanup function, and its calls never become tasks.
     #[error("`clean_up` names the tool `{tool}`, whose calls do not become tasks: name it with `Server::task`, too")]
     NeverATask {
         /// The tool's name.
@@ -84,7 +84,7 @@ pub enum ToolError {
     Policy {
         /// The tool's name.
         tool: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// No form can ask for a type: its name, and that of its field.
@@ -107,8 +107,8 @@ pub enum ToolError {
 /// lists is checked, too.
 ///
 /// # Errors
-/// [`ToolError`] for the first tool that the handler does not have, or whose schema cannot be compiled, and for the
-/// first scope or class that cannot be one, and the first policy that contradicts itself.
+/// [`ToolError`] for the first tool that the handler does not have, or whose schema cannot be compiled. Also for the
+/// first name that cannot be a scope or a class, and for the first policy that contradicts itself.
 pub async fn check_tools<H: ServerHandler>(
     make_handler: impl FnOnce() -> H,
     policies: &Policies,

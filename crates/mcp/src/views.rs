@@ -1,5 +1,5 @@
-//! How tasks look on the wire, for views that more than one module uses: in the Tasks extension, as jobs, and as the
-//! outcome of a plain call.
+//! Views of tasks on the wire that more than one module uses: in the Tasks extension, as jobs, and as the outcome of a
+//! plain call.
 
 pub(crate) mod fields;
 pub(crate) mod filtered;

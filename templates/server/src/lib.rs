@@ -23,7 +23,7 @@ struct Import {
     files: Vec<String>,
 }
 
-/// What has the tools. State that they share would be another field, behind an `Arc`.
+/// The handler with the tools. State that they share would be another field, behind an `Arc`.
 #[derive(Clone)]
 struct Tools {
     env: ToolEnv,

@@ -1,4 +1,5 @@
-//! What the gateway adds to a call of a server over stdio that answers at once, next to what two other proxies add.
+//! The time that the gateway adds to a call of a server over stdio that answers at once, next to that of two other
+//! proxies.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -11,8 +11,8 @@ use crate::{filled, wire};
 /// Tasks that sleep for longer than everything here.
 const SLEEPERS: usize = 100_000;
 
-/// How long a server is left alone after its start, and how much longer its processor time is looked at: this many
-/// times the length of a measurement.
+/// How long a server is left alone after its start. Its processor time is then measured for this many times the length
+/// of a measurement.
 const SETTLE: Duration = Duration::from_secs(3);
 const TIMES: u32 = 10;
 
@@ -23,15 +23,7 @@ type Idle = [f64; 3];
 pub(crate) async fn measure(plan: &Plan) -> anyhow::Result<Vec<Figure>> {
     let full = plan.file("sleepers.db");
     eprintln!("sleepers: filling a file with {SLEEPERS} tasks that sleep");
-    let server = plan.noop(&full).await?;
-    let mut connection = Connection::open(server.address()).await?;
-    let answer = connection.send(wire::call("nap", "{}")?).await?;
-    let pattern = wire::task_in(&answer)?.task_id.to_owned();
-    // Until its attempt has ended.
-    tokio::time::sleep(SETTLE).await;
-    drop(connection);
-    server.stop()?;
-    filled::fill_with_sleepers(&full, &pattern, SLEEPERS).await?;
+    fill(plan, &full, SLEEPERS).await?;
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for number in 1..=plan.rounds {
         eprintln!("sleepers: round {number} of {}", plan.rounds);
@@ -39,6 +31,19 @@ pub(crate) async fn measure(plan: &Plan) -> anyhow::Result<Vec<Figure>> {
         with.push(idle(plan, &full).await?);
     }
     Ok(figures(plan, &with, &without))
+}
+
+/// Lets the server itself begin one task that sleeps in `db`, and copies it.
+pub(super) async fn fill(plan: &Plan, db: &Path, count: usize) -> anyhow::Result<()> {
+    let server = plan.noop(db).await?;
+    let mut connection = Connection::open(server.address()).await?;
+    let answer = connection.send(wire::call("nap", "{}")?).await?;
+    let pattern = wire::task_in(&answer)?.task_id.to_owned();
+    // Until its attempt has ended.
+    tokio::time::sleep(SETTLE).await;
+    drop(connection);
+    server.stop()?;
+    filled::fill_with_sleepers(db, &pattern, count).await
 }
 
 /// Starts a server, and does nothing.

@@ -1,4 +1,5 @@
-//! Polls and whole lives of tasks that do nothing: on a new file, on one with many finished tasks, and on `rmcp` alone.
+//! Polls, and whole calls of tools that do nothing: on a new file, on one with many finished tasks, and on `rmcp`
+//! alone.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! How a life is asked for, and its end waited for, in the words of each system.
+//! How a call is begun, and its end waited for, in the protocol of each system.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) enum Protocol {
 }
 
 impl Protocol {
-    /// A whole life, until the client has its result.
+    /// A whole call, until the client has its result.
     pub(super) async fn live(self, connection: &mut Connection, life: &Life, pause: Duration) -> anyhow::Result<()> {
         let arguments = serde_json::to_string(life)?;
         let body = match self {
@@ -43,7 +43,7 @@ impl Protocol {
         check(&body, life)
     }
 
-    /// Asks for a life, and returns its id once the system has accepted it.
+    /// Begins a call, and returns its id once the system has accepted it.
     pub(super) async fn begin(self, connection: &mut Connection, life: &Life) -> anyhow::Result<String> {
         let arguments = serde_json::to_string(life)?;
         let (request, field) = match self {
@@ -61,7 +61,7 @@ impl Protocol {
         Ok(answer.get(field).and_then(Value::as_str).with_context(|| format!("no {field} in {answer}"))?.to_owned())
     }
 
-    /// Waits for the end of a life, and looks at its result.
+    /// Waits for the end of a call, and checks its result.
     pub(super) async fn end(
         self,
         connection: &mut Connection,

@@ -1,4 +1,4 @@
-//! What the tools of the servers have in common that are compared with other systems.
+//! The common parts of the tools of the servers that are compared with other systems.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

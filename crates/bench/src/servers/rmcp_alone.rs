@@ -1,4 +1,4 @@
-//! The floor for the cost of the protocol: the same tools on `rmcp`'s own task runtime, which stores tasks in memory
+//! The lower bound for the cost of the protocol: the same tools on `rmcp`'s own task runtime. It stores tasks in memory
 //! and loses them with the process.
 
 use std::borrow::Cow;

@@ -11,7 +11,7 @@ use super::found::one;
 use crate::args::Global;
 use crate::exit::{Exit, Stop};
 use crate::follow::{interval, patiently};
-use crate::limits::{ASKED_MAX, REFRESH_MIN, WATCHED_AT_ONCE_MAX, WATCHED_MAX};
+use crate::limits::{ASKED_MAX, REFRESH_MIN, WATCHED_AT_ONCE_MAX};
 use crate::out::{self, line};
 use crate::record::{Entry, Record};
 use crate::server::{Sessions, target, unconnected};
@@ -22,6 +22,8 @@ struct Seen {
     tasks: Vec<(Task, Option<String>)>,
     /// How often the server was asked.
     requests: u32,
+    /// Whether there are more tasks.
+    are_more: bool,
 }
 
 impl Seen {
@@ -32,11 +34,16 @@ impl Seen {
     }
 }
 
-pub(super) async fn list(global: &Global, filter: &TaskFilter) -> Result<Exit, Stop> {
+pub(super) async fn list(global: &Global, filter: &TaskFilter, limit: usize) -> Result<Exit, Stop> {
     let mut sessions = Sessions::of(target(global)?);
-    let seen = see(&mut sessions, filter, usize::MAX).await;
+    let seen = see(&mut sessions, filter, limit).await;
     sessions.close().await;
-    show_all(global, &seen.map_err(|error| unconnected(&sessions.target, error))?)?;
+    let seen = seen.map_err(|error| unconnected(&sessions.target, error))?;
+    show_all(global, &seen)?;
+    if seen.are_more {
+        let shown = seen.tasks.len();
+        out::say(&format!("more than these {shown} tasks exist: --limit N shows more, --status and --tool fewer"));
+    }
     Ok(Exit::Well)
 }
 
@@ -58,7 +65,7 @@ pub(super) async fn unfinished(global: &Global) -> Result<Vec<String>, Stop> {
 }
 
 /// Lists the tasks again and again, until Ctrl-C.
-pub(super) async fn watch(global: &Global, filter: &TaskFilter) -> Result<Exit, Stop> {
+pub(super) async fn watch(global: &Global, filter: &TaskFilter, limit: usize) -> Result<Exit, Stop> {
     let mut sessions = Sessions::of(target(global)?);
     // The user has to correct a server that cannot be reached at first.
     sessions.client(None).await.map_err(|error| unconnected(&sessions.target, error))?;
@@ -66,17 +73,17 @@ pub(super) async fn watch(global: &Global, filter: &TaskFilter) -> Result<Exit, 
         biased;
         _ = tokio::signal::ctrl_c() => Err(Stop::interrupted()),
         () = out::reader_gone() => Err(Stop::reader_gone()),
-        stop = refresh(global, &mut sessions, filter) => stop,
+        stop = refresh(global, &mut sessions, filter, limit) => stop,
     };
     sessions.close().await;
     refreshed
 }
 
 /// Shows the list again and again.
-async fn refresh(global: &Global, sessions: &mut Sessions, filter: &TaskFilter) -> Result<Exit, Stop> {
+async fn refresh(global: &Global, sessions: &mut Sessions, filter: &TaskFilter, limit: usize) -> Result<Exit, Stop> {
     loop {
         let tell = |error: &Error, _failures| out::say(&format!("{}; trying again", line(&error.to_string())));
-        let seen = patiently(async || see(sessions, filter, WATCHED_MAX).await, tell).await?;
+        let seen = patiently(async || see(sessions, filter, limit).await, tell).await?;
         if out::is_to_terminal() && !global.json {
             // Makes room for the next list.
             out::raw("\u{1b}[H\u{1b}[2J")?;
@@ -86,22 +93,24 @@ async fn refresh(global: &Global, sessions: &mut Sessions, filter: &TaskFilter) 
     }
 }
 
-/// The tasks that `filter` takes; of long lists not much more than `enough` of them.
-async fn see(sessions: &mut Sessions, filter: &TaskFilter, enough: usize) -> Result<Seen, Error> {
+/// The newest tasks that `filter` takes, at most `limit` of them.
+async fn see(sessions: &mut Sessions, filter: &TaskFilter, limit: usize) -> Result<Seen, Error> {
     let server = sessions.target.url.as_str();
     let known: Vec<_> = Record::of_user().all().into_iter().filter(|entry| entry.server == server).collect();
-    let Listed { tasks, pages, .. } = match sessions.client(None).await?.list(filter, enough).await {
+    let Listed { tasks, pages, next } = match sessions.client(None).await?.list(filter, limit).await {
         Err(Error::Unsupported(_)) => ask_for_each(sessions, &known).await?,
         listed => listed?,
     };
     let tools: HashMap<String, String> = known.into_iter().map(|entry| (entry.id, entry.tool)).collect();
-    let mut seen = Seen { tasks: Vec::new(), requests: pages };
+    let mut seen = Seen { tasks: Vec::new(), requests: pages, are_more: next.is_some() };
     for task in tasks.into_iter().filter(|task| filter.takes(task)) {
         let tool = task.tool().or_else(|| tools.get(&task.id).map(String::as_str)).map(str::to_owned);
         if filter.tool.is_none() || filter.tool == tool {
             seen.tasks.push((task, tool));
         }
     }
+    seen.are_more |= seen.tasks.len() > limit;
+    seen.tasks.truncate(limit);
     Ok(seen)
 }
 

@@ -14,6 +14,7 @@ mod browser;
 mod command;
 mod console;
 mod deploy;
+mod documented;
 mod external;
 mod ids;
 mod kills;

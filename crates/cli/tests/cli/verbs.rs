@@ -203,6 +203,12 @@ fn tasks_are_listed_by_status_and_tool() {
     std::fs::remove_file(setup.remembered()).unwrap();
     assert_eq!(ids(&["--tool", "countdown"]), [running.as_str()]);
     assert_eq!(ids(&["--status", "input_required", "--tool", "ask"]), [asking.as_str()]);
+    // The newest, and a note that there are more.
+    let newest = setup.run(&["tasks", "--json", "--limit", "1"]);
+    assert!(newest.err.contains("more than these 1 tasks exist"), "{newest:?}");
+    assert_eq!(newest.json()["tasks"].as_array().unwrap().len(), 1);
+    assert!(!setup.run(&["tasks", "--limit", "2"]).err.contains("more"));
+    assert_eq!(setup.run(&["tasks", "--limit", "0"]).code, 2);
     let table = setup.run(&["tasks"]).out();
     assert!(table.starts_with("TASK") && table.contains("countdown") && table.contains("input_required"), "{table}");
     assert_eq!(setup.run(&["tasks", "--status", "odd"]).code, 2);

@@ -204,7 +204,7 @@ fn cleanup(run: &Run) -> String {
     }
 }
 
-/// What is not the same in two attempts of one run.
+/// The differences between two attempts of one run.
 fn within(run: &Run, order: Order, where_: &str) -> Vec<String> {
     let attempts = run.seen();
     let mut differences = Vec::new();
@@ -231,7 +231,7 @@ fn within(run: &Run, order: Order, where_: &str) -> Vec<String> {
     differences
 }
 
-/// What is recorded, by kind and name.
+/// The recorded entries, by kind and name.
 fn names(run: &Run) -> BTreeSet<(&'static str, String)> {
     let named = run.journal().iter().filter(|entry| entry.kind != EntryKind::Round);
     named.map(|entry| (entry.kind.as_str(), entry.name.clone())).collect()
@@ -245,9 +245,8 @@ fn cut(text: &str) -> String {
     cut
 }
 
-/// Two steps to which a tool came in one order in one attempt, and in the other order in another one: the first such
-/// pair, in the order of `one`. Nothing is said about a tool that had two steps under way at a time: which of its
-/// branches gets on first is not decided by the tool.
+/// The first two steps that a tool began in one order in one attempt, and in the other order in another one. A tool
+/// that had two steps under way at a time is not compared, because it does not decide which of its branches is first.
 pub(super) fn swapped<'a>(one: &'a [Seen], other: &[Seen]) -> Option<(&'a str, &'a str)> {
     if has_branches(one) || has_branches(other) {
         return None;
@@ -277,8 +276,7 @@ fn runs_concurrently(run: &Run) -> bool {
     run.seen().iter().any(|attempt| has_branches(attempt))
 }
 
-/// Whether two steps were under way at a time. One that failed looks as if it still were, and so does one that looks
-/// for something.
+/// Whether two steps were under way at a time. A step that failed, or that polls, looks as if it still were.
 fn has_branches(attempt: &[Seen]) -> bool {
     let mut under_way = BTreeSet::new();
     attempt.iter().any(|seen| {

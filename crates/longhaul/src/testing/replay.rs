@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{State, TestError, TestServer};
 
-/// A task as `longhaul show --journal --json` prints it, as far as it is used here.
+/// The parts of a task, as `longhaul show --journal --json` prints it, that are used here.
 #[derive(Deserialize)]
 struct Exported {
     tool: String,

@@ -44,10 +44,10 @@ pub struct Run {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct JournalEntry {
-    /// A step, a failed try of it, the moment at which a sleep ends or looks began, or an answer.
+    /// A step, a failed try of it, the time at which a sleep ends or polls began, or an answer.
     pub kind: EntryKind,
-    /// The name of the step; the name of the step and the number of the try; the name of the sleep and its number among
-    /// those of this name; `since` and the name of the polls; or the key of the question.
+    /// The name, by kind. A step has its name, and a failed try also its number. A sleep has its name and its number
+    /// among those of this name. Polls have `since` and their name. A question has its key.
     pub name: String,
     /// The recorded value.
     pub value: Value,
@@ -76,7 +76,7 @@ impl Run {
         strict_json::from_value(self.error.clone()?).ok()
     }
 
-    /// The text that a client shows: the texts of the result, one below the other, or the message of the error.
+    /// The text that a client shows: the text blocks of the result, one below the other, or the message of the error.
     #[must_use]
     pub fn text(&self) -> String {
         if let Some(message) = self.error.as_ref().and_then(|error| error.get("message")?.as_str()) {
@@ -171,7 +171,7 @@ impl Run {
         assert_eq!(self.steps(), steps, "{}", self.report());
     }
 
-    /// How the task ended, with what, and its journal: for the message of a failed test.
+    /// The task's end, its result or error, and its journal: for the message of a failed test.
     #[must_use]
     pub fn report(&self) -> String {
         let mut lines = vec![format!("the task ended: {}", self.end()), format!("attempts: {}", self.attempts)];
@@ -207,7 +207,7 @@ impl Run {
         self.script.replay_differs()
     }
 
-    /// The moments at which the process could have died.
+    /// The points at which the process could have died.
     pub(super) fn moments(&self) -> Vec<Moment> {
         let mut moments = vec![Moment::Begin];
         for (kind, name) in self.script.recorded() {
@@ -231,7 +231,7 @@ impl Run {
         moments
     }
 
-    /// Whether a crash at this moment leaves it open if the work of a step has run that runs at most once.
+    /// Whether it is unknown, after a crash at this point, if the work of a step has run that runs at most once.
     pub(super) fn may_have_run(&self, moment: &Moment) -> bool {
         let mark = match moment {
             Moment::BeforeStep(step) | Moment::BeforeRecord(EntryKind::Step, step) => format!("{step}#0"),
@@ -251,7 +251,7 @@ impl Run {
         self.cleanups.last().is_some_and(Result::is_ok)
     }
 
-    /// How the task ended, and with what.
+    /// The task's end, and its result or error.
     pub(super) fn end(&self) -> String {
         let end = self.result.as_ref().or(self.error.as_ref()).map(ToString::to_string).unwrap_or_default();
         format!("{} {end}", self.status.as_str()).trim_end().to_owned()
@@ -264,7 +264,7 @@ impl std::fmt::Debug for Run {
     }
 }
 
-/// The texts of a result, one below the other.
+/// The text blocks of a result, one below the other.
 pub(super) fn texts(result: &Map<String, Value>) -> String {
     let contents = result.get("content").and_then(Value::as_array);
     let texts = contents.into_iter().flatten().filter_map(|content| content.get("text")?.as_str());

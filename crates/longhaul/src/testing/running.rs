@@ -13,7 +13,7 @@ use super::failures::{self, Times};
 use super::run::{End, JournalEntry, Run, steps, texts};
 use super::world::World;
 
-/// Attempts of one task, and moments to which the clock jumps.
+/// Attempts of one task, and times to which the clock jumps.
 const TURNS_MAX: usize = 10_000;
 
 /// A task that a test takes through its life: nothing happens between two calls of its methods, and no time passes.
@@ -117,7 +117,7 @@ impl Running {
         Ok(Self { world, key, answers, end, failing: Vec::new(), asked: Vec::new() })
     }
 
-    /// Works until there is nothing more to do at this moment.
+    /// Works until there is nothing more to do at this time.
     pub async fn work(&mut self) -> Result<State, TestError> {
         for _ in 0..TURNS_MAX {
             if !self.world.work_once(&self.key).await? {
@@ -127,7 +127,7 @@ impl Running {
         Err(TestError::NeverEnds { attempts: TURNS_MAX })
     }
 
-    /// Lets time pass. What it makes possible is done by the next [`work`](Self::work).
+    /// Lets time pass. Work that is due then is done by the next [`work`](Self::work).
     pub fn pass(&mut self, time: Duration) {
         self.world.clock.advance_ms(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     }
@@ -221,7 +221,7 @@ impl Running {
     ///
     /// # Errors
     /// [`TestError`], including a task that does not end as it [was expected to](super::Call::expect_failure), and an
-    /// answer to what the tool never asked.
+    /// answer to a question that the tool never asked.
     pub async fn to_end(self) -> Result<Run, TestError> {
         let (expected, answered) = (self.end, self.answers.keys().cloned().collect::<Vec<_>>());
         let run = self.run_to_an_end().await?;

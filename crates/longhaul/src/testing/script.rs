@@ -1,4 +1,4 @@
-//! What happens to the workers of a test run, and what is seen of them.
+//! The events of the workers of a test run, and the record of their steps.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ pub(super) enum Moment {
     Begin,
     /// The tool came to a step whose work has not begun.
     BeforeStep(String),
-    /// Something happened, and is not on record: the work of a step, the beginning of a sleep.
+    /// Before a record: the work of a step has run, or a sleep has begun.
     BeforeRecord(EntryKind, String),
     AfterRecord(EntryKind, String),
     /// This step was recorded, and now the worker is asked to stop. It gives the task back.
@@ -59,7 +59,7 @@ impl fmt::Display for Moment {
     }
 }
 
-/// What an attempt did with its steps.
+/// An event of a step in an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     /// It came to this one, which was recorded.
@@ -78,7 +78,7 @@ impl Seen {
     }
 }
 
-/// What happens to the workers of a run, and what was seen of them.
+/// The events of the workers of a run, and the record of their steps.
 pub(super) struct Script {
     inner: Mutex<Inner>,
     /// Is notified when a process dies.
@@ -88,7 +88,7 @@ pub(super) struct Script {
 }
 
 struct Inner {
-    /// When processes die, each moment once.
+    /// The points at which processes die, each once.
     crashes: Vec<Moment>,
     /// After which steps the task is cancelled.
     cancels: Vec<String>,
@@ -184,14 +184,14 @@ impl Script {
         self.lock().stop = stop;
     }
 
-    /// What has not happened.
+    /// The events that have not happened.
     pub(super) fn left(&self) -> Vec<String> {
         let inner = self.lock();
         let crashes = inner.crashes.iter().map(ToString::to_string);
         crashes.chain(inner.cancels.iter().map(|step| format!("a cancel request after step `{step}`"))).collect()
     }
 
-    /// What each attempt did.
+    /// The steps of each attempt.
     pub(super) fn attempts(&self) -> Vec<Vec<Seen>> {
         self.lock().attempts.clone()
     }

@@ -27,7 +27,7 @@ const RECEIVES_MAX: u32 = 10;
 /// How long an attempt may take in real time.
 const ATTEMPT_SECONDS_MAX: u64 = 60;
 
-/// When every run begins: the same moment each time.
+/// When every run begins: the same time in each run.
 const BEGIN: Timestamp = Timestamp::from_ms(1_900_000_000_000);
 
 /// How often each message is delivered.
@@ -100,7 +100,7 @@ impl World {
         Duration::from_millis(self.clock.now().since_ms(BEGIN))
     }
 
-    /// What each run of the server's `clean_up` returned.
+    /// The result of each run of the server's `clean_up`.
     pub(super) fn cleanups(&self) -> Vec<Result<(), String>> {
         self.runner.seen()
     }

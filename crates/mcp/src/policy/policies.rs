@@ -1,4 +1,4 @@
-//! The policies of all tools of a server, and what cleans up after them.
+//! The policies of all tools of a server, and their cleanup functions.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +11,8 @@ use longhaul_engine::Ended;
 
 use super::{Need, TaskPolicy};
 
-/// Which tools may become tasks, and on which terms: those that are named, and those that a function decides about. And
-/// what cleans up after them.
+/// The tools that may become tasks, and their policies: for tools by name, and by a function for all others. Also the
+/// cleanup functions of these tools.
 #[derive(Clone, Default)]
 pub struct Policies {
     named: BTreeMap<String, TaskPolicy>,
@@ -20,14 +20,14 @@ pub struct Policies {
     cleaners: Cleaners,
 }
 
-/// What cleans up after the tasks of a tool: those that are named, and those that a function covers.
+/// The cleanup functions: for tools by name, and one for all others that a function covers.
 #[derive(Clone, Default)]
 pub(crate) struct Cleaners {
     named: BTreeMap<String, Arc<Cleaner>>,
     others: Option<(Arc<Covers>, Arc<Cleaner>)>,
 }
 
-/// Cleans up after one task, or says why it could not.
+/// The cleanup of one task; fails with the reason if it could not.
 pub(crate) type Cleaner = dyn Fn(Ended) -> BoxFuture<'static, Result<(), String>> + Send + Sync;
 
 /// Says whether a tool has something to clean up.
@@ -36,13 +36,13 @@ type Covers = dyn Fn(&str) -> bool + Send + Sync;
 type PolicyFunction = dyn Fn(&str) -> Option<TaskPolicy> + Send + Sync;
 
 impl Cleaners {
-    /// Whether new tasks of this tool are to be cleaned up after.
+    /// Whether new tasks of this tool need a cleanup.
     pub(crate) fn cover(&self, tool: &str) -> bool {
         self.named.contains_key(tool) || self.others.as_ref().is_some_and(|(covers, _)| covers(tool))
     }
 
-    /// What cleans up after a task of this tool that is to be cleaned up after. Whether the tool is covered was asked
-    /// when the task was accepted: the answer may be another one by now.
+    /// The cleanup function for a task of this tool. Whether the task needs it was decided when it was accepted: the
+    /// decision may be another one now.
     pub(crate) fn of(&self, tool: &str) -> Option<&Arc<Cleaner>> {
         self.named.get(tool).or_else(|| self.others.as_ref().map(|(_, cleaner)| cleaner))
     }
@@ -53,7 +53,7 @@ impl Cleaners {
 }
 
 impl Policies {
-    /// Names a tool. What a function says about it no longer counts.
+    /// Names a tool. Its own policy replaces the one of the function.
     pub fn insert(&mut self, tool: String, policy: TaskPolicy) {
         self.named.insert(tool, policy);
     }
@@ -73,13 +73,13 @@ impl Policies {
         self.by_function = Some(Arc::new(decide));
     }
 
-    /// Has `cleaner` clean up after the tasks of this tool. It replaces an earlier one.
+    /// Sets the cleanup function for the tasks of this tool. It replaces an earlier one.
     pub(crate) fn insert_cleaner(&mut self, tool: String, cleaner: Arc<Cleaner>) {
         self.cleaners.named.insert(tool, cleaner);
     }
 
-    /// Has `cleaner` clean up after the tasks of all tools that are not named and that `covers` says to have something
-    /// to clean up. It replaces an earlier one.
+    /// Sets the cleanup function for the tasks of all tools that are not named, if `covers` returns true for them. It
+    /// replaces an earlier one.
     pub(crate) fn clean_others(&mut self, covers: Arc<Covers>, cleaner: Arc<Cleaner>) {
         self.cleaners.others = Some((covers, cleaner));
     }
@@ -88,7 +88,7 @@ impl Policies {
         &self.cleaners
     }
 
-    /// The policy of this tool; `None` if its calls are plain. Nobody's call becomes a webhook delivery.
+    /// The policy of this tool; `None` if its calls are plain. No client's call becomes a webhook delivery.
     #[must_use]
     pub fn get(&self, tool: &str) -> Option<Cow<'_, TaskPolicy>> {
         if tool == WEBHOOK_DELIVERY_TOOL {

@@ -1,4 +1,4 @@
-//! Tasks as MCP `2025-11-25` defines them in its core: the client asks for a task with the call, polls it, and fetches
+//! Tasks as MCP `2025-11-25` defines them in its core. The client asks for a task with the call, polls it, and fetches
 //! the result with a request that waits for it.
 
 use async_trait::async_trait;

@@ -1,5 +1,5 @@
-//! Revisions before `2026-07-28`: a handshake says what client and server can do. What was negotiated goes out in a
-//! signed session id and comes back with every later request.
+//! Revisions before `2026-07-28`, in which client and server exchange their capabilities in a handshake. The result
+//! goes out in a signed session id and comes back with every later request.
 
 use async_trait::async_trait;
 use http::{HeaderValue, Response, StatusCode};
@@ -35,7 +35,7 @@ const TOOL_FIELDS: Fields = &[
 /// The same of a prompt, a resource, a template, and an argument of a prompt.
 const OTHER_FIELDS: Fields = &[("_meta", "2025-06-18"), ("title", "2025-06-18"), ("icons", "2025-11-25")];
 
-/// The same of what server and client say about themselves.
+/// The members of the descriptions of server and client.
 const IMPLEMENTATION_FIELDS: Fields =
     &[("title", "2025-06-18"), ("description", "2025-11-25"), ("icons", "2025-11-25"), ("websiteUrl", "2025-11-25")];
 

@@ -1,7 +1,7 @@
-//! Jobs, for clients that know no tasks of any kind: a call that takes long answers with a job id, and two tools manage
+//! Jobs, for clients that know no tasks of any kind. A call that takes long answers with a job id, and two tools manage
 //! the job. A job is a task, and its id the task's id.
 //!
-//! `call::tool` answers calls of the tools; this module is what such clients see of them in the list.
+//! `call::tool` answers calls of the tools; this module shows them to such clients in the list.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -47,7 +47,7 @@ fn has(tools: &[Value], name: &str) -> bool {
     tools.iter().any(|tool| tool.get("name").and_then(Value::as_str) == Some(name))
 }
 
-/// Whether the client cannot manage a task, by what it declared.
+/// Whether the client cannot manage a task, by the capabilities that it declared.
 fn knows_no_tasks(call: &Incoming<'_>) -> bool {
     match call.client.generation() {
         Generation::PerRequest => !call.supports_tasks(),

@@ -1,4 +1,4 @@
-//! What each error of the engine means to a JSON-RPC client.
+//! The JSON-RPC error for each error of the engine.
 
 use std::error::Error;
 
@@ -9,14 +9,14 @@ use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, ErrorCode};
 use serde_json::json;
 
-/// The message for clients if a result is no longer what was stored.
+/// The message for clients if a stored result is damaged.
 const UNREADABLE_RESULT: &str = "the stored result of this task cannot be read";
 
-/// The code of JSON-RPC for errors of the server's own: of a request that is refused because its owner has too much of
-/// something, for now.
+/// The code for a request that is refused for now, because its owner has reached a limit. JSON-RPC leaves this code to
+/// servers.
 pub(crate) const TOO_MUCH_FOR_NOW: ErrorCode = ErrorCode(-32_000);
 
-/// What such an error says of when to come again.
+/// The member of such an error that says when to try again.
 const RETRY_AFTER_MS: &str = "retryAfterMs";
 
 /// When to come again, if the error says so.
@@ -102,7 +102,7 @@ pub(crate) fn for_older(error: ErrorData) -> ErrorData {
     error
 }
 
-/// The answer of a task whose stored result is not what its tool returned: damaged, or in a form that no tool returns.
+/// The answer of a task whose stored result is damaged, or in a form that no tool returns.
 pub(crate) fn unreadable_result(cause: &(dyn Error + 'static)) -> ErrorData {
     internal(UNREADABLE_RESULT, cause)
 }

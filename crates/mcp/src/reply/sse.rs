@@ -59,7 +59,7 @@ pub(crate) async fn last_message(mut body: Body) -> Option<Bytes> {
     last
 }
 
-/// What only answers have: an id, and no method.
+/// The members that distinguish an answer: an id, and no method.
 #[derive(Deserialize)]
 struct Answer<'a> {
     #[serde(borrow, rename = "id")]

@@ -1,5 +1,5 @@
-//! What every request must have around its parameters: headers, of which none is there twice that must be there once,
-//! and in `2026-07-28` the `_meta` that the headers repeat.
+//! The parts around the parameters of every request: headers, each at most once, and in `2026-07-28` the `_meta` that
+//! the headers repeat.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -21,7 +21,7 @@ const METHOD: &str = "Mcp-Method";
 const NAME: &str = "Mcp-Name";
 const PARAM: &str = "Mcp-Param-";
 
-/// What a tool's input schema says of an argument that a header repeats.
+/// The keyword in a tool's input schema for an argument that a header repeats.
 const IN_HEADER: &str = "x-mcp-header";
 
 /// How deep such arguments are looked for.
@@ -48,8 +48,8 @@ impl Refusal {
     }
 }
 
-/// Refuses a body that does not say that it is JSON, or is too large, and two values of a header that must have one: a
-/// proxy could understand them differently.
+/// Refuses a body that is too large, or whose content type is not JSON. Also refuses two values of a header that must
+/// have one, because a proxy could understand them differently.
 pub(crate) fn check_http(request: &Request<Bytes>) -> Result<(), Refusal> {
     check_single(request.headers())?;
     let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -86,8 +86,8 @@ pub(crate) fn check_single(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// Compares the headers with the body, and the revision with those that the server supports. Fails with `-32020` if
-/// headers and body differ, `-32602` if `_meta` is not complete, `-32022` for other revisions, `-32601` for methods
-/// that the revision has not.
+/// headers and body differ, and with `-32602` if `_meta` is not complete. It fails with `-32022` for other revisions,
+/// and with `-32601` for methods that the revision does not have.
 pub(crate) fn check(
     http: &Request<Bytes>,
     method: &str,

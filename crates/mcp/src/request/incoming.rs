@@ -1,5 +1,5 @@
-//! What kind of message a body is, read without copying it; and a request as the protocol versions see it, with what is
-//! known about its client.
+//! The kind of message that a body is, read without copying it, and a request as the protocol versions see it, with its
+//! client.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -129,7 +129,7 @@ pub(crate) struct Incoming<'a> {
     /// The same, each for itself.
     pub(crate) members: Members<'a>,
     pub(crate) meta: Meta<'a>,
-    /// Who it is, as the HTTP frontend verified it.
+    /// The caller, as the HTTP frontend verified it.
     pub(crate) caller: &'a Arc<Principal>,
     /// Whose tasks it sees.
     pub(crate) owner: OwnerId,
@@ -164,7 +164,7 @@ impl OverStdio {
     }
 }
 
-/// What is known about a client besides who it is.
+/// The properties of a client other than its identity.
 pub(crate) struct Client {
     revision: String,
     session: Option<Session>,
@@ -174,8 +174,8 @@ pub(crate) struct Client {
 const REVISION_ASSUMED: &str = "2025-03-26";
 
 impl Client {
-    /// The client of a request with this header, in this session. What was negotiated takes precedence over the header,
-    /// except that revisions without handshakes have no sessions.
+    /// The client of a request with this header, in this session. The negotiated revision takes precedence over the
+    /// header. Revisions without handshakes have no sessions.
     pub(crate) fn new(http: &Request<Bytes>, session: Option<Session>) -> Self {
         let header = http.headers().get(VERSION_HEADER).and_then(|value| value.to_str().ok());
         if Generation::of(http.headers()) == Generation::PerRequest {
@@ -196,7 +196,7 @@ impl Client {
         Generation::of_version(Some(&self.revision))
     }
 
-    /// What the client said in its handshake; `None` if it has no session.
+    /// The session from the client's handshake; `None` if it has none.
     pub(crate) const fn session(&self) -> Option<&Session> {
         self.session.as_ref()
     }
@@ -221,7 +221,7 @@ impl Incoming<'_> {
         meta
     }
 
-    /// What the client can be asked: what it says in the request, or said in its handshake.
+    /// The client's capabilities, from the request or from its handshake.
     pub(crate) fn capabilities(&self) -> ClientCapabilities {
         self.said().cloned().unwrap_or_default()
     }

@@ -1,8 +1,8 @@
 //! The parameters of requests: which members each method has, and reading them.
 //!
-//! Clients do not all write what they do not have in the same way: some languages write an empty list for an empty map,
-//! others `null`. Both are read as what is not there. So are capabilities of an unknown shape: the client does not have
-//! them. A member that a method needs is never guessed, and the refusal names it.
+//! Clients write an absent member in several ways: some languages write an empty list for an empty map, others `null`.
+//! Both are read as absent. Capabilities of an unknown shape are also read as absent. A member that a method needs is
+//! never guessed, and the refusal names it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -57,14 +57,14 @@ const SHOWN_BYTES_MAX: usize = 64;
 #[serde(transparent)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// What a member must be.
+/// The type that a member must have.
 #[derive(Clone, Copy)]
 enum Kind {
     Text,
     Object,
     /// An object with these members.
     Of(&'static [Member]),
-    /// What a client can do. What does not fit is left out.
+    /// A client's capabilities. Those of an unknown shape are left out.
     Capabilities,
     Icons,
 }
@@ -96,11 +96,11 @@ const IMPLEMENTATION: &[Member] = &[
 
 const PAGE: &[Member] = &[Member("cursor", Text, IfItFits)];
 
-/// What a later round of a request brings.
+/// The answers that a later round of a request brings.
 const ANSWERS: Member = Member("inputResponses", Object, Optional);
 const STATE: Member = Member("requestState", Text, Optional);
 
-/// The members of a method's parameters, besides `_meta`.
+/// The members of a method's parameters, without `_meta`.
 fn members_of(method: &str, revision: &str) -> &'static [Member] {
     match method {
         "initialize" => &[
@@ -156,7 +156,7 @@ fn has_tasks(revision: &str) -> bool {
     revision == "2025-11-25" || is_per_request(revision)
 }
 
-/// What becomes of a member.
+/// How a member is read.
 enum Fit {
     AsItIs,
     LeftOut,
@@ -164,7 +164,7 @@ enum Fit {
 }
 
 impl<'a> Members<'a> {
-    /// The members of an object; none of what is not there. Fails with `-32602` if a member is there twice.
+    /// The members of an object, empty if it is absent. Fails with `-32602` if a member is there twice.
     pub(crate) fn read(params: Option<&'a RawValue>) -> Result<Self, ErrorData> {
         let Some(params) = params else { return Ok(Self(IndexMap::new())) };
         strict_json::from_str(params.get())
@@ -190,8 +190,8 @@ impl<'a> Members<'a> {
         T::deserialize(MapDeserializer::<_, serde_json::Error>::new(members)).map_err(|error| malformed(method, &error))
     }
 
-    /// The parameters of a request, without what is to be read as if it were not there; `None` if that changes nothing.
-    /// Fails with `-32602` and the name of the member if one is missing, or is not what it must be.
+    /// The parameters of a request, without the members that are read as absent; `None` if that changes nothing. Fails
+    /// with `-32602` and the name of the member if one is missing, or has another type.
     pub(crate) fn tidied(&self, method: &str, revision: &str) -> Result<Option<Box<RawValue>>, ErrorData> {
         self.fitted(&Place { method, path: "" }, members_of(method, revision), true)
     }
@@ -271,7 +271,7 @@ impl Member {
         }
     }
 
-    /// What is in an object.
+    /// Checks the members inside of an object.
     fn inside(&self, place: &Place<'_>, object: &RawValue) -> Result<Fit, ErrorData> {
         match self.1 {
             Text | Object | Icons => Ok(Fit::AsItIs),

@@ -1,5 +1,5 @@
 //! Requests as the author's handler gets them. The type follows from the method, so parameters that cannot be read are
-//! never taken for an unknown method.
+//! never mistaken for an unknown method.
 
 #![expect(deprecated, reason = "methods of older revisions are requests too")]
 

@@ -1,5 +1,5 @@
-//! Which scopes a message needs, by its method and the tools that it names, in all protocol versions: this is decided
-//! here alone, before any protocol version or tool sees the message, and without looking for the task that it is about.
+//! The scopes that a message needs, by its method and the tools that it names, in all protocol versions. Only this
+//! module decides it, before any protocol version or tool sees the message, and without reading the task.
 
 use std::collections::BTreeSet;
 
@@ -88,7 +88,8 @@ impl Gate<'_> {
         }
     }
 
-    /// A job tool needs what it does. A call that names several tools, in whatever places, needs the scopes of all.
+    /// A job tool needs the scopes of its method. A call that names several tools, in any places, needs the scopes of
+    /// all.
     fn needed_by_call(&self, said: &NamedThings) -> BTreeSet<String> {
         let scopes = self.scopes();
         let mut needed = if said.is_unreadable { scopes.all() } else { BTreeSet::new() };
@@ -139,8 +140,8 @@ impl Denied {
     }
 }
 
-/// What parameters say that matters here. Readers of parameters differ in whether a name may be inside of `request`.
-/// Everything that one of them could take for the name of a tool, or a URI, is collected.
+/// The names in the parameters that scopes depend on. Readers of parameters differ in whether a name may be inside of
+/// `request`. All values that one of them could read as the name of a tool, or a URI, are collected.
 #[derive(Default)]
 struct NamedThings {
     texts: BTreeSet<String>,
@@ -172,7 +173,7 @@ impl NamedThings {
     }
 }
 
-/// What the caller lacks of `needed`; `None` if nothing.
+/// The `needed` scopes that the caller lacks; `None` if it has all.
 fn missing(scopes: &NeededScopes, caller: &Principal, needed: &BTreeSet<String>) -> Option<MissingScopes> {
     let has = |scope: &String| caller.scopes.contain(scope);
     let missing: BTreeSet<String> = needed.iter().filter(|scope| !has(scope)).cloned().collect();

@@ -1,8 +1,8 @@
 //! Batches: several messages in one request, which only MCP `2025-03-26` has. Each message is handled as if it had come
 //! alone; this module takes batches apart, and puts the answers together.
 //!
-//! The answer is one array, unless one of the answers is a stream: then it is one stream of all of them, each sent as
-//! soon as it is there. Nothing is spawned: who drops the answer drops what its messages are doing.
+//! The answer is one array, unless one of the answers is a stream. Then it is one stream of all of them, each sent as
+//! soon as it is there. Nothing is spawned: dropping the answer drops the handling of all messages.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -99,7 +99,7 @@ pub(super) enum Kind {
     Other,
 }
 
-/// The answer to a batch: to its requests in their order, and to what else was refused.
+/// The answer to a batch: to its requests in their order, and to the messages that were refused.
 pub(super) async fn answer(answering: Vec<Answering>) -> Response<Body> {
     let has_requests = answering.iter().any(|one| one.kind == Kind::Request);
     let numbered = answering.into_iter().enumerate();

@@ -1,4 +1,5 @@
-//! What a tool sends while it runs: progress is recorded, requests to the client become questions of the task.
+//! The messages that a tool sends while it runs: progress is recorded, requests to the client become questions of the
+//! task.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ impl Pump {
         Self { attempt, declared, pipes, log, requests: 0, open: FuturesUnordered::new() }
     }
 
-    /// Runs `tool` to its end. Dropping this stops it at its next await point. Fails with what is known about a tool
+    /// Runs `tool` to its end. Dropping this stops it at its next await point. Fails with the known cause for a tool
     /// that died without a result.
     pub(super) async fn run<T: Send + 'static>(
         mut self,

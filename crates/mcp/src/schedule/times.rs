@@ -8,8 +8,8 @@ use longhaul_core::Timestamp;
 
 use super::{Schedule, ScheduleFault};
 
-/// A line that has a time has one within the 28 years in which all weekdays meet all dates, twice that where a century
-/// leaves out a leap day. Where the search begins does not matter: so it needs no clock.
+/// A line that has a time has one within the 28 years in which all weekdays meet all dates, or within twice that where
+/// a century leaves out a leap day. The start of the search does not matter, so it needs no clock.
 const SEARCHED_FROM_S: i64 = 946_684_800;
 
 /// When a schedule's runs are due: whole minutes.

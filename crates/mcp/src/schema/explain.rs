@@ -16,7 +16,7 @@ const EXPLAINED_MAX: u64 = 5_000;
 /// References that are followed, one after the other.
 const REFERENCES_MAX: usize = 16;
 
-/// Characters of what the library says of a schema.
+/// Characters of the library's message about a schema.
 const CAUSE_MAX: usize = 300;
 
 const SOMETHING: &str = "something else";
@@ -89,7 +89,7 @@ impl Explainer<'_> {
         self.alternatives.saturating_pow(depth) > EXPLAINED_MAX
     }
 
-    /// Adds what `errors` mean. Of a value that is another one altogether, nothing else is said.
+    /// Adds the meaning of `errors`. If the whole value has another type, only that is added.
     fn add_all<'e>(&self, errors: impl Iterator<Item = &'e ValidationError<'e>> + Clone, faults: &mut Vec<String>) {
         let mismatches: Vec<_> =
             errors.clone().filter(|error| is_mismatch(error)).map(ValidationError::instance_path).collect();

@@ -1,4 +1,4 @@
-//! Words about arguments, for models and their users. What a client sent is clipped.
+//! Sentences about arguments, for models and their users. The client's values are clipped.
 
 use jsonschema::paths::{Location, LocationSegment};
 use serde_json::Value;

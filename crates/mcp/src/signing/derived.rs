@@ -1,5 +1,5 @@
-//! Keys and hashes of what a client sent: so that any instance finds what belongs to them without a list, and
-//! recognises the same call.
+//! Keys and hashes of values that a client sent: with them any instance finds a task without a list, and recognises the
+//! same call.
 
 use hmac::{Hmac, KeyInit, Mac};
 use longhaul_core::{IdSource, OwnerId, TaskId, TaskKey, Timestamp};
@@ -25,7 +25,7 @@ pub(crate) fn hash(parts: &[&[u8]]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// The same, which nobody can compute who does not know `key`.
+/// The same, keyed: it cannot be computed without `key`.
 pub(crate) fn keyed_hash(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
     feed(parts, |bytes| hash.update(bytes));
@@ -45,7 +45,7 @@ pub(crate) fn digits(bytes: [u8; 32]) -> String {
 }
 
 /// Derives the ids of tasks that clients name themselves. Its key never changes, so that a task is found for as long as
-/// it exists; and the ids that it gives cannot be computed from what clients sent.
+/// it exists. The ids cannot be computed without the key.
 pub(crate) struct Names([u8; 32]);
 
 impl Names {
@@ -69,14 +69,14 @@ impl Names {
 }
 
 /// The key of the task of `owner` that these parts name, as [`Names::task_key`] makes it, for parts that no client
-/// chose: whoever knows them and the owner can compute it, in any process.
+/// chose. Any process that knows the parts and the owner can compute it.
 pub(crate) fn named_openly(owner: &OwnerId, at: Timestamp, parts: &[&[u8]]) -> TaskKey {
     let of_owner = hash(&[b"tasks of", owner.as_bytes()]);
     TaskKey::new(*owner, Hashed(keyed_hash(&of_owner, parts)).task_id(at))
 }
 
-/// SHA-256 over the tool's name and its arguments, with the keys of objects sorted: the order in which a client writes
-/// its arguments, spaces, and the form of a number make no difference.
+/// SHA-256 over the tool's name and its arguments, with the keys of objects sorted. The order of members, spaces, and
+/// the form of a number make no difference.
 pub(crate) fn digest_of_call(tool: &str, arguments: Option<&JsonObject>) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update((tool.len() as u64).to_be_bytes());
@@ -116,8 +116,8 @@ fn hash_value(hash: &mut Sha256, any: &Value) {
     }
 }
 
-/// A number in one form, whatever digits it is written with: `1000` for `1e3`, `0.5` for `5e-1`. The fingerprints of
-/// earlier versions are made of these. Digits that no `f64` has are kept where `serde_json` keeps them.
+/// A number in one form: `1000` for `1e3`, `0.5` for `5e-1`. The fingerprints of earlier versions are made of these.
+/// Digits that an `f64` does not have are kept where `serde_json` keeps them.
 fn decimal(number: &Number) -> String {
     let integer = number.as_i64().map(|integer| integer.to_string());
     if let Some(integer) = integer.or_else(|| number.as_u64().map(|integer| integer.to_string())) {
@@ -128,7 +128,7 @@ fn decimal(number: &Number) -> String {
     nearest.unwrap_or(text)
 }
 
-/// The number as earlier versions wrote it: an integer without its fraction, as far as integers are exact.
+/// The number as earlier versions wrote it: without its fraction if it is an integer that an `f64` holds exactly.
 #[expect(clippy::cast_possible_truncation, reason = "it has no fraction, and fits")]
 fn nearest(value: f64) -> Option<String> {
     /// Up to here, every integer is a number of its own among floating-point numbers.
@@ -139,8 +139,8 @@ fn nearest(value: f64) -> Option<String> {
     Number::from_f64(value).map(|number| number.to_string())
 }
 
-/// The sign of a number, its digits without the zeros at both ends, and their power of ten; `None` if the power is
-/// beyond all reason.
+/// The sign of a number, its digits without the zeros at both ends, and their power of ten. It is `None` if the power
+/// is out of range.
 fn significant(text: &str) -> Option<(bool, String, i64)> {
     let (mantissa, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));

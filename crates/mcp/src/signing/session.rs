@@ -1,4 +1,4 @@
-//! What a handshake agreed on, and in what the names are unique that a client chose itself.
+//! The session that a handshake agreed on, and the scope in which names that a client chose are unique.
 //!
 //! No server stores a session: it is contained in a signed `Mcp-Session-Id`, which any instance can read and no client
 //! can change.
@@ -44,7 +44,7 @@ impl Session {
         Self { revision, capabilities, nonce }
     }
 
-    /// What distinguishes this session from all others.
+    /// The random part, which distinguishes this session from all others.
     pub(crate) fn nonce(&self) -> &str {
         &self.nonce
     }
@@ -65,7 +65,7 @@ impl Session {
 pub(crate) enum Scope {
     /// In all requests of its owner, who is one user.
     Owner,
-    /// In one session of an owner that many callers share. Nobody else can have it, because it is signed.
+    /// In one session of an owner that many callers share. Other clients cannot use it, because it is signed.
     Session(String),
     /// Nowhere: many callers share the owner, and the request has no session. The generation says whether it could have
     /// had one.
@@ -87,8 +87,8 @@ impl Scope {
         }
     }
 
-    /// What distinguishes this scope from the others of its owner. `name` says what the client chose, for the refusal.
-    /// Fails with `-32600` if a name is valid nowhere.
+    /// The bytes that distinguish this scope from the others of its owner. `name` is the value that the client chose,
+    /// for the refusal. Fails with `-32600` if a name is valid nowhere.
     pub(crate) fn of_name(&self, name: &str) -> Result<&[u8], ErrorData> {
         match self {
             Self::Owner => Ok(&[]),

@@ -1,15 +1,14 @@
-//! What signs the values that pass through clients: sessions, cursors, positions in streams, states of calls with
+//! The signer of values that pass through clients: sessions, cursors, positions in streams, states of calls with
 //! several rounds. Each is bound to its owner and its purpose, names the key that signed it, and expires.
 //!
 //! The state of a call with several rounds is also bound to the method, the arguments and a time (multi round-trip
-//! requests, "Server Requirements"). Values are signed and not encrypted: they hold nothing that the client did not
-//! send itself, except for a handler's own state, for which the handler is responsible.
+//! requests, "Server Requirements"). Values are signed and not encrypted. They hold values that the client sent itself,
+//! and a handler's own state, for which the handler is responsible.
 //!
-//! There is a new key for every period of thirty days. A key signs for one period, and what it signed is verified for
-//! one more. A period's key is a random text in a mailbox of the store, mixed with the server's own secret. The
-//! instance that needs it first leaves it, and all others collect it, so that they agree without talking to each other,
-//! on any store; and a key that verifies nothing any more expires by itself. The id of a key is the number of its
-//! period.
+//! There is a new key for every period of thirty days. A key signs for one period, and its values are verified for one
+//! more. A period's key is a random string in a mailbox of the store, mixed with the server's own secret. The instance
+//! that needs it first stores it, and all others read it, so that they agree on any store without talking to each
+//! other. A key that verifies nothing any more expires on its own. The id of a key is the number of its period.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -26,7 +25,7 @@ use serde_json::Value;
 use crate::reply::errors;
 use crate::signing::derived;
 
-/// What every signed state begins with, so that the log can tell a state of ours from anything else.
+/// The beginning of every signed state, so that the log can distinguish a state of this server from other strings.
 const MARK: &str = "longhaul.";
 
 const HOUR_MS: u64 = 3_600_000;
@@ -57,7 +56,7 @@ struct Expiring<T> {
     value: T,
 }
 
-/// What a state belongs to.
+/// The call that a state belongs to.
 pub(crate) struct Binding(Vec<u8>);
 
 impl Binding {
@@ -71,23 +70,23 @@ impl Binding {
     }
 }
 
-/// What a signed value is for: one that was signed for another purpose is refused.
+/// The purpose of a signed value: one that was signed for another purpose is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// What a handshake agreed on.
+    /// The session that a handshake agreed on.
     Session,
     /// Where a list continues.
     Cursor,
     /// Where a stream continues.
     Event,
-    /// What a request of the server asks for.
+    /// A question of the server.
     Ask,
     /// Why a call was not accepted.
     Rejection,
 }
 
 impl Purpose {
-    /// What the signature of a value is bound to.
+    /// The bytes that the signature of a value is bound to.
     fn binding(self, owner: &OwnerId) -> Vec<u8> {
         let word: &[u8] = match self {
             Self::Session => b"session ",
@@ -125,7 +124,7 @@ impl Signer {
         Self { keys: Keyring::new(engine, secret) }
     }
 
-    /// Reads the keys of this moment, unless it has them. Nothing can be signed or verified before.
+    /// Reads the current keys, unless it has them. Nothing can be signed or verified before.
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
         self.keys.ready().await
     }
@@ -139,13 +138,13 @@ impl Signer {
         self.seal(value, &purpose.binding(owner), self.keys.now().plus_ms(purpose.life_ms()))
     }
 
-    /// What was signed; `None` if it was changed, has expired, or was signed for another purpose or owner.
+    /// The value that was signed; `None` if it was changed, has expired, or was signed for another purpose or owner.
     pub(crate) fn verify<T: DeserializeOwned>(&self, purpose: Purpose, owner: &OwnerId, signed: &str) -> Option<T> {
         self.open(signed, &purpose.binding(owner))
     }
 
-    /// What was signed. Fails with `-32602` for a state that was not signed here, was changed, is too old, or belongs
-    /// to another caller or call.
+    /// The rounds that were signed. Fails with `-32602` for a state that was not signed here, was changed, is too old,
+    /// or belongs to another caller or call.
     pub(crate) fn verify_rounds(&self, state: &str, binding: &Binding) -> Result<Rounds, ErrorData> {
         let opened = state.strip_prefix(MARK).and_then(|signed| self.open(signed, &binding.0));
         opened.ok_or_else(|| {
@@ -207,7 +206,7 @@ impl Keyring {
         self.engine.ports().clock.now()
     }
 
-    /// Reads the keys of this moment that it does not have yet. The first instance of a period makes its key.
+    /// Reads the current keys that it does not have yet. The first instance of a period makes its key.
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
         let now = self.now();
         let (signing, newest) = (period(now), period(now.plus_ms(EARLY_MS)));
@@ -273,7 +272,7 @@ const fn period(at: Timestamp) -> u64 {
     at.as_ms() / PERIOD_MS
 }
 
-/// Whose mailboxes the keys are in: nobody's who can call.
+/// The owner of the mailboxes that hold the keys. No caller is this owner.
 fn key_owner() -> OwnerId {
     OwnerId::from_bytes(derived::hash(&[b"the keys of the server"]))
 }

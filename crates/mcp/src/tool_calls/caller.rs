@@ -1,4 +1,4 @@
-//! Who calls, what tools may know of it, and what the request says besides its arguments.
+//! The caller of a request, as tools may see it, and the parts of a call other than its arguments.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ pub(crate) const KEY_HEADER: &str = "idempotency-key";
 /// The same in `_meta`, for clients that cannot set headers.
 const KEY_META: &str = "dev.longhaul/idempotencyKey";
 
-/// What a request says about its caller.
+/// The caller of a request.
 pub(crate) struct Caller {
-    /// Who it is, as the HTTP frontend verified it.
+    /// The identity, as the HTTP frontend verified it.
     pub(crate) principal: Arc<Principal>,
     /// Whose tasks it sees.
     pub(crate) owner: OwnerId,
@@ -113,7 +113,8 @@ pub(crate) fn ending(context: &RequestContext<RoleServer>) -> Option<Ending> {
     parts(context)?.extensions.get::<Ending>().cloned()
 }
 
-/// What recognises a retry of this call, if its caller sent a key. Fails with `-32602` if the key is not a text.
+/// The values that identify a retry of this call, if its caller sent a key. Fails with `-32602` if the key is not a
+/// string.
 pub(crate) fn idempotency(
     request: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
@@ -140,8 +141,8 @@ pub(crate) fn idempotency_of(
     Ok(key.map(|key| Idempotency { key: key.to_owned(), fingerprint: derived::digest_of_call(tool, arguments) }))
 }
 
-/// The key in the header; otherwise the one in `_meta`. A key that is not a text is refused: if it were converted, or
-/// ignored, other calls could be taken for this one.
+/// The key in the header; otherwise the one in `_meta`. A key that is not a string is refused: if it were converted, or
+/// ignored, other calls could be mistaken for this one.
 fn key<'a>(headers: &'a HeaderMap, meta: &'a RequestMetaObject) -> Result<Option<&'a str>, ErrorData> {
     if let Some(key) = key_of_header(headers)? {
         return Ok(Some(key));
@@ -167,8 +168,8 @@ pub(crate) fn key_of_header(headers: &HeaderMap) -> Result<Option<&str>, ErrorDa
     Ok(Some(key))
 }
 
-/// Who calls, as it was verified before the call reached the server: never what callers say about themselves, and never
-/// a token. [`TaskContext::caller`](crate::TaskContext::caller) returns it in tools, [`VerifiedCaller::of`] everywhere
+/// The caller, as it was verified before the call reached the server. It never holds a caller's own claims, nor a
+/// token. [`TaskContext::caller`](crate::TaskContext::caller) returns it in tools, [`VerifiedCaller::of`] everywhere
 /// else.
 ///
 /// ```
@@ -191,8 +192,8 @@ pub struct VerifiedCaller {
 }
 
 impl VerifiedCaller {
-    /// Who sent the request of `context`, for handlers that take no [`TaskContext`](crate::TaskContext): in tools,
-    /// which may be running as tasks, and in prompts, resources and lists. `None` for callers whom nobody identifies.
+    /// The sender of the request of `context`, for handlers that take no [`TaskContext`](crate::TaskContext). It works in
+    /// tools, which may be running as tasks, and in prompts, resources and lists. `None` for anonymous callers.
     #[must_use]
     pub fn of(context: &RequestContext<RoleServer>) -> Option<Self> {
         if let Some(known) = context.extensions.get::<Self>() {
@@ -201,12 +202,12 @@ impl VerifiedCaller {
         Self::known(context.extensions.get::<Parts>()?.extensions.get::<Arc<Principal>>()?)
     }
 
-    /// What is known about `principal`; `None` if nobody identified it.
+    /// The verified facts about `principal`; `None` if it is anonymous.
     pub(crate) fn known(principal: &Principal) -> Option<Self> {
         Some(Self { identity: principal.identity.clone()?, scopes: principal.scopes.clone() })
     }
 
-    /// Who calls a tool from the task of such a caller, or of one whom nobody identified.
+    /// The principal of a call that a tool makes in the task of this caller, or of an anonymous one.
     pub(crate) fn principal_of(known: Option<&Self>, owner: OwnerId) -> Principal {
         known.map_or_else(
             || Principal::from(owner),
@@ -214,13 +215,13 @@ impl VerifiedCaller {
         )
     }
 
-    /// Who vouches for the [subject](Self::subject): the issuer of the caller's token, or `aws-iam`.
+    /// The issuer of the caller's token, which vouches for the [subject](Self::subject), or `aws-iam`.
     #[must_use]
     pub fn issuer(&self) -> &str {
         &self.identity.issuer
     }
 
-    /// Who it is: unique at its [issuer](Self::issuer), and never given to anybody else.
+    /// The caller's name: unique at its [issuer](Self::issuer), and never given to another caller.
     #[must_use]
     pub fn subject(&self) -> &str {
         &self.identity.subject

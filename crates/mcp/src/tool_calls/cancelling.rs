@@ -1,6 +1,6 @@
 //! `notifications/cancelled` of revisions with sessions: the client no longer wants the answer to a request that may be
-//! running on another instance. The notification leaves the time at which it came in a mailbox that is named by the
-//! session and the request's id, and the instance that runs the request looks there.
+//! running on another instance. The notification stores its time in a mailbox that is named by the session and the
+//! request's id. The instance that runs the request reads it there.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ struct Params {
 /// How a call ends early, for the handler that runs it.
 #[derive(Clone, Default)]
 pub(crate) struct Ending {
-    /// Cancelled when nobody waits for the answer any more.
+    /// Cancelled when no client waits for the answer any more.
     pub(crate) left: CancellationToken,
     /// Cancelled before that if the client said so, rather than only left.
     pub(crate) by_client: CancellationToken,
@@ -98,8 +98,8 @@ pub(crate) async fn cancel(engine: &Engine, key: &TaskKey) {
     }
 }
 
-/// Leaves the cancellation where the instance that runs the request finds it. Without a session, the ids of requests
-/// belong to nobody, and it is ignored.
+/// Stores the cancellation where the instance that runs the request finds it. Without a session, the ids of requests
+/// are not unique, and it is ignored.
 pub(crate) async fn leave(shared: &Shared, notice: &Notice<'_>) {
     let params = notice.params.and_then(|params| strict_json::from_str::<Params>(params.get()).ok());
     let Some(Params { request_id }) = params else { return };
@@ -118,8 +118,8 @@ pub(crate) fn mailbox(client: &Client, id: &RequestId) -> Option<MailboxId> {
     Some(MailboxId::of(&[b"cancelled request", session.as_bytes(), reply::id_text(id).as_bytes()]))
 }
 
-/// Waits until the client cancels the request with this id, on any instance. It costs nothing in the first moments, and
-/// then one read for each look.
+/// Waits until the client cancels the request with this id, on any instance. It costs nothing in the first seconds, and
+/// then one read for each check.
 pub(crate) async fn of_request(shared: Arc<Shared>, owner: OwnerId, mailbox: Option<MailboxId>) {
     let Some(mailbox) = mailbox else { return std::future::pending().await };
     let clock = &shared.engine.ports().clock;

@@ -100,7 +100,7 @@ fn filter(statuses: Option<Vec<String>>, tool: Option<String>) -> Result<TaskFil
     Ok(TaskFilter { statuses, tool })
 }
 
-/// What a cursor says of the filter that it belongs to.
+/// The part of a cursor that identifies the filter it belongs to.
 fn digest(filter: &TaskFilter, subject: Subject) -> String {
     let statuses = filter.statuses.iter().map(|status| status.as_str()).collect::<Vec<_>>().join(" ");
     let whose = match subject {

@@ -1,5 +1,5 @@
-//! Jobs on the wire: an envelope with `data`, for both programs and models, and a sentence for the model; and the tools
-//! with which clients that know no tasks manage their jobs, as a list shows them.
+//! Jobs on the wire: an envelope with `data`, for both programs and models, and a sentence for the model. Also the
+//! tools with which clients that know no tasks manage their jobs, as a list shows them.
 
 use std::collections::BTreeSet;
 
@@ -134,8 +134,8 @@ fn enveloped(job: Map<String, Value>, sentence: Option<String>) -> CallToolResul
     result
 }
 
-/// When a model should ask for a job again, in seconds. The request for its status waits for the end by itself, so this
-/// is how long to do something else after it waited in vain. Before a later start there is nothing to ask for.
+/// When a model should ask for a job again, in seconds. The request for its status waits for the end on its own. So
+/// this is the pause after a request that waited without success. Before a later start there is nothing to ask for.
 fn poll_after_s(task: &Task, now: Timestamp) -> u64 {
     let left_ms = task.awaited_start().map_or(0, |start| start.since_ms(now));
     cadence_s(now.since_ms(task.due_at())).max(left_ms.div_ceil(1_000))

@@ -1,5 +1,5 @@
-//! Messages as older revisions have them: what a revision does not know is left out of what is sent to it, and shown in
-//! another form if there is one.
+//! Messages as older revisions have them. Members that a revision does not know are left out, or shown in another form
+//! if there is one.
 
 use longhaul_core::strict_json;
 use longhaul_core::verbatim::Object;
@@ -33,7 +33,7 @@ pub(crate) fn is_known(revision: &str, structured: Option<&Value>) -> bool {
     revision >= STRUCTURED_SINCE && (is_object || revision >= ANY_STRUCTURE_SINCE)
 }
 
-/// Changes a result of a tool to what `revision` has.
+/// Changes a result of a tool to the form of `revision`.
 pub(crate) fn result(revision: &str, result: &mut Map<String, Value>) {
     if is_known(revision, result.get("structuredContent")) {
         return;
@@ -70,7 +70,7 @@ pub(crate) fn output_schema(revision: &str, tool: &mut Map<String, Value>) {
     }
 }
 
-/// Changes a content block to what `revision` has: a text in place of what it does not know.
+/// Changes a content block to the form of `revision`: kinds that it does not know become text.
 pub(crate) fn content_block(revision: &str, block: &mut Value) {
     let field = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default();
     let replaced = match field("type") {
@@ -90,8 +90,8 @@ fn text(text: String) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// Changes a request of the server to what `revision` has. Fails with `-32600` for a question that the revision has no
-/// form for.
+/// Changes a request of the server to the form of `revision`. Fails with `-32600` for a question that the revision has
+/// no form for.
 pub(crate) fn request(revision: &str, method: &str, params: &mut Map<String, Value>) -> Result<(), ErrorData> {
     if method != "elicitation/create" || revision >= MODES_SINCE {
         return Ok(());
@@ -106,7 +106,7 @@ pub(crate) fn request(revision: &str, method: &str, params: &mut Map<String, Val
     fields.into_iter().flatten().try_for_each(|(name, field)| form_field(name, field))
 }
 
-/// A field of a form: a text, a number, yes or no, or one of some texts.
+/// A field of a form: a string, a number, yes or no, or one of some strings.
 fn form_field(name: &str, field: &mut Value) -> Result<(), ErrorData> {
     let Some(field) = field.as_object_mut() else { return Ok(()) };
     if let Some(choices) = field.shift_remove("oneOf") {

@@ -66,7 +66,7 @@ pub(crate) fn brief(task: &Task, now: Timestamp) -> serde_json::Value {
     json!(view(task, now, None))
 }
 
-/// A whole `notifications/tasks` message: exactly what `tasks/get` would answer at this moment.
+/// A whole `notifications/tasks` message: exactly the answer that `tasks/get` would give now.
 pub(crate) async fn render_notification(
     engine: &Engine,
     task: &Task,

@@ -1,5 +1,5 @@
-//! The resources to which sessions of older revisions have subscribed, and the streams on which they hear of them. Both
-//! are in the memory of this process: a session that has no stream here cannot subscribe here.
+//! The resources to which sessions of older revisions have subscribed, and the streams that carry the notifications.
+//! Both are in the memory of this process: a session that has no stream here cannot subscribe here.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ const URI_BYTES_MAX: usize = 2_048;
 /// Sessions whose stream has ended and may come back.
 const AWAY_MAX: usize = 1_024;
 
-/// A session, by what makes it unique.
+/// A session, by its owner and its random part.
 pub(crate) type SessionKey = (OwnerId, String);
 
 /// The streams of all sessions. Clones are the same.

@@ -1,7 +1,6 @@
 //! Log messages of tools that run as tasks, for callers who wait for them in the same process.
 //!
-//! They are no part of a task: nothing is stored, and a caller that does not wait, or waits in another process, does
-//! not get them.
+//! They do not belong to the stored task. A caller that does not wait, or waits in another process, does not get them.
 
 #![expect(deprecated, reason = "clients of all revisions may ask for log messages")]
 
@@ -28,7 +27,7 @@ const MESSAGE_BYTES_MAX: usize = 8 << 10;
 /// The sessions whose level is remembered: those that have set one last.
 const SESSIONS_MAX: usize = 1_024;
 
-/// What clients of older revisions get that have not set a level.
+/// The level for clients of older revisions that have not set one.
 const LEVEL: LoggingLevel = LoggingLevel::Info;
 
 /// Says that the user is done with a URL that a tool has asked to open.
@@ -91,7 +90,7 @@ impl TaskLogs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a task logs. It is kept as long as somebody has it: the tool, or a caller who waits.
+    /// The log of a task. It is kept as long as the tool, or a caller who waits, has it.
     pub(crate) fn of(&self, task: TaskId) -> Arc<TaskLog> {
         let tasks = &mut self.lock().tasks;
         if let Some(log) = tasks.get(&task).and_then(Weak::upgrade) {
@@ -171,7 +170,7 @@ impl Following {
         Self { log, level, read: 0 }
     }
 
-    /// Those that were not read yet.
+    /// The messages that were not read yet.
     pub(crate) fn unread(&mut self) -> Vec<Said> {
         let messages = self.log.lock();
         let skipped = self.read.saturating_sub(messages.before);

@@ -49,8 +49,8 @@ pub(crate) enum Event {
     Close(Vec<Arc<Task>>),
 }
 
-/// What was reported to a client about a task. It can be sent to the client, and come back with the request that
-/// resumes a stream; hence the short names.
+/// The state of a task that was reported to a client. It can be sent to the client, and come back with the request that
+/// resumes a stream. This is why its names are short.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Reported {
     #[serde(
@@ -72,16 +72,16 @@ pub(crate) struct TaskWatch {
     engine: Engine,
     listener: Listener,
     watched: Vec<Watched>,
-    /// What the last look found and was not reported yet.
+    /// The events that the last check found and that were not reported yet.
     pending: VecDeque<Event>,
     ends_at: Timestamp,
     /// Cancelled when the server closes.
     closing: CancellationToken,
     pause_ms: u64,
     pause_ms_max: u64,
-    /// When all tasks are read again, whatever is heard before.
+    /// When all tasks are read again, even if no change is heard before.
     look_at: Option<Timestamp>,
-    /// The tasks that the next look reads. They stay here until they are read, because a look may be dropped.
+    /// The tasks that the next check reads. They stay here until they are read, because a check may be dropped.
     unread: BTreeSet<TaskKey>,
     keep_alive_ms: u64,
     last_sent_at: Timestamp,
@@ -89,9 +89,9 @@ pub(crate) struct TaskWatch {
 }
 
 impl TaskWatch {
-    /// A watch that ends after `wait_ms` at the latest, or as soon as `closing` is cancelled. Each task comes with what
-    /// was reported about it before. `listener` listened to the tasks before they were read, so that no change is
-    /// missed between that read and the first pause.
+    /// A watch that ends after `wait_ms`, or as soon as `closing` is cancelled. Each task comes with the state that was
+    /// reported before. `listener` listened to the tasks before they were read, so that no change is missed between
+    /// that read and the first pause.
     pub(crate) fn new(
         mut listener: Listener,
         settings: &McpSettings,
@@ -122,15 +122,14 @@ impl TaskWatch {
         }
     }
 
-    /// The same watch for a caller who waits for something that may end soon: the first pauses between looks are short,
+    /// The same watch for a caller who waits for a task that may end soon. The first pauses between reads are short,
     /// each twice as long as the one before.
     pub(crate) fn starting_with_short_pauses(mut self) -> Self {
         self.pause_ms = PAUSE_MS_FIRST.min(self.pause_ms_max);
         self
     }
 
-    /// The next event; `None` after the last one. What is returned counts as reported, unless it is
-    /// [put back](Self::put_back).
+    /// The next event; `None` after the last one. It counts as reported, unless it is [put back](Self::put_back).
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.pending.pop_front() {
@@ -153,7 +152,7 @@ impl TaskWatch {
         }
     }
 
-    /// Marks `event` as not reported after all: it comes again with the next look.
+    /// Marks `event` as not reported: it comes again with the next check.
     pub(crate) fn put_back(&mut self, event: &Event) {
         match event {
             Event::Changed(task) => self.change(task.id, |watched| watched.seen = None),
@@ -183,19 +182,19 @@ impl TaskWatch {
         self.ends_at = self.now().plus_ms(wait_ms);
     }
 
-    /// What was reported about a task so far; `None` if the task is not watched.
+    /// The state of a task that was reported so far; `None` if the task is not watched.
     pub(crate) fn reported(&self, id: TaskId) -> Option<&Reported> {
         self.watched.iter().find(|watched| watched.task.id == id).map(|watched| &watched.reported)
     }
 
-    /// Looks at the tasks at once; the events found replace those of the look before that were not returned yet. A task
-    /// that cannot be read stays as it was, and the next look tries again.
+    /// Reads the tasks at once. The events replace those of the last check that were not returned yet. A task that
+    /// cannot be read stays as it was, and the next check tries again.
     pub(crate) async fn look(&mut self) {
         self.unread = self.keys();
         self.read().await;
     }
 
-    /// A look at the tasks that are unread.
+    /// Reads the tasks that are unread.
     async fn read(&mut self) {
         self.pending.clear();
         if self.now().since_ms(self.last_sent_at) >= self.keep_alive_ms {
@@ -223,8 +222,8 @@ impl TaskWatch {
         self.pending.extend(self.watched.iter_mut().flat_map(Watched::unreported));
     }
 
-    /// Waits for the next look. Only this function decides when that is, and what it reads: the tasks that this process
-    /// has changed, at once; all of them, after a while.
+    /// Waits for the next check. Only this function decides its time, and the tasks that it reads: those that this
+    /// process has changed, at once, and all of them, after a while.
     async fn pause(&mut self) {
         let now = self.now();
         let look_at = *self.look_at.get_or_insert_with(|| {
@@ -286,7 +285,7 @@ impl TaskWatch {
 }
 
 impl Reported {
-    /// What is reported to a client that knows only the task's status.
+    /// The report for a client that knows only the task's status.
     pub(crate) fn status_of(task: &Task) -> Self {
         Self { status: Some(task.status().as_str().to_owned()), ..Self::default() }
     }
@@ -312,7 +311,7 @@ impl Watched {
         self.gone || (self.end_reported && self.seen.is_some())
     }
 
-    /// What was not reported yet.
+    /// The events that were not reported yet.
     fn unreported(&mut self) -> Vec<Event> {
         if self.gone {
             return Vec::new();
@@ -343,7 +342,7 @@ impl Watched {
     }
 }
 
-/// What a client can see to distinguish two states of a task.
+/// The parts of a task by which a client can distinguish two of its states.
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
     status: Status,

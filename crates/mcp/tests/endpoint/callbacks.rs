@@ -103,7 +103,7 @@ async fn whoever_has_the_token_sends_the_value() {
     let office = Office::new();
     let (id, token) = office.waits("approve").await;
     let taken = office.post(&token, br#"{"approved": true}"#).await;
-    assert_eq!((taken.status, taken.json()), (StatusCode::ACCEPTED, json!({"status": "the value is on record"})));
+    assert_eq!((taken.status, taken.json()), (StatusCode::ACCEPTED, json!({"status": "the value is recorded"})));
     assert_eq!(office.result(&id).await, json!({"decision": {"approved": true}}));
     assert_eq!(office.boss.tokens.lock().unwrap().len(), 1, "it was handed out once");
 }
@@ -136,7 +136,7 @@ async fn a_token_that_nobody_handed_out_is_not_found() {
     for wrong in ["", "x", "../mcp", &token[1..], &forged, &mixed, &format!("{token}/")] {
         let answer = office.post(wrong, b"1").await;
         assert_eq!(answer.status, StatusCode::NOT_FOUND, "{wrong}");
-        assert_eq!(answer.json(), json!({"error": "there is no such callback, or its time is over"}));
+        assert_eq!(answer.json(), json!({"error": "the callback does not exist, or has expired"}));
     }
     assert_eq!(office.status(&token, "1").await, 202);
 }

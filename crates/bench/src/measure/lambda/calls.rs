@@ -113,7 +113,8 @@ fn table(calls: &[Call]) -> impl Iterator<Item = &Call> {
     calls.iter().filter(|call| !QUEUE.contains(&call.operation.as_str()) && !is_of_counter(call))
 }
 
-/// The calls for the count of what an owner has: each creation reads it, and one in four changes it; so does their end.
+/// The calls for the count of an owner's tasks: each creation reads it, and one in four changes it. The same applies to
+/// the ends.
 fn counter(calls: &[Call]) -> impl Iterator<Item = &Call> {
     calls.iter().filter(|call| is_of_counter(call))
 }

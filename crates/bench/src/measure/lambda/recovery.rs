@@ -13,8 +13,8 @@ use crate::ground::{Ground, endpoint};
 /// How soon the next attempt has to begin, in seconds.
 const SECONDS_MAX: f64 = 15.0;
 
-/// When workers are killed, after their claims: at once, when the lease has the longest time to run, and after a
-/// heartbeat, when the message is hidden the longest.
+/// When workers are killed, after their claims. At once the lease has the longest time left, and after a heartbeat the
+/// message is hidden the longest.
 pub(super) const KILLED_AFTER: [(&str, Duration); 2] =
     [("next attempt after a kill", Duration::ZERO), ("next attempt after a kill 6 s later", Duration::from_secs(6))];
 

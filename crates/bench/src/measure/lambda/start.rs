@@ -11,14 +11,14 @@ use crate::ground::endpoint;
 /// How often each function is started.
 const STARTS: usize = 20;
 
-/// The pause before a start: the emulator and the kernel are still busy with the end of the previous function,
-/// and the next one would be charged for it.
+/// The pause before a start. The emulator and the kernel are still busy with the end of the previous function, and the
+/// next measurement would include this work.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How much later than the minimal function the functions may ask for work.
 const TIMES_MAX: f64 = 1.3;
 
-/// How a function is told to verify access tokens. Nothing is fetched before the first one comes.
+/// The settings with which a function verifies access tokens. Nothing is fetched before the first token comes.
 const TOKENS: [(&str, &str); 3] = [
     ("LONGHAUL_AUTH", "oauth"),
     ("LONGHAUL_OAUTH_ISSUERS", "https://id.example.com"),

@@ -132,7 +132,7 @@ pub(super) fn progress(token: &ProgressToken, task: &Task, progress: &Progress) 
     fields::progress_notification(token, progress, [("_meta", meta)])
 }
 
-/// What the call would have been answered with if it had not become a task; `None` while the task has not ended.
+/// The answer that the call would have had without a task; `None` while the task has not ended.
 pub(super) async fn outcome(engine: &Engine, task: &Task) -> Result<Option<Result<String, ErrorData>>, LoadError> {
     let outcome = match &task.state {
         State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => {

@@ -1,6 +1,6 @@
 //! SEP-1391, "Asynchronous Tool Execution": operations, named by tokens. Its clients name the revision `next`.
 //!
-//! A token that the client chose names the task: the task's id is derived from owner and token, so that any instance
+//! A token that the client chose names the task. The task's id is derived from owner and token, so that any instance
 //! finds it with one read. The id's time is 0 then, and such tasks are the last in every list. A token that the server
 //! chose is the task's id.
 
@@ -93,7 +93,7 @@ fn refuse_async_only(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Respons
     }
 }
 
-/// Whether the retention of the result is over. The record may still exist.
+/// Whether the retention of the result has expired. The record may still exist.
 fn is_past_retention(task: &Task, now: Timestamp) -> bool {
     task.ended_at.is_some_and(|ended_at| now >= ended_at.plus_ms(task.terms.retention_ms))
 }

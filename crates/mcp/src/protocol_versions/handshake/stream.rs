@@ -1,5 +1,5 @@
-//! The stream of a session (`GET`), on which the server tells of changed lists, and of resources to which the session
-//! has subscribed. What the handler does for a subscription of `2026-07-28` is done for the session.
+//! The stream of a session (`GET`), on which the server reports changed lists, and changed resources to which the
+//! session has subscribed. The handler serves the session as it serves a subscription of `2026-07-28`.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::state::Shared;
 use crate::waiting::session_streams::{Attached, SessionKey};
 use crate::{Body, call};
 
-/// Whether sessions can be told of changes: by one process that has their streams.
+/// Whether sessions can be notified of changes: only one process that has their streams can do it.
 pub(super) fn is_offered(endpoint: &Endpoint) -> bool {
     endpoint.shared().streams.are_here() && endpoint.backend().tells_of_changes(None)
 }
@@ -67,7 +67,7 @@ fn read(call: &Incoming<'_>) -> Result<(SessionKey, String), ErrorData> {
     Ok((key(call.client, call.owner).ok_or_else(no_session)?, uri))
 }
 
-/// What the handler answers if it has a `subscribe` of its own, and that refuses.
+/// The handler's refusal, if it has a `subscribe` of its own that refuses.
 async fn refused_by_handler(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
     let answered = match typed::request(&call.method, &call.members) {
         Ok(request) => call::result(call, endpoint, request).await,
@@ -113,7 +113,7 @@ struct Stream {
     attached: Attached,
     /// The handler's subscription.
     listening: Option<Conversation>,
-    /// What waits to be sent.
+    /// The frames that wait to be sent.
     frames: VecDeque<Bytes>,
     ends: BoxFuture<'static, ()>,
 }
@@ -162,7 +162,7 @@ impl Frames for Stream {
     }
 }
 
-/// What the client gets of a message; `None` after the handler's last one.
+/// The client's form of a message; `None` after the handler's last one.
 fn frame(message: ServerJsonRpcMessage) -> Option<Option<Bytes>> {
     match message {
         ServerJsonRpcMessage::Notification(message) => Some(match message.notification {

@@ -1,5 +1,5 @@
-//! `dev.longhaul/tasks/inspect`, a method of our own: all that is on record of a task, for its owner. A value over 4
-//! KiB is left out of the page, which says so, and can be asked for alone.
+//! `dev.longhaul/tasks/inspect`, an extension method: the whole record of a task, for its owner. A value over 4 KiB is
+//! left out of the page, which says so, and can be requested alone.
 
 use longhaul_core::{
     AttemptOutcome, Entry, EntryKind, PastAttempt, Payload, Recording, Resumed, Task, TaskKey, Timestamp, strict_json,
@@ -27,13 +27,13 @@ const PAGE: usize = 512;
 /// When a client should try again that could not be served because of others.
 const BUSY_MS: u64 = 2_000;
 
-/// The parameters besides the task's id.
+/// The parameters, without the task's id.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Params {
     /// Where the page of the journal begins, as the page before it says.
     cursor: Option<String>,
-    /// The value that is wanted whole, in place of a page.
+    /// The value that is wanted whole, instead of a page.
     whole: Option<Whole>,
     journal: Journal,
 }
@@ -61,7 +61,7 @@ struct Whole {
     name: String,
 }
 
-/// A task's stored call, as far as it is shown.
+/// The part of a task's stored call that is shown.
 #[derive(Deserialize)]
 struct Called<'a> {
     #[serde(borrow)]
@@ -115,7 +115,7 @@ async fn page(engine: &Engine, task: &Task, from: usize) -> Result<String, Error
     Ok(Value::from(answer).to_string())
 }
 
-/// All that is shown of a task besides its journal.
+/// The record of a task, without its journal.
 async fn record(engine: &Engine, task: &Task) -> Result<Map<String, Value>, ErrorData> {
     let arguments = match task.request.bytes() {
         bytes if bytes > VALUE_BYTES_MAX => cut(bytes),
@@ -225,7 +225,7 @@ fn whole(text: &str) -> String {
     format!(r#"{{"resultType":"complete","bytes":{},"value":{value}}}"#, text.len())
 }
 
-/// The arguments of the call. What else is stored with it, such as the claims of its caller, is not shown.
+/// The arguments of the call. Other stored values, such as the claims of its caller, are not shown.
 async fn arguments(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
     let call = load(engine, task, &task.request).await?;
     let called = strict_json::from_str::<Called<'_>>(&call);

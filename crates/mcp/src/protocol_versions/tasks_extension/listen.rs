@@ -84,8 +84,8 @@ struct Subscription {
     queue: VecDeque<Bytes>,
 }
 
-/// The stream about `tasks`, to which `listener` listens: first their ids, then the state of each, then each change,
-/// until all have ended or the longest wait is over.
+/// The stream about `tasks`, to which `listener` listens. It sends first their ids, then the state of each, then each
+/// change, until all have ended or the longest wait has expired.
 fn stream_of(shared: Arc<Shared>, id: RequestId, listener: Listener, tasks: Vec<Task>) -> Response<Body> {
     let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
     let queue = VecDeque::from([event(view::acknowledged(&ids, &id))]);
@@ -109,7 +109,7 @@ impl Frames for Subscription {
 }
 
 impl Subscription {
-    /// One message shows the whole task, so a single one reports everything that a look found changed.
+    /// One message shows the whole task, so a single one reports all changes that a check found.
     async fn render(&mut self, update: &Event) -> Option<Bytes> {
         match update {
             Event::Changed(task) => match view::render_notification(&self.shared.engine, task, &self.id).await {

@@ -42,7 +42,7 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D:
     Value::deserialize(deserializer).map(Some)
 }
 
-/// Starts an operation; `None` if the tool is synchronous, whatever else the call says.
+/// Starts an operation; `None` if the tool is synchronous.
 pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
     let Some(Params { name, arguments, operation, request }) = call.params() else { return unreadable(call, endpoint) };
     let inner = request.and_then(|inner| Some((inner.name?, inner.arguments)));
@@ -126,8 +126,8 @@ fn token_used() -> ErrorData {
     ErrorData::invalid_params("Failed to start operation: the token was already used", None)
 }
 
-/// What distinguishes two calls with one token. A token is valid for one call, so without the caller's own idempotency
-/// key every call is a new one: a client whose answer was lost asks for the status of its token instead.
+/// The value that distinguishes two calls with one token. A token is valid for one call. Without the caller's own
+/// idempotency key every call is a new one, and a client whose answer was lost asks for the status of its token.
 fn idempotency(own: Option<Idempotency>, token: &str, ids: &dyn IdSource) -> Idempotency {
     let mut random = [0; 32];
     ids.fill(&mut random);

@@ -22,7 +22,7 @@ const TASKS_MAX: u32 = 32;
 /// How many tasks of one request id are recorded in a day.
 const NOTES_MAX: u32 = 1 << 20;
 
-/// How often recording is tried while other instances record tasks under the same request id at the same moment.
+/// How often recording is tried while other instances record tasks under the same request id at the same time.
 const TRIES_MAX: usize = 16;
 
 #[derive(Deserialize)]
@@ -69,7 +69,7 @@ pub(super) async fn on_notification(notice: &Notice<'_>, endpoint: &Endpoint) {
 }
 
 /// The tasks that requests of one id started on one day, in mailboxes that are numbered from 0. Each new task is
-/// recorded in the first empty one, and all of them expire at the same moment, so that there is never an empty one in
+/// recorded in the first empty one. All of them expire at the same time, so that there is never an empty one in
 /// between.
 struct Notes<'a> {
     shared: &'a Shared,

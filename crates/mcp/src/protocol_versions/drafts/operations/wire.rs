@@ -130,9 +130,9 @@ pub(super) fn not_retrieved(why: &str) -> ErrorData {
     ErrorData::invalid_params(format!("Failed to retrieve operation: {why}"), None)
 }
 
-/// How long to wait before each poll, in seconds, for a protocol version that says it once: the interval of a young
-/// task would be much too short for the rest of a long one. Whole seconds are integers on the wire: some decoders take
-/// nothing else.
+/// How long to wait before each poll, in seconds, for a protocol version that says it once. The interval of a young
+/// task would be much too short for the rest of a long one. Whole seconds are integers on the wire, because some
+/// decoders accept only these.
 fn poll_interval_once_s(task: &Task, now: Timestamp) -> Value {
     let settled_ms = task.terms.poll_interval_ms(now.since_ms(task.due_at()).max(limits::POLL_SETTLED_MS));
     let ms = settled_ms.max(task.poll_interval_ms(now));
