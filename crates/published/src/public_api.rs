@@ -1,7 +1,7 @@
 //! Everything that users of the crate `longhaul` can name, with all of its features, as rustdoc sees it.
 //!
-//! What the facade re-exports from the crates behind it is listed where it is defined. The rest of those crates is not
-//! part of the promise.
+//! What the facade re-exports from the crates behind it is listed under the facade's name. The rest of those crates is
+//! not part of the promise. An implementation of a trait is one line: its methods are those of the trait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
@@ -14,8 +14,7 @@ const FACADE: &str = "longhaul";
 
 /// The features with which all tests are built, and those that the facade has besides. With others, Cargo would check
 /// all dependencies once more.
-const FEATURES: &str =
-    "longhaul-app/lambda,longhaul-conformance/lambda,longhaul-gateway/lambda,longhaul/contract,longhaul/testing";
+const FEATURES: &str = "longhaul-app/lambda,longhaul-conformance/lambda,longhaul-gateway/lambda,longhaul/testing";
 
 /// The root of the checkout.
 fn root() -> PathBuf {
@@ -63,28 +62,55 @@ fn described(temporary: &Path) -> PathBuf {
 struct Library {
     items: Vec<String>,
     reexports: Vec<String>,
+    /// The code in the documentation of its items.
+    examples: String,
 }
 
 impl Library {
     fn read(folder: &Path, name: &str) -> Self {
         let file = folder.join(format!("{name}.json"));
+        let mut json: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        drop_methods_of_traits(&mut json);
+        let file = folder.join(format!("{name}.listed"));
+        std::fs::write(&file, json.to_string()).unwrap();
         let api = public_api::Builder::from_rustdoc_json(&file)
             .omit_blanket_impls(true)
             .omit_auto_trait_impls(true)
             .omit_auto_derived_impls(true)
             .build()
             .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let json: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-        let items = json["index"].as_object().unwrap().values();
-        let sources = items.filter_map(|item| item["inner"]["use"]["source"].as_str());
-        Self { items: api.items().map(ToString::to_string).collect(), reexports: sources.map(str::to_owned).collect() }
+        let items: Vec<_> = json["index"].as_object().unwrap().values().collect();
+        let sources = items.iter().filter_map(|item| item["inner"]["use"]["source"].as_str());
+        let docs = items.iter().filter_map(|item| item["docs"].as_str());
+        Self {
+            items: api.items().map(ToString::to_string).collect(),
+            reexports: sources.map(str::to_owned).collect(),
+            examples: docs.map(code_of).collect(),
+        }
     }
 
     /// The lines about the item with this path, and about what is in it.
-    fn about(&self, path: &str) -> BTreeSet<String> {
-        let is_about = |line: &&String| line.match_indices(path).any(|(at, _)| is_whole(line, at, path.len()));
-        self.items.iter().filter(is_about).cloned().collect()
+    fn about(&self, path: &str) -> impl Iterator<Item = &String> {
+        self.items.iter().filter(move |line| {
+            line.match_indices(path).any(|(at, _)| is_whole(line, at, path.len()) && is_subject(line, at))
+        })
     }
+}
+
+/// Removes the functions of all implementations of traits.
+fn drop_methods_of_traits(json: &mut Value) {
+    let index = json["index"].as_object_mut().unwrap();
+    let functions = index.iter().filter(|(_, item)| !item["inner"]["function"].is_null());
+    let functions: BTreeSet<String> = functions.map(|(id, _)| id.clone()).collect();
+    let implementations = index.values_mut().map(|item| &mut item["inner"]["impl"]);
+    for implementation in implementations.filter(|implementation| !implementation["trait"].is_null()) {
+        implementation["items"].as_array_mut().unwrap().retain(|id| !functions.contains(&id.to_string()));
+    }
+}
+
+/// The blocks of code in a text in Markdown.
+fn code_of(text: &str) -> String {
+    text.split("```").skip(1).step_by(2).flat_map(|block| [block, "\n"]).collect()
 }
 
 /// Whether a name that is found at `at` begins and ends there.
@@ -93,6 +119,15 @@ fn is_whole(line: &str, at: usize, length: usize) -> bool {
     let before = line[..at].chars().next_back();
     let after = line[at + length..].chars().next();
     !before.is_some_and(|c| is_name(c) || c == ':') && !after.is_some_and(is_name)
+}
+
+/// Whether the line is about the item with the path at `at`, and does not only mention it.
+fn is_subject(line: &str, at: usize) -> bool {
+    let before = &line[..at];
+    if line.starts_with("impl") {
+        return ["impl ", "> ", " for "].iter().any(|end| before.ends_with(end));
+    }
+    !before.contains(['(', ':', '<', '&'])
 }
 
 /// All libraries that the facade re-exports from, directly or through another one.
@@ -107,36 +142,95 @@ impl Libraries {
         self.read.entry(name.to_owned()).or_insert_with(|| Library::read(folder, name))
     }
 
-    /// The lines about `path`, wherever it is defined. Only our own crates are followed.
-    fn lines(&mut self, path: &str, seen: &mut BTreeSet<String>) -> BTreeSet<String> {
+    /// The lines about `path` under the name `shown`, wherever it is defined. Only our own crates are followed.
+    fn lines(&mut self, path: &str, shown: &str) -> BTreeSet<String> {
         let name = path.split("::").next().unwrap();
-        if !name.starts_with("longhaul_") || !seen.insert(path.to_owned()) {
+        if !name.starts_with("longhaul_") {
             return BTreeSet::new();
         }
-        let item = path.rsplit("::").next().unwrap();
+        let suffix = format!("::{}", path.rsplit("::").next().unwrap());
         let library = self.library(name);
-        let mut lines = library.about(path);
-        let suffix = format!("::{item}");
+        let mut lines: BTreeSet<_> = library.about(path).map(|line| line.replace(path, shown)).collect();
         let further: Vec<_> = library.reexports.iter().filter(|source| source.ends_with(&suffix)).cloned().collect();
         for source in further {
-            lines.extend(self.lines(&source, seen));
+            lines.extend(self.lines(&source, shown));
         }
         lines
     }
 }
 
-/// The lines about all public items, sorted. `temporary` is the folder that Cargo has for integration tests.
+/// The public API of the facade.
+pub struct PublicApi {
+    /// The lines about all public items, sorted.
+    pub lines: Vec<String>,
+    /// The functions, types and macros that no example uses.
+    pub without_example: Vec<String>,
+}
+
+/// Reads the API. `temporary` is the folder that Cargo has for integration tests.
 ///
 /// # Panics
 /// If rustdoc cannot be run, or writes a version of its format that is not the expected one.
 #[must_use]
-pub fn lines(temporary: &Path) -> Vec<String> {
+pub fn read(temporary: &Path) -> PublicApi {
     let mut libraries = Libraries { folder: described(temporary), read: BTreeMap::new() };
     let facade = libraries.library(FACADE);
-    let (mut lines, reexports) = (BTreeSet::from_iter(facade.items.iter().cloned()), facade.reexports.clone());
-    let mut seen = BTreeSet::new();
-    for source in reexports {
-        lines.extend(libraries.lines(&source, &mut seen));
+    let (items, reexports) = (facade.items.clone(), facade.reexports.clone());
+    let mut lines = BTreeSet::new();
+    for line in items {
+        let Some(shown) = line.strip_prefix("pub use ") else {
+            lines.insert(line);
+            continue;
+        };
+        let suffix = format!("::{}", shown.rsplit("::").next().unwrap());
+        let sources = reexports.iter().filter(|source| source.ends_with(&suffix));
+        let found: BTreeSet<_> = sources.flat_map(|source| libraries.lines(source, shown)).collect();
+        // Of another crate, such as `rmcp`.
+        lines.extend(if found.is_empty() { BTreeSet::from([line.clone()]) } else { found });
     }
-    Vec::from_iter(lines)
+    let lines = Vec::from_iter(lines);
+    let examples: String =
+        libraries.read.values().map(|library| library.examples.as_str()).chain([&*files()]).collect();
+    let without_example = lines.iter().filter(|line| lacks_example(line, &examples)).cloned().collect();
+    PublicApi { lines, without_example }
+}
+
+/// The examples of the facade, and the code on the pages that are compiled as its documentation.
+fn files() -> String {
+    let pages = ["docs/writing-tools.md", "docs/recipes.md", "docs/testing-tools.md"];
+    let pages = pages.map(|page| code_of(&std::fs::read_to_string(root().join(page)).unwrap())).concat();
+    let examples = std::fs::read_dir(root().join("crates/longhaul/examples")).unwrap();
+    let examples = examples.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+    pages + &examples.collect::<String>()
+}
+
+/// Whether the line is about a function, a type or a macro whose name is in no example.
+fn lacks_example(line: &str, examples: &str) -> bool {
+    const KINDS: [&str; 5] = ["fn", "struct", "enum", "trait", "macro"];
+    let mut words = line.split(' ').skip_while(|word| !KINDS.contains(word));
+    let (Some(_), false) = (words.next(), line.starts_with("impl")) else { return false };
+    let path = words.collect::<Vec<_>>().join(" ");
+    let name = name_of(&path);
+    !examples.match_indices(name).any(|(at, _)| {
+        let is_name = |c: char| c.is_alphanumeric() || c == '_';
+        let after = examples[at + name.len()..].chars().next();
+        !examples[..at].chars().next_back().is_some_and(is_name) && !after.is_some_and(is_name)
+    })
+}
+
+/// The last name of the path that a declaration begins with: `step` of `longhaul::EndedTask<'_>::step<T>(&self)`.
+fn name_of(declaration: &str) -> &str {
+    let (mut depth, mut name) = (0_usize, 0..0);
+    for (at, c) in declaration.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            '(' | '!' | ' ' if depth == 0 => break,
+            c if depth == 0 && (c.is_alphanumeric() || c == '_') => {
+                name = if name.end == at { name.start..at + 1 } else { at..at + 1 };
+            }
+            _ => {}
+        }
+    }
+    &declaration[name]
 }

@@ -1,5 +1,6 @@
 //! The options of a local server.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,18 +29,33 @@ static DEFAULTS_OF_LAMBDA: [&dyn Declared; 5] = [
     &table::NEW_TASKS_PER_MINUTE_MAX,
 ];
 
-/// The options of a local server: the settings of [`settings::table`](crate::settings::table) that it reads.
+/// The options of a local server: the settings of `docs/settings.md` that it reads, and a store and a listener of your
+/// own.
 ///
 /// [`Options::default`] has the defaults and reads nothing. [`Options::parse`] reads the flags and the environment of
 /// the process; [`CommandLine`](super::CommandLine) does so for a program with its own settings.
 ///
 /// ```
-/// use longhaul::serve::Options;
-/// use longhaul::settings::table::LISTEN;
+/// use longhaul::serve::{self, Options};
+/// # #[derive(Clone)]
+/// # struct Reports;
+/// # impl longhaul::rmcp::ServerHandler for Reports {}
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let options = Options::from_args(["reports", "--listen", "127.0.0.1:9000"])?;
-/// assert_eq!(options.values().get(&LISTEN)?.port(), 9000);
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let options = Options::default()
+///     .listen(([127, 0, 0, 1], 0))
+///     .database(folder.path().join("tasks.db"))
+///     .set("concurrency", "4")
+///     .set("metrics-listen", "127.0.0.1:0");
+/// options.bind().await?;
+/// let running = serve::start(&longhaul::Server::new(|| Reports), &options).await?;
+/// assert!(running.address().ip().is_loopback() && running.metrics_address().is_some());
+/// running.stop().await;
+///
+/// let misspelled = Options::default().set("concurency", "4").bind().await.unwrap_err();
+/// assert!(misspelled.to_string().contains("`concurency` is not a setting"), "{misspelled}");
 /// # Ok(())
 /// # }
 /// ```
@@ -77,7 +93,28 @@ impl From<Values> for Options {
 }
 
 impl Options {
-    /// The same, with `value` for `setting`. A value that is out of range is refused when the server starts.
+    /// The same, listening on `address`.
+    #[must_use]
+    pub fn listen(self, address: impl Into<SocketAddr>) -> Self {
+        self.with(&table::LISTEN, address)
+    }
+
+    /// The same, with its tasks in the SQLite database `file`.
+    #[must_use]
+    pub fn database(self, file: impl Into<PathBuf>) -> Self {
+        self.with(&table::DB, file)
+    }
+
+    /// The same, with `value` for the setting `name` of `docs/settings.md`, as its flag takes it. A name that no
+    /// setting has and a value that is out of range are refused when the server starts.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.values.set_named(name, value.into());
+        self
+    }
+
+    /// The same, with `value` for a setting of your own. A value that is out of range is refused when the server
+    /// starts.
     #[must_use]
     pub fn with<K: Kind>(mut self, setting: &Setting<K>, value: impl Into<K::Value>) -> Self {
         self.values.set(setting, &value.into());

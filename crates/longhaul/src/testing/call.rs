@@ -57,6 +57,23 @@ impl TestServer {
 /// A call of a tool that has not been made yet, and what is to happen while its task runs. Each crash happens once,
 /// when an attempt first comes to its point. As in production, a task fails after three attempts in a row that die,
 /// unless a policy says otherwise ([`TaskPolicy::consecutive_failures_max`]).
+///
+/// ```
+/// use longhaul::testing::{self, Status, TestError};
+/// use longhaul::TaskContext;
+///
+/// async fn hello(task: TaskContext) -> String {
+///     task.step("greet", async || "hello".to_owned()).await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), TestError> {
+/// let run = testing::tool(hello).crash_at_begin().in_any_order().expect_any_end().to_end().await?;
+/// assert_eq!((run.status(), run.attempts()), (Status::Completed, 2));
+/// assert!(run.structured().is_none() && run.asked().is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a call is made by `to_end`, `begin` or `crash_everywhere`"]
 pub struct Call {
