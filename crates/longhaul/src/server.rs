@@ -272,9 +272,8 @@ impl Server {
     /// use longhaul::{Degraded, Server};
     /// # struct Reports;
     /// # impl longhaul::rmcp::ServerHandler for Reports {}
-    ///
-    /// let search = || Degraded { part: "search".to_owned(), why: "its index is being built".to_owned() };
-    /// let server = Server::new(|| Reports).degraded(move || vec![search()]);
+    /// let search = || vec![Degraded { part: "search".to_owned(), why: "it has no index yet".to_owned() }];
+    /// let server = Server::new(|| Reports).degraded(search);
     /// ```
     #[must_use]
     pub fn degraded(mut self, parts: impl Fn() -> Vec<Degraded> + Send + Sync + 'static) -> Self {

@@ -30,17 +30,7 @@ use shared_limits::Flow;
 ///     .retention(24 * HOUR)
 ///     .ttl_at_most(72 * HOUR)
 ///     .poll_every(Duration::from_secs(5));
-///
-/// // A tool that asks before it becomes a task, and calls that are short, many and read once.
-/// let asks = TaskPolicy::optional().after_input().questions_within(Duration::from_secs(60));
-/// let many = TaskPolicy::required()
-///     .ttl(HOUR)
-///     .attempt_at_most(Duration::from_secs(30))
-///     .consecutive_failures_max(5)
-///     .immediate("The export has started.")
-///     .unchecked_arguments()
-///     .forget_once_fetched();
-/// # let _ = (policy, asks, many);
+/// # let _ = policy;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskPolicy {

@@ -1,7 +1,7 @@
 //! Everything that users of the crate `longhaul` can name, with all of its features, as rustdoc sees it.
 //!
 //! What the facade re-exports from the crates behind it is listed under the facade's name. The rest of those crates is
-//! not part of the promise. An implementation of a trait is one line: its methods are those of the trait.
+//! not part of the promise. An implementation of a trait is one line: its functions are those of the trait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
@@ -69,21 +69,19 @@ struct Library {
 impl Library {
     fn read(folder: &Path, name: &str) -> Self {
         let file = folder.join(format!("{name}.json"));
-        let mut json: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-        drop_methods_of_traits(&mut json);
-        let file = folder.join(format!("{name}.listed"));
-        std::fs::write(&file, json.to_string()).unwrap();
         let api = public_api::Builder::from_rustdoc_json(&file)
             .omit_blanket_impls(true)
             .omit_auto_trait_impls(true)
             .omit_auto_derived_impls(true)
             .build()
             .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let items: Vec<_> = json["index"].as_object().unwrap().values().collect();
-        let sources = items.iter().filter_map(|item| item["inner"]["use"]["source"].as_str());
-        let docs = items.iter().filter_map(|item| item["docs"].as_str());
+        let json: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let index = json["index"].as_object().unwrap();
+        let of_traits = functions_of_traits(index);
+        let sources = index.values().filter_map(|item| item["inner"]["use"]["source"].as_str());
+        let docs = index.values().filter_map(|item| item["docs"].as_str());
         Self {
-            items: api.items().map(ToString::to_string).collect(),
+            items: api.items().map(ToString::to_string).filter(|line| !is_implied(line, &of_traits)).collect(),
             reexports: sources.map(str::to_owned).collect(),
             examples: docs.map(code_of).collect(),
         }
@@ -97,14 +95,29 @@ impl Library {
     }
 }
 
-/// Removes the functions of all implementations of traits.
-fn drop_methods_of_traits(json: &mut Value) {
-    let index = json["index"].as_object_mut().unwrap();
-    let functions = index.iter().filter(|(_, item)| !item["inner"]["function"].is_null());
-    let functions: BTreeSet<String> = functions.map(|(id, _)| id.clone()).collect();
-    let implementations = index.values_mut().map(|item| &mut item["inner"]["impl"]);
-    for implementation in implementations.filter(|implementation| !implementation["trait"].is_null()) {
-        implementation["items"].as_array_mut().unwrap().retain(|id| !functions.contains(&id.to_string()));
+/// The names of types and of their functions that are those of a trait, and not also functions of their own.
+fn functions_of_traits(index: &serde_json::Map<String, Value>) -> BTreeSet<(String, String)> {
+    let (mut of_traits, mut own) = (BTreeSet::new(), BTreeSet::new());
+    for implementation in index.values().map(|item| &item["inner"]["impl"]) {
+        let of = &implementation["for"];
+        let path = of["resolved_path"]["path"].as_str().or(of["generic"].as_str()).unwrap_or_default();
+        let of = path.rsplit("::").next().unwrap().to_owned();
+        let items = implementation["items"].as_array().into_iter().flatten().map(|id| &index[&id.to_string()]);
+        let functions = items.filter(|item| !item["inner"]["function"].is_null()).map(|item| &item["name"]);
+        let provided = implementation["provided_trait_methods"].as_array().into_iter().flatten();
+        let names = if implementation["trait"].is_null() { &mut own } else { &mut of_traits };
+        let functions = functions.chain(provided).filter_map(Value::as_str);
+        names.extend(functions.map(|function| (of.clone(), function.to_owned())));
+    }
+    &of_traits - &own
+}
+
+/// Whether a line is the beginning of an implementation without a trait, or a function of one with a trait.
+fn is_implied(line: &str, of_traits: &BTreeSet<(String, String)>) -> bool {
+    match declared(line).as_deref() {
+        Some([.., of, function]) => of_traits.contains(&((*of).to_owned(), (*function).to_owned())),
+        Some(_) => false,
+        None => line.starts_with("impl") && !line.contains(" for "),
     }
 }
 
@@ -163,7 +176,7 @@ impl Libraries {
 pub struct PublicApi {
     /// The lines about all public items, sorted.
     pub lines: Vec<String>,
-    /// The functions, types and macros that no example uses.
+    /// The functions and macros that no example uses.
     pub without_example: Vec<String>,
 }
 
@@ -204,13 +217,9 @@ fn files() -> String {
     pages + &examples.collect::<String>()
 }
 
-/// Whether the line is about a function, a type or a macro whose name is in no example.
+/// Whether the line is about a function or a macro whose name is in no example.
 fn lacks_example(line: &str, examples: &str) -> bool {
-    const KINDS: [&str; 5] = ["fn", "struct", "enum", "trait", "macro"];
-    let mut words = line.split(' ').skip_while(|word| !KINDS.contains(word));
-    let (Some(_), false) = (words.next(), line.starts_with("impl")) else { return false };
-    let path = words.collect::<Vec<_>>().join(" ");
-    let name = name_of(&path);
+    let Some(name) = declared(line).and_then(|names| names.last().copied()) else { return false };
     !examples.match_indices(name).any(|(at, _)| {
         let is_name = |c: char| c.is_alphanumeric() || c == '_';
         let after = examples[at + name.len()..].chars().next();
@@ -218,19 +227,28 @@ fn lacks_example(line: &str, examples: &str) -> bool {
     })
 }
 
-/// The last name of the path that a declaration begins with: `step` of `longhaul::EndedTask<'_>::step<T>(&self)`.
-fn name_of(declaration: &str) -> &str {
-    let (mut depth, mut name) = (0_usize, 0..0);
-    for (at, c) in declaration.char_indices() {
+/// The names in the path of a function or macro. `None` for other lines. For `pub fn longhaul::Step<'_>::retry(self)`,
+/// these are `longhaul`, `Step` and `retry`.
+fn declared(line: &str) -> Option<Vec<&str>> {
+    let (before, path) = line.split_once("fn ").or_else(|| line.split_once("macro "))?;
+    if before.contains(['(', ':', '<']) {
+        return None;
+    }
+    let (mut depth, mut names, mut begin) = (0_usize, Vec::new(), 0);
+    for (at, c) in path.char_indices() {
         match c {
-            '<' => depth += 1,
-            '>' => depth = depth.saturating_sub(1),
-            '(' | '!' | ' ' if depth == 0 => break,
-            c if depth == 0 && (c.is_alphanumeric() || c == '_') => {
-                name = if name.end == at { name.start..at + 1 } else { at..at + 1 };
+            ':' | '<' | '(' | '!' if depth == 0 => {
+                names.extend((at > begin).then(|| &path[begin..at]));
+                begin = at + 1;
             }
             _ => {}
         }
+        match c {
+            '<' => depth += 1,
+            '>' => (depth, begin) = (depth.saturating_sub(1), at + 1),
+            '(' | '!' if depth == 0 => break,
+            _ => {}
+        }
     }
-    &declaration[name]
+    Some(names)
 }

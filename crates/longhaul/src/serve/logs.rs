@@ -20,7 +20,7 @@ use crate::SystemClock;
 /// use longhaul::serve::{self, Options};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let options = Options::default().set("log-format", "json");
+/// let options = Options::from_args(["reports", "--log-format", "json"])?;
 /// serve::init_logs(&options)?;
 /// assert!(options.tool_env()?.find("DATABASE").is_none());
 /// # Ok(())

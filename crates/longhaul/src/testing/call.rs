@@ -70,7 +70,7 @@ impl TestServer {
 /// # async fn main() -> Result<(), TestError> {
 /// let run = testing::tool(hello).crash_at_begin().in_any_order().expect_any_end().to_end().await?;
 /// assert_eq!((run.status(), run.attempts()), (Status::Completed, 2));
-/// assert!(run.structured().is_none() && run.asked().is_empty());
+/// assert!(run.structured().is_none() && run.asked().is_empty() && run.status().is_terminal());
 /// # Ok(())
 /// # }
 /// ```
@@ -240,6 +240,17 @@ impl Call {
 
     /// The client responds with this to the request `key`: the result of the request that the tool sent with
     /// [`request_input`](longhaul_mcp::TaskContext::request_input).
+    ///
+    /// ```
+    /// use longhaul::testing::{Call, TestError};
+    /// use serde_json::json;
+    ///
+    /// async fn lists_roots(call: Call) -> Result<(), TestError> {
+    ///     let run = call.respond("roots", json!({"roots": []})).crash_after_cleanup().to_end().await?;
+    ///     run.assert_structured(&json!({"count": 0}));
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn respond(mut self, key: impl Into<String>, response: Value) -> Self {
         self.answers.insert(key.into(), response);
         self

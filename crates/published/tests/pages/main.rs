@@ -26,7 +26,7 @@ fn the_documented_fields_events_and_outcomes_are_those_of_the_code() {
 fn the_public_api_is_the_listed_one_and_every_item_has_an_example() {
     const HEAD: &str = "\
 # What users of the crate `longhaul` can name, with all of its features: a line for each module, type, variant, field,
-# function, and implementation of a trait. Not listed: methods of such an implementation, derived implementations,
+# function, and implementation of a trait. Not listed: functions of such an implementation, derived implementations,
 # auto traits, and blanket implementations of other crates. Re-exported items have the facade's name.
 ";
     let api = longhaul_published::public_api::read(Path::new(env!("CARGO_TARGET_TMPDIR")));
