@@ -15,7 +15,7 @@ RUN_ARGS ?= --listen $(LISTEN)
 
 # Lints, docs and tests of everything, the Lambda functions too. All use the same packages and features, so that what one
 # of them has built is not built again by the next.
-FEATURES := longhaul/contract,longhaul/testing,longhaul-app/lambda,longhaul-cli/aws,longhaul-cli/otel,longhaul-conformance/lambda,longhaul-gateway/lambda
+FEATURES := longhaul/testing,longhaul-app/lambda,longhaul-cli/aws,longhaul-cli/otel,longhaul-conformance/lambda,longhaul-gateway/lambda
 WORKSPACE := --workspace --features $(FEATURES)
 # What is published, in one release. The rest of the workspace has `publish = false`.
 PUBLIC := app core engine sqlite http mcp aws lambda testkit client console gateway cli

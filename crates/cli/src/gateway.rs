@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 use longhaul::serve::{CommandLine, Options, ServeError, init_logs};
-use longhaul::settings::{ProcessEnv, table};
+use longhaul::settings::ProcessEnv;
+use longhaul_core::settings::table;
 use longhaul_gateway::{Config, Gateway, Lock, StartError, settings};
 
 use self::arguments::{config, parse, read_config, read_lock, refuse, threads};

@@ -50,6 +50,13 @@ impl OwnerId {
     }
 
     /// The hash itself.
+    ///
+    /// ```
+    /// use longhaul_core::{Identity, OwnerId};
+    ///
+    /// let owner = OwnerId::of(Identity::Anonymous);
+    /// assert_eq!(OwnerId::from_bytes(*owner.as_bytes()), owner);
+    /// ```
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0

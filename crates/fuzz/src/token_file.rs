@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use longhaul::Server;
 use longhaul::serve::{self, Options, Running, ServeError};
-use longhaul::settings::table::{self, Callers};
+use longhaul_core::settings::table::{self, Callers};
 use longhaul_core::with_causes;
 
 use crate::tools::Tools;

@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 
 use longhaul::serve::{self, Options};
-use longhaul::settings::table;
+use longhaul_core::settings::table;
 use longhaul_gateway::{Config, Gateway};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::jobs::{JobError, JobRef, Start, Started};
-use longhaul::ports::Clock;
 use longhaul::{Every, SystemClock, TaskContext};
+use longhaul_core::Clock;
 use longhaul_core::spans::Span;
 use longhaul_core::strict_json;
 use longhaul_core::verbatim::{KEY, text_of};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use longhaul::ports::Clock;
 use longhaul::{Degraded, EndedTask, Server, SystemClock};
+use longhaul_core::Clock;
 use rmcp::model::{
     ExtensionCapabilities, Implementation, JsonObject, PromptsCapability, ResourcesCapability, ServerCapabilities,
     ServerConfig, TASKS_EXTENSION_ID, ToolsCapability,

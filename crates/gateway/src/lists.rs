@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use longhaul::ports::Clock;
 use longhaul::{SystemClock, TaskPolicy};
+use longhaul_core::Clock;
 use tokio::task::JoinHandle;
 
 use crate::catalog::{Catalog, Listed, unmatched};

@@ -6,7 +6,7 @@ use crate::changes::Changes;
 use crate::limits;
 use crate::shared::Shared;
 use longhaul::SystemClock;
-use longhaul::ports::Clock;
+use longhaul_core::Clock;
 
 /// The configuration that a gateway serves now. A call keeps the one that it began with.
 pub(crate) struct Live {

@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use longhaul::ports::Status;
+    use longhaul::testing::Status;
     use longhaul::testing::{self, Call, TestError};
     use serde_json::json;
 

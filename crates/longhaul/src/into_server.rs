@@ -9,6 +9,19 @@ use crate::Server;
 /// [`serve::main`](crate::serve::main), takes each of these.
 ///
 /// There is nothing to implement.
+///
+/// ```
+/// use longhaul::{IntoServer, Server};
+/// # struct Reports;
+/// # impl longhaul::rmcp::ServerHandler for Reports {}
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// Server::new(|| Reports).into_server().await?;
+/// async { Ok::<_, std::io::Error>(Server::new(|| Reports)) }.into_server().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait IntoServer<Kind> {
     /// The server, once it is made.
     fn into_server(self) -> impl Future<Output = Result<Server, Box<dyn Error + Send + Sync>>>;

@@ -1,7 +1,7 @@
 //! The server as two Lambda functions: one that answers requests, one that works.
 //!
 //! Both take the same [`Server`]; the same tools run in either. Their configuration is in environment variables,
-//! which the deployment's template sets and [`settings::table`](crate::settings::table) declares. Tasks are stored in a
+//! which the deployment's template sets and `docs/settings.md` lists. Tasks are stored in a
 //! DynamoDB table; an SQS queue delivers the work.
 //!
 //! Each function is a binary with one line, next to the same function that makes the server:
@@ -136,10 +136,10 @@ async fn made<S: IntoServer<Kind>, Kind>(server: S) -> Result<Server, FunctionEr
 /// # #[derive(Clone)]
 /// # struct Reports;
 /// # impl longhaul::rmcp::ServerHandler for Reports {}
-/// # fn server(_drafts: bool) -> longhaul::Server { longhaul::Server::new(|| Reports) }
+/// # fn server(_env: longhaul::ToolEnv, _drafts: bool) -> longhaul::Server { longhaul::Server::new(|| Reports) }
 /// fn main() -> Result<(), FunctionError> {
 ///     let function = ApiFunction::from_env(&[&DRAFTS])?;
-///     let server = server(function.values().get(&DRAFTS)?);
+///     let server = server(function.tool_env()?, function.values().get(&DRAFTS)?);
 ///     function.run(&server)
 /// }
 /// ```

@@ -58,8 +58,9 @@
 //! 3. `testing` runs tools in tests, and lets them crash at every point.
 //! 4. `serve` serves from one process, `lambda` from two Lambda functions.
 //! 5. [`settings`] has what an operator can set, and takes settings of your own.
-//! 6. [`ports`] has the traits of the store and the queue, for a backend of your own, and `contract`
-//!    their tests.
+//!
+//! A store and a queue of your own implement the traits of the crate [`longhaul-core`](longhaul_core::ports), and have
+//! their tests from the crate `longhaul-testkit`. `serve::Options::on` takes them.
 //!
 //! # Features
 //!
@@ -70,7 +71,6 @@
 //! | `lambda` | off | the server as two Lambda functions, with DynamoDB and SQS |
 //! | `arbitrary-precision` | off | numbers keep all their digits; changes `serde_json` in the whole program |
 //! | `testing` | off | the test kit, for `[dev-dependencies]` |
-//! | `contract` | off | the tests of a store and a queue, for `[dev-dependencies]` |
 
 // Pages on docs.rs say which feature an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -100,6 +100,7 @@ pub mod task_support {
     pub use longhaul_mcp::task_support::{optional, required};
 }
 
+pub use longhaul_core::{FailureKind, Identity, OwnerId};
 pub use longhaul_mcp::{
     Amount, Answer, Compensation, End, EndedTask, EndedTaskError, Every, InputResponse, Outcomes, Overlap, Parallel,
     ProgressReport, Retry, Schedule, ScheduleError, ScheduleFault, SchemaError, Step, StepContext, StepError,
@@ -113,53 +114,6 @@ pub use serve::{serve, serve_stdio};
 pub use server::{Degraded, Processes, Server};
 pub use system::{OsIds, SystemClock};
 pub use tool_env::{NotInToolEnv, ToolEnv};
-
-/// The former name of [`serve`](mod@serve).
-#[cfg(feature = "serve")]
-#[deprecated(note = "the module is `longhaul::serve` now, and so is the feature: write `serve` instead of `local`")]
-pub mod local {
-    pub use crate::serve::*;
-}
-
-/// The server's store and queue as traits, and the types in their methods. Implement them for a backend of your own;
-/// `serve::Options::on` takes it.
-///
-/// A [`TaskStore`](ports::TaskStore) keeps tasks and decides nothing: its `apply` is right if it does in one atomic
-/// write what [`Task::apply`](ports::Task::apply) returns. A [`WorkQueue`](ports::WorkQueue) delivers every message at
-/// least once. The feature `contract` has a test for each promise of both.
-///
-/// These traits and types are not `#[non_exhaustive]`: an adapter has to know all of them, so that every addition is a
-/// new major version.
-pub mod ports {
-    pub use async_trait::async_trait;
-    pub use longhaul_core::limits;
-    pub use longhaul_core::ports::{
-        ApplyError, AttemptPermit, AttemptPermits, CreateError, Created, Delivery, IdempotencyKey, Left, Message,
-        NewEntry, NewTask, Page, Purpose, QueueError, Recorded, StoreError, Taken, TaskStore, WorkQueue,
-    };
-    pub use longhaul_core::{
-        Admission, Advance, Ask, AttemptOutcome, Attempts, Cleanup, CleanupEnd, Clock, Entry, EntryKind, Failure,
-        FailureKind, FlowControl, IdSource, Identity, InvalidOwner, InvalidTaskId, Lease, LeaseToken, MailboxId,
-        Outcome, OwnerId, PartsName, PastAttempt, Payload, PermitGroup, Policy, Progress, Rate, Recording, Refusal,
-        RequestedTerms, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskFilter, TaskId, TaskKey,
-        TaskRecord, Terms, Timestamp,
-    };
-}
-
-/// The guarantees of every store and queue, as tests. [`store_contract!`](contract::store_contract!) and
-/// [`queue_contract!`](contract::queue_contract!) make one test of each guarantee.
-/// [`store_model_property!`](contract::store_model_property!) compares a store with the pure function, event by event.
-/// A store that is one database with its queue, and sends the messages of new tasks, also has
-/// [`one_database_contract!`](contract::one_database_contract!).
-///
-/// For `[dev-dependencies]`. `tests/server/own_backend` in the source of this crate is a complete example.
-#[cfg(feature = "contract")]
-pub mod contract {
-    pub use longhaul_testkit::{
-        ManualClock, OneDatabase, QueueHarness, StoreHarness, one_database_contract, queue_contract, store_contract,
-        store_model_property,
-    };
-}
 
 /// The code on the page about writing tools, compiled.
 #[cfg(all(doctest, feature = "serve"))]

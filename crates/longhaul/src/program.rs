@@ -27,6 +27,10 @@ const CANNOT_RUN: [i32; 2] = [126, 127];
 ///
 /// let output = Program::new("echo")?.arg("hello").output().await?;
 /// assert_eq!(output.stdout, b"hello\n");
+///
+/// let folder = std::env::temp_dir();
+/// let listed = Program::new("ls")?.args(["-l", "-a"]).current_dir(folder).status().await?;
+/// assert!(listed.success());
 /// # Ok(())
 /// # }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(tool()).unwrap();

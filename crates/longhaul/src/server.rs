@@ -267,6 +267,14 @@ impl Server {
     /// Has `parts` name the parts of the server that cannot be used now. A local server stays ready: `/readyz` counts
     /// these parts, and the console names them with the reason. The function is called for each of these requests, and
     /// has to be quick.
+    ///
+    /// ```
+    /// use longhaul::{Degraded, Server};
+    /// # struct Reports;
+    /// # impl longhaul::rmcp::ServerHandler for Reports {}
+    /// let search = || vec![Degraded { part: "search".to_owned(), why: "it has no index yet".to_owned() }];
+    /// let server = Server::new(|| Reports).degraded(search);
+    /// ```
     #[must_use]
     pub fn degraded(mut self, parts: impl Fn() -> Vec<Degraded> + Send + Sync + 'static) -> Self {
         self.degraded = Arc::new(parts);

@@ -1,7 +1,6 @@
-//! Settings: Longhaul's own, which [`table`] declares, and those that an application declares in the same way.
+//! Settings of your own, declared as Longhaul's own are, which `docs/settings.md` lists.
 //!
-//! `docs/settings.md` shows the table. [`declare!`] declares settings of your own, which the command line's help page,
-//! the environment and the checks then know:
+//! [`declare!`] declares settings, which the command line's help page, the environment and the checks then know:
 //!
 //! ```
 //! use longhaul::settings::Preset::Value;
@@ -30,8 +29,7 @@
 use std::ffi::OsString;
 
 pub use longhaul_core::settings::{
-    Address, Declared, EnvSource, Fault, Flags, Kind, List, Number, Pairs, Path, Place, Preset, Queue, QueueAt,
-    Setting, SettingsError, Shape, Store, StoreAt, Switch, Text, Url, Values, Words, declare, page, table,
+    EnvSource, List, Number, Pairs, Path, Preset, Setting, SettingsError, Switch, Text, Url, Values, Words, declare,
 };
 
 /// The environment of this process.

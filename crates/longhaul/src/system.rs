@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use longhaul_core::{Clock, IdSource, Timestamp};
 
-/// The clock of this machine, as a [`Clock`](crate::ports::Clock).
+/// The clock of this machine, as a [`Clock`](longhaul_core::Clock).
 ///
 /// ```
 /// use longhaul::SystemClock;
-/// use longhaul::ports::Clock;
+/// use longhaul_core::Clock;
 ///
 /// assert!(SystemClock.now().as_ms() > 1_700_000_000_000);
 /// ```
@@ -30,11 +30,11 @@ impl Clock for SystemClock {
     }
 }
 
-/// Ids and tokens from the randomness of the operating system, as an [`IdSource`](crate::ports::IdSource).
+/// Ids and tokens from the randomness of the operating system, as an [`IdSource`](longhaul_core::IdSource).
 ///
 /// ```
 /// use longhaul::OsIds;
-/// use longhaul::ports::IdSource;
+/// use longhaul_core::IdSource;
 ///
 /// let (mut one, mut other) = ([0; 32], [0; 32]);
 /// OsIds.fill(&mut one);

@@ -86,6 +86,7 @@ pub use call::{Call, TestServer};
 pub use error::TestError;
 pub use everywhere::crash_everywhere_with;
 pub use failures::{Times, always, times};
+pub use longhaul_core::{EntryKind, Progress, Recording, Status};
 pub use replay::replay;
 pub use run::{JournalEntry, Run};
 pub use running::{Question, Running, State};

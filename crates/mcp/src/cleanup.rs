@@ -162,6 +162,19 @@ impl EndedTask {
     }
 
     /// How long ago the task ended.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::EndedTask;
+    /// # use std::time::Duration;
+    /// fn is_worth_a_log_line(task: &EndedTask) -> bool {
+    ///     !task.end().is_of_its_tool() && task.since_end() > Duration::from_secs(60)
+    /// }
+    ///
+    /// fn name_for_others(task: &EndedTask) -> String {
+    ///     task.task_key().id.to_string()
+    /// }
+    /// ```
     #[must_use]
     pub fn since_end(&self) -> Duration {
         Duration::from_millis(self.0.ended.since_end_ms())

@@ -177,6 +177,14 @@ impl TaskContext {
 
     /// The JSON text of the arguments as the caller wrote it, for a tool that passes them on. The order of members, the
     /// digits and the escapes are the caller's. `None` if they are not of a request, or were changed since.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// fn as_written(task: &TaskContext) -> (Option<&str>, Option<&str>) {
+    ///     (task.arguments_text(), task.meta_text())
+    /// }
+    /// ```
     #[must_use]
     pub fn arguments_text(&self) -> Option<&str> {
         match &self.0.run {
@@ -217,6 +225,15 @@ impl TaskContext {
     }
 
     /// Sleeps until `moment`, as [`sleep`](Self::sleep) does; returns at once if `moment` is in the past.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// # use std::time::{Duration, UNIX_EPOCH};
+    /// async fn wait(task: TaskContext) {
+    ///     task.sleep_until("new year", UNIX_EPOCH + Duration::from_secs(1_798_761_600)).await;
+    /// }
+    /// ```
     pub fn sleep_until<'a>(&'a self, name: &'a str, moment: SystemTime) -> impl Future<Output = ()> + Send + 'a {
         let since_epoch = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
         let until = Timestamp::from_ms(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX));
@@ -252,6 +269,15 @@ impl TaskContext {
     /// How much longer this call may run in one piece. The end of its worker limits it, less the time to record that.
     /// [`TaskPolicy::attempt_at_most`](crate::TaskPolicy::attempt_at_most) limits it too. A step that takes longer is
     /// interrupted, and begun again in the next attempt. `None` in a plain call.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// # use std::time::Duration;
+    /// fn has_a_minute(task: &TaskContext) -> bool {
+    ///     task.attempt_left().is_none_or(|left| left >= Duration::from_secs(60))
+    /// }
+    /// ```
     #[must_use]
     pub fn attempt_left(&self) -> Option<Duration> {
         self.task_attempt()?.left_ms().map(Duration::from_millis)
@@ -279,6 +305,14 @@ impl TaskContext {
 
     /// The task's id and its owner, the key under which it is stored. It is for other systems that are to name the task
     /// when they have something for it. `None` in a plain call.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// fn name_for_others(task: &TaskContext) -> Option<String> {
+    ///     task.task_key().map(|key| key.id.to_string())
+    /// }
+    /// ```
     #[must_use]
     pub fn task_key(&self) -> Option<TaskKey> {
         Some(self.task_attempt()?.task().key())

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use longhaul::serve::{Options, init_logs, serve};
-use longhaul::settings::{QueueAt, StoreAt, table};
 use longhaul::{Server, TaskContext, TaskPolicy};
+use longhaul_core::settings::{QueueAt, StoreAt, table};
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};

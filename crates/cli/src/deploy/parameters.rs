@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use longhaul::settings::{Declared, Place, Values, table};
 use longhaul_core::settings::Flags;
+use longhaul_core::settings::{Declared, Place, Values, table};
 
 use super::template;
 use crate::arguments::meant;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use longhaul::serve::{Options, ServeError, init_logs, serve};
-use longhaul::settings::table;
 use longhaul_conformance::{ListChanges, server, with_flow_control, with_schedules};
+use longhaul_core::settings::table;
 
 #[derive(Parser)]
 #[command(about, version)]

@@ -38,18 +38,21 @@ impl Number {
     }
 
     /// Allows at most a third of the value of `of`. A default that is longer is shortened; a given value is refused.
+    #[doc(hidden)]
     #[must_use]
     pub const fn at_most_a_third(self, of: &'static Setting<Self>) -> Self {
         Self { third_of: Some(of), ..self }
     }
 
     /// The smallest value.
+    #[doc(hidden)]
     #[must_use]
     pub const fn least(&self) -> u64 {
         self.least
     }
 
     /// The largest value.
+    #[doc(hidden)]
     #[must_use]
     pub const fn most(&self) -> u64 {
         self.most

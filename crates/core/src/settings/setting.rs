@@ -135,6 +135,7 @@ impl<K> Setting<K> {
     }
 
     /// The same setting with another environment variable.
+    #[doc(hidden)]
     #[must_use]
     pub const fn with_variable(mut self, variable: &'static str) -> Self {
         self.variable = variable;
@@ -154,6 +155,7 @@ impl<K> Setting<K> {
     }
 
     /// The kind of values that it takes.
+    #[doc(hidden)]
     #[must_use]
     pub const fn kind(&self) -> &K {
         &self.kind

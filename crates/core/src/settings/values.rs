@@ -39,18 +39,28 @@ pub struct Values {
     given: BTreeMap<&'static str, Given>,
     /// Settings whose defaults are those of another place.
     elsewhere: BTreeMap<&'static str, Place>,
+    /// Names that a program gave a value, and that no setting has.
+    unknown: Vec<String>,
 }
 
 impl Values {
     /// The defaults of those of `declared` that are read at `place`.
+    #[doc(hidden)]
     #[must_use]
     pub fn defaults(place: Place, declared: &[&[&'static dyn Declared]]) -> Self {
-        Self { place, declared: declared.concat(), given: BTreeMap::new(), elsewhere: BTreeMap::new() }
+        Self {
+            place,
+            declared: declared.concat(),
+            given: BTreeMap::new(),
+            elsewhere: BTreeMap::new(),
+            unknown: Vec::new(),
+        }
     }
 
     /// The values in `flags` and `env`; a flag wins. An empty variable counts as absent, since a template cannot always
     /// leave one out. `LONGHAUL_SETTINGS` and `LONGHAUL_AUTHENTICATION` carry several. A setting that is
     /// [gone](crate::settings::REMOVED) is refused.
+    #[doc(hidden)]
     pub fn read(
         place: Place,
         declared: &[&[&'static dyn Declared]],
@@ -83,6 +93,7 @@ impl Values {
     }
 
     /// The same values, where `settings` that were not given have the defaults of `place`.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_defaults_of(mut self, place: Place, settings: &[&dyn Declared]) -> Self {
         self.elsewhere.extend(settings.iter().map(|setting| (setting.name(), place)));
@@ -90,18 +101,31 @@ impl Values {
     }
 
     /// Whether a value was given for `setting`, other than its default.
+    #[doc(hidden)]
     #[must_use]
     pub fn is_given(&self, setting: &dyn Declared) -> bool {
         self.given.contains_key(setting.name())
     }
 
     /// Sets the value of `setting`. [`Values::check`] says whether it is allowed.
+    #[doc(hidden)]
     pub fn set<K: Kind>(&mut self, setting: &Setting<K>, value: &K::Value) {
         let given = Given { text: setting.kind().text(value), origin: Origin::Program };
         self.given.insert(setting.name(), given);
     }
 
+    /// Sets the value of the setting `name`, as its flag takes it. [`Values::check`] refuses a name that no setting
+    /// has.
+    #[doc(hidden)]
+    pub fn set_named(&mut self, name: &str, text: OsString) {
+        match self.declared.iter().find(|setting| setting.name() == name) {
+            Some(setting) => drop(self.given.insert(setting.name(), Given { text, origin: Origin::Program })),
+            None => self.unknown.push(name.to_owned()),
+        }
+    }
+
     /// Checks that all given values are allowed, each on its own and together, and that no required value is missing.
+    #[doc(hidden)]
     pub fn check(&self) -> Result<(), SettingsError> {
         refused(self.faults().collect())
     }
@@ -152,6 +176,7 @@ impl Values {
     }
 
     /// The error for a value that is allowed in general, and not here. `why` says what to do.
+    #[doc(hidden)]
     #[must_use]
     pub fn refuse<K: Kind>(&self, setting: &Setting<K>, value: &K::Value, why: &str) -> SettingsError {
         SettingsError::of(self.name_of(setting), refusal(setting, &setting.kind().text(value), why))
@@ -173,7 +198,8 @@ impl Values {
     }
 
     fn faults(&self) -> impl Iterator<Item = Fault> {
-        self.declared.iter().filter_map(|setting| self.fault(*setting))
+        let unknown = |name: &String| Fault { name: format!("`{name}`"), problem: "is not a setting".to_owned() };
+        self.declared.iter().filter_map(|setting| self.fault(*setting)).chain(self.unknown.iter().map(unknown))
     }
 
     fn fault(&self, setting: &dyn Declared) -> Option<Fault> {

@@ -10,6 +10,15 @@ use crate::{Attempt, IsRecorded};
 
 /// How long to wait between two polls of something: always equally long, or longer as time goes by. A [`Duration`] is
 /// an interval that stays the same. Intervals below 0.1 seconds count as 0.1 seconds.
+///
+/// ```
+/// # use longhaul_engine as longhaul;
+/// use std::time::Duration;
+/// use longhaul::Every;
+///
+/// const MINUTE: Duration = Duration::from_secs(60);
+/// assert_eq!(Every::fixed(MINUTE), Every::growing(MINUTE, MINUTE));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Every {
     first_ms: u64,
@@ -32,12 +41,14 @@ impl Every {
     }
 
     /// Whether later pauses may be longer than the first.
+    #[doc(hidden)]
     #[must_use]
     pub const fn is_growing(self) -> bool {
         self.first_ms < self.longest_ms
     }
 
     /// How long to wait, in milliseconds, when the first poll was this many milliseconds ago.
+    #[doc(hidden)]
     #[must_use]
     pub fn pause_ms(self, since_first_ms: u64) -> u64 {
         (since_first_ms / 2).clamp(self.first_ms, self.longest_ms)

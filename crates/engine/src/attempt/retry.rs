@@ -17,6 +17,15 @@ const TRIES: u32 = 3;
 /// taken from each pause, so that many callers do not come back at the same time.
 ///
 /// The default is three tries within two seconds.
+///
+/// ```
+/// # use longhaul_engine as longhaul;
+/// use std::time::Duration;
+/// use longhaul::Retry;
+///
+/// const SECOND: Duration = Duration::from_secs(1);
+/// assert_eq!(Retry::fixed(SECOND), Retry::exponential(SECOND, SECOND));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     first_ms: u64,
@@ -81,6 +90,7 @@ impl Retry {
 
     /// How long to wait after the try of this number has failed, without the random part; `None` if it was the last.
     /// The first try began `since_first_ms` milliseconds ago.
+    #[doc(hidden)]
     #[must_use]
     pub fn pause_ms(self, failed: u32, since_first_ms: u64) -> Option<u64> {
         if self.ends_with(failed) {

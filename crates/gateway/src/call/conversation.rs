@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD;
 use longhaul::SystemClock;
-use longhaul::ports::Clock;
+use longhaul_core::Clock;
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResponse, ClientRequest, ClientResult, CreateTaskResult, CustomNotification, CustomRequest, CustomResult,

@@ -14,7 +14,7 @@ use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use aws_types::service_config::ServiceConfigKey;
 use http::{HeaderName, HeaderValue};
 use longhaul::SystemClock;
-use longhaul::ports::Clock;
+use longhaul_core::Clock;
 use serde_json::Value;
 use tokio::sync::{Mutex, OnceCell};
 use url::Url;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use longhaul::SystemClock;
-use longhaul::ports::Clock;
 use longhaul_client::{Challenge, Credentials, Raw, Rewriting, Target, with_causes};
+use longhaul_core::Clock;
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::service::ServiceError;
 use rmcp::transport::streamable_http_client::{

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use longhaul::SystemClock;
-use longhaul::ports::Clock;
+use longhaul_core::Clock;
 use rustix::process::{Pid, WaitOptions, getpid, waitpid};
 
 use super::process::Groups;

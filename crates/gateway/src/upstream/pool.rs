@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use longhaul::SystemClock;
-use longhaul::ports::Clock;
+use longhaul_core::Clock;
 use rmcp::service::{Peer, RoleClient, RunningService, ServiceError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longhaul::SystemClock;
-use longhaul::ports::Clock;
+use longhaul_core::Clock;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::OwnedSemaphorePermit;

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use longhaul::SystemClock;
-use longhaul::ports::Clock;
 use longhaul_client::{Call, Called, Client, Error, Identity, Nobody, Raw, Refusal, Status, Task, Tool};
+use longhaul_core::Clock;
 use longhaul_core::strict_json;
 use longhaul_core::verbatim::request_text;
 use rmcp::ErrorData;

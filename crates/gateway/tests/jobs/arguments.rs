@@ -1,6 +1,6 @@
 //! Arguments that callers cannot pass to a job.
 
-use longhaul::ports::Status;
+use longhaul_core::Status;
 use longhaul_gateway::jobs::{EcsTask, EcsTaskSpec, GlueJob, GlueJobSpec};
 use serde_json::{Value, json};
 

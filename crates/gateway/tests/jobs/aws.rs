@@ -1,6 +1,6 @@
 //! Batch, CodeBuild, ECS and Glue at stand-ins that speak their APIs, fail and lie. (The emulator fakes them.)
 
-use longhaul::ports::Status;
+use longhaul_core::Status;
 use serde_json::{Value, json};
 
 use crate::kinds::{POLLS, each, key_in};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, future};
-use longhaul::ports::Status;
+use longhaul_core::Status;
 use longhaul_gateway::jobs::GlueJob;
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use longhaul::ports::Status;
+use longhaul_core::Status;
 use longhaul_gateway::jobs::{Again, ExternalJob, HttpJob, HttpJobSpec, HttpRequest, HttpResult, RequestKind};
 use reqwest::Method;
 use serde_json::{Value, json};

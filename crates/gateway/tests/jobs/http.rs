@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul::ports::Status;
+use longhaul_core::Status;
 use longhaul_gateway::jobs::{Again, HttpJob, HttpJobSpec, HttpRequest, HttpResult, RequestKind};
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use longhaul::ports::TaskKey;
+use longhaul_core::TaskKey;
 use longhaul_gateway::jobs::{JobKey, Rights, StateMachine};
 use serde_json::json;
 

@@ -12,7 +12,6 @@ use crate::settings::ProcessEnv;
 /// ```
 /// use clap::Parser;
 /// use longhaul::serve::Args;
-/// use longhaul::settings::table::LISTEN;
 ///
 /// /// Reports about sales.
 /// #[derive(Parser)]
@@ -24,17 +23,18 @@ use crate::settings::ProcessEnv;
 ///     longhaul: Args,
 /// }
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let command = Command::parse_from(["reports", "--folder", "sales", "--listen", "127.0.0.1:9000"]);
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let command = Command::parse_from(["reports", "--folder", "sales", "--listen", "127.0.0.1:0"]);
 /// let options = command.longhaul.options()?;
-/// assert_eq!(options.values().get(&LISTEN)?.port(), 9000);
+/// options.bind().await?;
 /// // longhaul::serve(server, options).await?;
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// Flatten them last. If a flag of your program has the name of one of Longhaul's, your program gets its value.
-/// Longhaul's value is then set by its environment variable, which [the table of settings](crate::settings::table)
+/// Longhaul's value is then set by its environment variable, which `docs/settings.md`
 /// names.
 #[derive(Clone, Debug, Default)]
 pub struct Args {

@@ -4,27 +4,32 @@ use std::sync::Arc;
 
 use longhaul_core::IdSource;
 
-use crate::ports::{AttemptPermits, TaskStore, WorkQueue};
 use crate::{OsIds, Server, ToolError};
+use longhaul_core::ports::{AttemptPermits, TaskStore, WorkQueue};
 
 /// Your own store and queue, for a server that runs [on](super::Options::on) them instead of the embedded database.
 ///
-/// Both are described by the traits in [`ports`](crate::ports): each method is atomic, and its documentation says what
-/// holds once it returns. The feature `contract` has the tests that every pair has to pass. The server deletes nothing
-/// from such a store: records past their time to live count as absent, and the store may delete them. It waits for the
-/// leases that it finds, since other workers may be alive. The option `owner-concurrency` is ignored: which owner's
-/// message is next is the queue's decision.
+/// Both are described by the traits in [`longhaul_core::ports`]: each method is atomic, and its documentation says what
+/// holds once it returns. The crate `longhaul-testkit` has the tests that every pair has to pass. The server deletes
+/// nothing from such a store: records past their time to live count as absent, and the store may delete them. It waits
+/// for the leases that it finds, since other workers may be alive. The option `owner-concurrency` is ignored: which
+/// owner's message is next is the queue's decision.
 ///
 /// ```no_run
 /// use std::sync::Arc;
 /// use longhaul::serve::{self, Backend, Options};
-/// use longhaul::ports::{TaskStore, WorkQueue};
+/// use longhaul_core::ports::{AttemptPermits, TaskStore, WorkQueue};
 /// use longhaul::Server;
 ///
 /// type Served = Result<(), serve::ServeError>;
 ///
 /// async fn run(server: Server, store: Arc<dyn TaskStore>, queue: Arc<dyn WorkQueue>) -> Served {
 ///     longhaul::serve(server, Options::default().on(Backend::new(store, queue))).await
+/// }
+///
+/// /// With flow control, and the same key in every process.
+/// fn shared(backend: Backend, permits: Arc<dyn AttemptPermits>, key: [u8; 32]) -> Options {
+///     Options::default().on(backend.permits(permits).signing_key(key))
 /// }
 /// ```
 #[derive(Clone)]

@@ -71,7 +71,7 @@ impl OptionsError {
 /// use std::process::ExitCode;
 ///
 /// use longhaul::serve::CommandLine;
-/// use longhaul::settings::{Declared, Place, Preset, Setting, Text};
+/// use longhaul::settings::{Preset, Setting, Text};
 ///
 /// static REGION: Setting<Text> =
 ///     Setting::new("region", "SHOP_REGION", Text("NAME"), "Where the shop is.").local(Preset::Value("eu"));

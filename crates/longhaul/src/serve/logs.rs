@@ -15,6 +15,17 @@ use super::Options;
 use crate::SystemClock;
 
 /// Starts logging as `options` say. A second call changes nothing.
+///
+/// ```
+/// use longhaul::serve::{self, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = Options::from_args(["reports", "--log-format", "json"])?;
+/// serve::init_logs(&options)?;
+/// assert!(options.tool_env()?.find("DATABASE").is_none());
+/// # Ok(())
+/// # }
+/// ```
 pub fn init(options: &Options) -> Result<(), SettingsError> {
     let filter = EnvFilter::builder().parse_lossy(options.values().get(&table::LOG)?);
     let payloads = without_payloads(options.values().get(&table::LOG_PAYLOADS)?.into());

@@ -29,7 +29,6 @@ impl Running {
     /// use axum::Router;
     /// use axum::routing::get;
     /// use longhaul::serve::{self, Options};
-    /// use longhaul::settings::table::DB;
     /// # use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
     /// # use longhaul::{Server, TaskPolicy};
     /// # #[derive(Clone)]
@@ -47,7 +46,7 @@ impl Running {
     /// # let file = folder.path().join("tasks.db");
     ///
     /// let server = Server::new(|| Reports).task("report", TaskPolicy::optional());
-    /// let running = serve::start(&server, &Options::default().with(&DB, file).mounted()).await?;
+    /// let running = serve::start(&server, &Options::default().database(file).mounted()).await?;
     /// let router: Router = Router::new()
     ///     .route("/version", get(async || "1.0"))
     ///     .nest_service("/reports/mcp", running.service());
@@ -64,6 +63,16 @@ impl Running {
 
     /// The MCP endpoint for callers that the program has verified. A layer of its own puts a [`Caller`] into the
     /// extensions of each request; a request without one is refused with 401.
+    ///
+    /// ```
+    /// use axum::{Extension, Router};
+    /// use longhaul::serve::{Caller, Running};
+    ///
+    /// fn for_alice(running: &Running) -> Router {
+    ///     let alice = Caller::new("https://login.example.com", "alice");
+    ///     Router::new().nest_service("/mcp", running.service_for_callers()).layer(Extension(alice))
+    /// }
+    /// ```
     #[must_use]
     pub fn service_for_callers(&self) -> McpService {
         let endpoint = self.endpoint().cloned();

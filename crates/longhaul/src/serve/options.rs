@@ -1,5 +1,6 @@
 //! The options of a local server.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +20,9 @@ use crate::ToolEnv;
 use crate::serve::limits::DRAIN_MS_SHARED;
 use crate::settings::ProcessEnv;
 
+#[cfg(test)]
+mod tests;
+
 /// Defaults that a table is made for, and a file on a small machine is not.
 static DEFAULTS_OF_LAMBDA: [&dyn Declared; 5] = [
     &table::LEASE_MS,
@@ -28,18 +32,33 @@ static DEFAULTS_OF_LAMBDA: [&dyn Declared; 5] = [
     &table::NEW_TASKS_PER_MINUTE_MAX,
 ];
 
-/// The options of a local server: the settings of [`settings::table`](crate::settings::table) that it reads.
+/// The options of a local server: the settings of `docs/settings.md` that it reads, and a store and a listener of your
+/// own.
 ///
 /// [`Options::default`] has the defaults and reads nothing. [`Options::parse`] reads the flags and the environment of
 /// the process; [`CommandLine`](super::CommandLine) does so for a program with its own settings.
 ///
 /// ```
-/// use longhaul::serve::Options;
-/// use longhaul::settings::table::LISTEN;
+/// use longhaul::serve::{self, Options};
+/// # #[derive(Clone)]
+/// # struct Reports;
+/// # impl longhaul::rmcp::ServerHandler for Reports {}
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let options = Options::from_args(["reports", "--listen", "127.0.0.1:9000"])?;
-/// assert_eq!(options.values().get(&LISTEN)?.port(), 9000);
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let options = Options::default()
+///     .listen(([127, 0, 0, 1], 0))
+///     .database(folder.path().join("tasks.db"))
+///     .set("concurrency", "4")
+///     .set("metrics-listen", "127.0.0.1:0");
+/// options.bind().await?;
+/// let running = serve::start(&longhaul::Server::new(|| Reports), &options).await?;
+/// assert!(running.address().ip().is_loopback() && running.metrics_address().is_some());
+/// running.stop().await;
+///
+/// let misspelled = Options::default().set("concurency", "4").bind().await.unwrap_err();
+/// assert!(misspelled.to_string().contains("`concurency` is not a setting"), "{misspelled}");
 /// # Ok(())
 /// # }
 /// ```
@@ -77,7 +96,28 @@ impl From<Values> for Options {
 }
 
 impl Options {
-    /// The same, with `value` for `setting`. A value that is out of range is refused when the server starts.
+    /// The same, listening on `address`.
+    #[must_use]
+    pub fn listen(self, address: impl Into<SocketAddr>) -> Self {
+        self.with(&table::LISTEN, address)
+    }
+
+    /// The same, with its tasks in the SQLite database `file`.
+    #[must_use]
+    pub fn database(self, file: impl Into<PathBuf>) -> Self {
+        self.with(&table::DB, file)
+    }
+
+    /// The same, with `value` for the setting `name` of `docs/settings.md`, as its flag takes it. A name that no
+    /// setting has and a value that is out of range are refused when the server starts.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.values.set_named(name, value.into());
+        self
+    }
+
+    /// The same, with `value` for a setting of your own. A value that is out of range is refused when the server
+    /// starts.
     #[must_use]
     pub fn with<K: Kind>(mut self, setting: &Setting<K>, value: impl Into<K::Value>) -> Self {
         self.values.set(setting, &value.into());
@@ -335,54 +375,4 @@ impl Config {
 /// The attempts of one owner, if the operator says nothing: all but an eighth, so that the next owner finds a free one.
 fn share_of_one(concurrency: usize) -> usize {
     concurrency.saturating_sub((concurrency / 8).max(1)).max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_owner_leaves_an_eighth_of_the_attempts_to_others() {
-        assert_eq!([1, 2, 3, 8, 16, 1_024].map(share_of_one), [1, 1, 2, 7, 14, 896]);
-    }
-
-    #[test]
-    fn the_share_of_one_owner_can_be_set() {
-        let options = Options::default().with(&table::CONCURRENCY, 16_u64);
-        assert_eq!(options.config().unwrap().owner_concurrency, 14);
-        assert_eq!(options.with(&table::OWNER_CONCURRENCY, 3_u64).config().unwrap().owner_concurrency, 3);
-    }
-
-    #[test]
-    fn a_shared_store_has_the_times_and_limits_of_lambda_and_a_file_its_own() {
-        let file = Options::default().config().unwrap().server.engine;
-        assert_eq!((file.lease_ms, file.heartbeat_ms, file.stop_grace_ms), (10_000, 1_000, 2_000));
-        let on_table =
-            Options::default().with(&table::STORE, longhaul_core::settings::StoreAt::Dynamodb("tasks".to_owned()));
-        let shared = on_table.config().unwrap().server.engine;
-        assert_eq!((shared.lease_ms, shared.heartbeat_ms, shared.stop_grace_ms), (13_500, 4_500, 20_000));
-        assert_eq!(
-            (shared.progress_ms, shared.stored_bytes_max, shared.new_tasks_max),
-            (2_000, 10 << 30, Some(10_000))
-        );
-        let set =
-            on_table.with(&table::LEASE_MS, 6_000_u64).with(&table::DRAIN_MS, 5_u64).config().unwrap().server.engine;
-        assert_eq!((set.lease_ms, set.heartbeat_ms, set.stop_grace_ms), (6_000, 2_000, 5));
-    }
-
-    #[test]
-    fn no_step_begins_in_the_last_quarter_of_a_short_attempt_nor_in_the_last_five_seconds_of_a_long_one() {
-        let margin_ms = |options: Options| options.config().unwrap().server.engine.attempt_margin_ms;
-        assert_eq!(margin_ms(Options::default()), 5_000);
-        assert_eq!(margin_ms(Options::default().with(&table::ATTEMPT_MS, 60_u64)), 15);
-        assert_eq!(margin_ms(Options::default().with(&table::ATTEMPT_MS, 900_000_u64)), 5_000);
-    }
-
-    #[test]
-    fn a_worker_needs_nobody_let_in() {
-        let everywhere = SocketAddr::from(([0, 0, 0, 0], 8080));
-        let options = Options::default().with(&table::LISTEN, everywhere);
-        assert!(options.config().is_err());
-        assert!(options.with(&table::ROLE, Role::Worker).config().is_ok());
-    }
 }

@@ -57,6 +57,23 @@ impl TestServer {
 /// A call of a tool that has not been made yet, and what is to happen while its task runs. Each crash happens once,
 /// when an attempt first comes to its point. As in production, a task fails after three attempts in a row that die,
 /// unless a policy says otherwise ([`TaskPolicy::consecutive_failures_max`]).
+///
+/// ```
+/// use longhaul::testing::{self, Status, TestError};
+/// use longhaul::TaskContext;
+///
+/// async fn hello(task: TaskContext) -> String {
+///     task.step("greet", async || "hello".to_owned()).await
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), TestError> {
+/// let run = testing::tool(hello).crash_at_begin().in_any_order().expect_any_end().to_end().await?;
+/// assert_eq!((run.status(), run.attempts()), (Status::Completed, 2));
+/// assert!(run.structured().is_none() && run.asked().is_empty() && run.status().is_terminal());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a call is made by `to_end`, `begin` or `crash_everywhere`"]
 pub struct Call {
@@ -223,6 +240,17 @@ impl Call {
 
     /// The client responds with this to the request `key`: the result of the request that the tool sent with
     /// [`request_input`](longhaul_mcp::TaskContext::request_input).
+    ///
+    /// ```
+    /// use longhaul::testing::{Call, TestError};
+    /// use serde_json::json;
+    ///
+    /// async fn lists_roots(call: Call) -> Result<(), TestError> {
+    ///     let run = call.respond("roots", json!({"roots": []})).crash_after_cleanup().to_end().await?;
+    ///     run.assert_structured(&json!({"count": 0}));
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn respond(mut self, key: impl Into<String>, response: Value) -> Self {
         self.answers.insert(key.into(), response);
         self

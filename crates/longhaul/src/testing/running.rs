@@ -36,6 +36,7 @@ const TURNS_MAX: usize = 10_000;
 /// assert_eq!(task.work().await?, State::Working);
 /// task.pass(Duration::from_secs(1));
 /// assert_eq!(task.work().await?, State::Completed);
+/// assert!(task.state().await?.is_end());
 /// assert_eq!(task.to_end().await?.text(), "it is time");
 /// # Ok(())
 /// # }

@@ -2,8 +2,8 @@
 
 use clap::Parser;
 use longhaul::serve::{Args, CommandLine};
-use longhaul::settings::table;
 use longhaul::{IntoServer, Server, ToolEnv, rmcp};
+use longhaul_core::settings::table;
 
 /// The tools of a shop.
 #[derive(Parser)]

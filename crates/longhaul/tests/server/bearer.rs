@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::serve::{self, Options, Running, ServeError};
-use longhaul::settings::table::{self, Callers};
 use longhaul::{Server, TaskPolicy};
+use longhaul_core::settings::table::{self, Callers};
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use longhaul::ports::{FailureKind, Status};
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::{self, ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
 use longhaul::testing::{self, Call};
 use longhaul::{End, EndedTask, Server, TaskContext, TaskPolicy};
+use longhaul_core::{FailureKind, Status};
 use serde_json::json;
 
 const HOUR: Duration = Duration::from_secs(3600);

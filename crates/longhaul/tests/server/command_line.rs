@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use longhaul::serve::{CommandLine, Options, OptionsError, ServeError, start};
-use longhaul::settings::{Place, Preset, Setting, Text, table};
+use longhaul_core::settings::{Place, Preset, Setting, Text, table};
 
 static REGION: Setting<Text> =
     Setting::new("region", "SHOP_REGION", Text("NAME"), "Where the shop is.").local(Preset::Value("eu"));

@@ -7,8 +7,8 @@ use std::path::Path;
 use crate::call_of;
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::serve::{self, Options, Running};
-use longhaul::settings::table;
 use longhaul::{Server, TaskPolicy};
+use longhaul_core::settings::table;
 
 /// Calls, one after the other. The cheapest counts: where the machine is slow, what nobody waits for may be committed
 /// alone.

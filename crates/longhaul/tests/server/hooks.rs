@@ -7,8 +7,8 @@ use longhaul::rmcp::model::{CustomNotification, ServerCapabilities, ServerConfig
 use longhaul::rmcp::service::NotificationContext;
 use longhaul::rmcp::{RoleServer, ServerHandler};
 use longhaul::serve::{self, Options};
-use longhaul::settings::table;
 use longhaul::{Server, TaskPolicy};
+use longhaul_core::settings::table;
 use serde_json::{Value, json};
 
 #[derive(Clone, Default)]

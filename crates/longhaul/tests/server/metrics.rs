@@ -11,8 +11,8 @@ use longhaul::rmcp::model::{
 use longhaul::rmcp::service::RequestContext;
 use longhaul::rmcp::{self, RoleServer, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::serve::{self, Options, Running, ServeError};
-use longhaul::settings::table;
 use longhaul::{Processes, Server, TaskPolicy};
+use longhaul_core::settings::table;
 use tokio::sync::Semaphore;
 
 use crate::call_of;

@@ -7,11 +7,13 @@ mod store;
 
 use std::sync::Arc;
 
-use longhaul::contract::{ManualClock, QueueHarness};
-use longhaul::ports::{
-    Attempts, Cleanup, Clock, IdSource, Identity, NewTask, OwnerId, Payload, Policy, RequestedTerms, State, Task,
-    TaskFilter, TaskRecord, TaskStore, Terms, Timestamp, WorkQueue, async_trait,
+use async_trait::async_trait;
+use longhaul_core::ports::{NewTask, TaskStore, WorkQueue};
+use longhaul_core::{
+    Attempts, Cleanup, Clock, IdSource, Identity, OwnerId, Payload, Policy, RequestedTerms, State, Task, TaskFilter,
+    TaskRecord, Terms, Timestamp,
 };
+use longhaul_testkit::{ManualClock, QueueHarness};
 
 use queue::{MemoryQueue, RECEIVES_MAX};
 use store::MemoryStore;
@@ -47,12 +49,12 @@ impl QueueHarness for Queue {
 }
 
 mod store_contract {
-    longhaul::contract::store_contract!(super::empty_store);
-    longhaul::contract::store_model_property!(super::empty_store);
+    longhaul_testkit::store_contract!(super::empty_store);
+    longhaul_testkit::store_model_property!(super::empty_store);
 }
 
 mod queue_contract {
-    longhaul::contract::queue_contract!(super::empty_queue);
+    longhaul_testkit::queue_contract!(super::empty_queue);
 }
 
 /// Ids that differ by their moments only.

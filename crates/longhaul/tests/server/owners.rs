@@ -5,13 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::ports::{
-    Clock, IdSource, Identity, Message, NewTask, OwnerId, State, Task, TaskRecord, TaskStore, WorkQueue,
-};
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::serve::{self, Options, Running};
-use longhaul::settings::table;
 use longhaul::{OsIds, Server, SystemClock, TaskPolicy};
+use longhaul_core::ports::{Message, NewTask, TaskStore, WorkQueue};
+use longhaul_core::settings::table;
+use longhaul_core::{Clock, IdSource, Identity, OwnerId, State, Task, TaskRecord};
 use longhaul_sqlite::{Database, Settings};
 use tokio::sync::{Semaphore, watch};
 

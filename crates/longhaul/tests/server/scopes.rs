@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::serve::{self, Options, Running};
-use longhaul::settings::table::{self, Callers};
 use longhaul::{Server, TaskContext, TaskPolicy};
+use longhaul_core::settings::table::{self, Callers};
 use reqwest::Response;
 use serde_json::{Value, json};
 

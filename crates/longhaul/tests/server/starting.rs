@@ -4,8 +4,8 @@ use std::net::{SocketAddr, TcpListener};
 
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::serve::{self, Options, ServeError};
-use longhaul::settings::table;
 use longhaul::{Server, TaskPolicy, ToolError};
+use longhaul_core::settings::table;
 
 #[derive(Clone)]
 struct Tools;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use longhaul::ports::{EntryKind, Status};
 use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::serve::{self, Options};
-use longhaul::settings::table;
 use longhaul::testing::{self, Call, Run};
 use longhaul::{Retry, Server, StepContext, StepError, TaskContext, TaskPolicy};
+use longhaul_core::settings::table;
+use longhaul_core::{EntryKind, Status};
 use serde::{Deserialize, Serialize};
 
 const SECOND: Duration = Duration::from_secs(1);

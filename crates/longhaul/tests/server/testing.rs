@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use longhaul::ports::Status;
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::model::{CallToolResult, ContentBlock};
 use longhaul::rmcp::{self, ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
 use longhaul::testing::{self, State, TestError};
 use longhaul::{Answer, Every, Server, TaskContext, TaskPolicy};
+use longhaul_core::Status;
 use serde_json::{Map, Value, json};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use longhaul::ports::Status;
 use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::testing::{self, TestError};
 use longhaul::{EndedTask, Retry, Server, StepContext, TaskContext, TaskPolicy};
+use longhaul_core::Status;
 use serde_json::json;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -44,6 +44,17 @@ impl TaskContext {
     /// The server's clock, which in [tests](https://docs.rs/longhaul/latest/longhaul/testing/) passes without waiting.
     /// It is another in every attempt: for the work of steps, and for measuring. Decisions between steps are for
     /// [`now`](Self::now).
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// # use std::time::Duration;
+    /// async fn copy(task: TaskContext) -> Option<Duration> {
+    ///     let began = task.clock_time();
+    ///     // …
+    ///     task.clock_time().duration_since(began).ok()
+    /// }
+    /// ```
     #[must_use]
     pub fn clock_time(&self) -> SystemTime {
         match &self.0.run {

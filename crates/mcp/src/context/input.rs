@@ -78,6 +78,21 @@ impl TaskContext {
     ///
     /// `key` identifies the question and is unique within the task.
     ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// # use rmcp::ErrorData;
+    /// # use rmcp::model::{ElicitationSchema, InputRequest};
+    /// async fn roots(task: TaskContext, request: InputRequest) -> Result<String, ErrorData> {
+    ///     Ok(task.request_input("roots", request).await?.to_string())
+    /// }
+    ///
+    /// async fn name(task: TaskContext, form: ElicitationSchema) -> Result<String, ErrorData> {
+    ///     let answer = task.elicit("name", "What is it called?", form).await?;
+    ///     Ok(format!("{answer:?}"))
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// `-32021` if the client did not declare this capability. A plain call of an older revision, which does not know
     /// that code, gets `-32600`. If the client answers with an error, that error.

@@ -14,7 +14,8 @@ use super::{Run, TaskContext, read};
 /// use longhaul_mcp::Parallel;
 ///
 /// let three_answers_are_enough = Parallel::at_least(3).limit(10);
-/// # let _ = three_answers_are_enough;
+/// let all_or_none = Parallel::until_first_error();
+/// # let _ = (three_answers_are_enough, all_or_none);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parallel {
@@ -60,6 +61,19 @@ impl Parallel {
 }
 
 /// The outcomes of branches, in the order of the branches.
+///
+/// ```
+/// # use longhaul_mcp as longhaul;
+/// use longhaul::Outcomes;
+///
+/// fn all(offers: Outcomes<u64, String>) -> Result<Vec<u64>, String> {
+///     offers.into_result()
+/// }
+///
+/// fn failures(offers: Outcomes<u64, String>) -> usize {
+///     offers.errors().len()
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcomes<T, E>(Vec<Option<Result<T, E>>>);
 

@@ -99,6 +99,15 @@ impl StepContext {
     }
 
     /// Marks the failure of this try as final: every other try would meet it too. Returns the error.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::{StepContext, TaskContext};
+    /// async fn pay(task: TaskContext) -> Result<u64, String> {
+    ///     let charge = |step: StepContext| async move { Err(step.terminal("the card has expired".to_owned())) };
+    ///     task.try_step("pay", charge).await
+    /// }
+    /// ```
     #[must_use = "the error is what the work returns"]
     pub fn terminal<E>(&self, error: E) -> E {
         self.is_terminal.store(true, Ordering::Relaxed);

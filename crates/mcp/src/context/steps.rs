@@ -108,6 +108,14 @@ impl TaskContext {
 
     /// The value that the step of this name has recorded. `None` if it failed, or recorded nothing, though its work may
     /// have been done. Runs nothing; in a plain call there is never a value.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// async fn has_paid(task: TaskContext) -> bool {
+    ///     task.recorded_step::<String>("pay").await.is_some()
+    /// }
+    /// ```
     pub async fn recorded_step<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let attempt = self.task_attempt()?;
         let text = attempt.recorded_step(name).await?.ok()?;

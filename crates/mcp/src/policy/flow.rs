@@ -97,6 +97,7 @@ impl TaskPolicy {
     }
 
     /// Whether calls of the tool wait for permits.
+    #[doc(hidden)]
     #[must_use]
     pub const fn has_flow_control(&self) -> bool {
         self.flow.concurrency.is_some() || self.flow.rate.is_some()

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use longhaul::ports::{Clock, Delivery, Message, Purpose, QueueError, Timestamp, WorkQueue, async_trait};
+use async_trait::async_trait;
+use longhaul_core::ports::{Delivery, Message, Purpose, QueueError, WorkQueue};
+use longhaul_core::{Clock, Timestamp};
 use tokio::sync::Notify;
 
 /// A message that was delivered this often goes to the dead letters.

@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use longhaul::ports::Clock;
-use longhaul::ports::{Identity, OwnerId, Status, TaskStore};
 use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::serve::{self, Backend, Options};
-use longhaul::settings::table;
 use longhaul::{Server, SystemClock, TaskContext, TaskPolicy};
+use longhaul_core::Clock;
+use longhaul_core::ports::TaskStore;
+use longhaul_core::settings::table;
+use longhaul_core::{Identity, OwnerId, Status};
 use serde_json::{Value, json};
 
 use super::queue::MemoryQueue;

@@ -6,9 +6,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use longhaul::ports::{
-    ApplyError, CreateError, Created, Entry, Left, MailboxId, NewEntry, NewTask, OwnerId, Page, PartsName, Payload,
-    Recorded, Refusal, StoreError, Task, TaskEvent, TaskId, TaskKey, TaskStore, Timestamp, async_trait, limits,
+use async_trait::async_trait;
+use longhaul_core::ports::{
+    ApplyError, CreateError, Created, Left, NewEntry, NewTask, Page, Recorded, StoreError, TaskStore,
+};
+use longhaul_core::{
+    Entry, MailboxId, OwnerId, PartsName, Payload, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp, limits,
 };
 
 #[derive(Default)]
