@@ -145,8 +145,8 @@ pub enum Act {
     Forget(usize),
     /// Lists its tasks.
     List,
-    /// Waits until the task has ended, and resumes it if it failed: from its first failed step, or from the one at this
-    /// place of its script. From then on the call is the new task's.
+    /// Waits until the task has ended, and resumes it if it failed. It does so from the first failed step, or from the
+    /// one at this place of the script. From then on the call is the new task's.
     Resume(usize, Option<usize>),
 }
 

@@ -1,5 +1,5 @@
-//! Checkers of tasks that continue a failed one: what was recorded before the failure is not done again, what depends
-//! on the failure is, and the failed task stays as it is.
+//! Checkers of tasks that continue a failed one. They do not repeat what was recorded before the failure, and do again
+//! what depends on it. The failed task stays as it is.
 
 use longhaul_core::ports::{NewEntry, NewTask};
 use longhaul_core::{Cleanup, Entry, EntryKind, State, Task, TaskKey};
@@ -43,7 +43,7 @@ impl Checks {
         self.resuming.push(Resuming { actor, failed: *failed, from: from.map(str::to_owned), seq: self.seq });
     }
 
-    /// That request is over.
+    /// That request has ended.
     pub(crate) fn resumption_ends(&mut self) {
         let actor = self.actor();
         self.resuming.retain(|resuming| resuming.actor != actor);

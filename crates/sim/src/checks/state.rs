@@ -118,7 +118,7 @@ pub(super) struct RecordedEntry {
     pub(super) seq: u64,
     /// The attempt that recorded it.
     pub(super) attempt: u32,
-    /// Whether that had lost its task, and its clock, or the store, says nothing of what was first.
+    /// Whether that had lost its task, and the order of its entry is uncertain: clocks differ, or the store was slow.
     pub(super) is_late: bool,
     /// The latest write when a tool got it first.
     pub(super) got_seq: Option<u64>,
