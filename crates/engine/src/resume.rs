@@ -10,7 +10,8 @@ use std::sync::Arc;
 use longhaul_core::audit::{Entry as AuditEntry, Event, Outcome};
 use longhaul_core::ports::NewEntry;
 use longhaul_core::{
-    Cleanup, Entry, EntryKind, Payload, Recording, Resumed, Status, Task, TaskKey, limits, split, strict_json,
+    AttemptOutcome, Cleanup, Entry, EntryKind, PastAttempt, Payload, Recording, Resumed, Status, Task, TaskKey, limits,
+    split, strict_json,
 };
 
 use crate::accept::Origin;
@@ -100,7 +101,7 @@ impl Engine {
         if failed.attempt == 0 || journal.is_empty() {
             return Err(ResumeError::NothingRecorded);
         }
-        let entries = self.taken_over(&key, journal, from.as_deref()).await?;
+        let entries = self.taken_over(failed, journal, from.as_deref()).await?;
         let call = Call {
             owner: failed.owner,
             tool: failed.tool.clone(),
@@ -126,11 +127,11 @@ impl Engine {
     /// The entries before the step `from`, or before the first one that failed, with the parts of their values.
     async fn taken_over(
         &self,
-        key: &TaskKey,
+        failed: &Task,
         journal: Vec<Entry>,
         from: Option<&str>,
     ) -> Result<Arc<[NewEntry]>, ResumeError> {
-        let past = Past::of(&journal);
+        let (key, past) = (&failed.key(), Past::of(&journal, &failed.attempts.past));
         let cut = match from {
             Some(from) => Some(past.begun(from).ok_or_else(|| ResumeError::NoSuchStep(from.to_owned()))?),
             None => self.first_failed(key, &past).await?,
@@ -194,6 +195,7 @@ impl ResumeError {
 /// The journal of a task that has ended.
 struct Past<'j> {
     journal: &'j [Entry],
+    attempts: &'j [PastAttempt],
     steps: BTreeMap<&'j str, &'j Entry>,
     signals: BTreeMap<&'j str, &'j Entry>,
     /// The signals for the ends of the tasks that the tool made by calling others, by the name of the step.
@@ -203,14 +205,14 @@ struct Past<'j> {
 }
 
 impl<'j> Past<'j> {
-    fn of(journal: &'j [Entry]) -> Self {
+    fn of(journal: &'j [Entry], attempts: &'j [PastAttempt]) -> Self {
         let of_kind = |kind| journal.iter().filter(move |entry| entry.kind == kind);
         let by_name = |kind| of_kind(kind).map(|entry| (&*entry.name, entry)).collect::<BTreeMap<_, _>>();
         let (steps, signals) = (by_name(EntryKind::Step), by_name(EntryKind::Signal));
         let called = |entry: &'j Entry| Some((&*entry.name, read::<Called>(entry)?.child.to_string()));
         let calls = of_kind(EntryKind::Step).filter_map(called).collect();
         let callbacks = of_kind(EntryKind::Token).filter_map(|entry| Some(read::<Token>(entry)?.signal)).collect();
-        Self { journal, steps, signals, calls, callbacks }
+        Self { journal, attempts, steps, signals, calls, callbacks }
     }
 
     /// The recorded steps, in the order in which they were recorded.
@@ -241,7 +243,7 @@ impl<'j> Past<'j> {
     /// The entries that do not depend on `cut`. A step that waits for a callback or a child is left out unless that has
     /// come: the new task has its own. Failed tries and the deadlines of work that is done again are left out, too.
     fn before(&self, cut: Option<&Entry>) -> Vec<&'j Entry> {
-        let is_before = |entry: &Entry| cut.is_none_or(|cut| is_before(entry, cut));
+        let is_before = |entry: &Entry| cut.is_none_or(|cut| self.is_before(entry, cut));
         let is_signal_kept = |step: &Entry| self.signal_of(step).is_some();
         let steps: BTreeMap<&str, &Entry> = self
             .steps
@@ -264,6 +266,36 @@ impl<'j> Past<'j> {
             EntryKind::Token => false,
         };
         self.journal.iter().filter(is_kept).collect()
+    }
+
+    /// Whether an entry does not depend on `cut`: it, or the work of its step, began before that was recorded.
+    fn is_before(&self, entry: &Entry, cut: &Entry) -> bool {
+        if (entry.kind, &entry.name) == (cut.kind, &cut.name) {
+            return false;
+        }
+        // Entries of older versions say nothing. Their work is rather not done again.
+        let (Some(entry), Some(cut)) = (entry.recording, cut.recording) else { return true };
+        let is_from_outside = |made: Recording| made.attempt == 0;
+        if is_from_outside(entry) || is_from_outside(cut) {
+            return entry.at <= cut.at;
+        }
+        if entry.attempt != cut.attempt {
+            let earlier = if entry.attempt < cut.attempt { entry } else { cut };
+            return match self.had_lost_its_task(earlier) {
+                true => entry.at.minus_ms(entry.took_ms.unwrap_or(0)) <= cut.at,
+                false => entry.attempt < cut.attempt,
+            };
+        }
+        match (entry.order, cut.order) {
+            (Some([began, _]), Some([_, recorded])) => began <= recorded,
+            _ => entry.at <= cut.at,
+        }
+    }
+
+    /// Whether the attempt that recorded this had lost its task to a later one, by its own clock.
+    fn had_lost_its_task(&self, made: Recording) -> bool {
+        let is_over = |past: &PastAttempt| past.end == AttemptOutcome::Died && past.to <= made.at;
+        self.attempts.iter().any(|past| past.number == made.attempt && is_over(past))
     }
 
     /// Whether a signal is that of a callback or of a call.
@@ -291,20 +323,36 @@ fn read<T: serde::de::DeserializeOwned>(entry: &Entry) -> Option<T> {
     }
 }
 
-/// Whether an entry does not depend on `cut`: it, or the work of its step, began before that was recorded.
-fn is_before(entry: &Entry, cut: &Entry) -> bool {
-    if (entry.kind, &entry.name) == (cut.kind, &cut.name) {
-        return false;
+#[cfg(test)]
+mod tests {
+    use longhaul_core::Timestamp;
+
+    use super::*;
+
+    /// A step that an attempt recorded at this time, and whose work took so long.
+    fn step(name: &str, attempt: u32, at_ms: u64, took_ms: u64) -> Entry {
+        let at = Timestamp::from_ms(at_ms);
+        let recording = Some(Recording { at, took_ms: Some(took_ms), attempt, order: None });
+        Entry { kind: EntryKind::Step, name: name.to_owned(), value: Payload::Inline("1".to_owned()), recording }
     }
-    // Entries of older versions say nothing. Their work is rather not done again.
-    let (Some(entry), Some(cut)) = (entry.recording, cut.recording) else { return true };
-    let is_from_outside = |made: Recording| made.attempt == 0;
-    if is_from_outside(entry) || is_from_outside(cut) {
-        return entry.at <= cut.at;
+
+    /// The entries before `cut`, of a task whose first attempt held it until 100.
+    fn before(cut: &str, journal: &[Entry]) -> Vec<String> {
+        let [from, to] = [0, 100].map(Timestamp::from_ms);
+        let attempts = [PastAttempt { number: 1, from, to, end: AttemptOutcome::Died }];
+        let past = Past::of(journal, &attempts);
+        past.before(past.begun(cut)).iter().map(|entry| entry.name.clone()).collect()
     }
-    match (entry.order, cut.order) {
-        _ if entry.attempt != cut.attempt => entry.attempt < cut.attempt,
-        (Some([began, _]), Some([_, recorded])) => began <= recorded,
-        _ => entry.at <= cut.at,
+
+    #[test]
+    fn work_that_began_before_an_attempt_without_its_task_recorded_the_failure_is_kept() {
+        let journal = [step("failed", 1, 150, 10), step("under way", 2, 200, 80), step("after", 2, 210, 10)];
+        assert_eq!(before("failed", &journal), ["under way"]);
+    }
+
+    #[test]
+    fn work_that_an_attempt_without_its_task_began_after_the_failure_is_not_kept() {
+        let journal = [step("early", 1, 90, 10), step("failed", 2, 150, 10), step("late", 1, 180, 10)];
+        assert_eq!(before("failed", &journal), ["early"]);
     }
 }

@@ -77,6 +77,9 @@ pub enum Op {
     Poll(u64, u64, u64),
     /// A step whose work fails this often, with pauses of this length.
     Tries(u32, u64),
+    /// A step of the first length, which fails unless the task continues a failed one, alongside a step of the second
+    /// length. A step after both notes the outcome. Then the tool fails if its step has.
+    Fails(u64, u64),
     /// Registers the compensation of a step, and runs the step, which takes so long.
     Undoable(u64),
     /// Waits for a signal, which is recorded so long after the tool requested it.
@@ -164,6 +167,11 @@ impl CallPlan {
         self.work_ms() <= self.run_ms
     }
 
+    /// Whether a step makes the tool fail.
+    pub(crate) fn fails_in_a_step(&self) -> bool {
+        self.ops().iter().any(|op| matches!(op, Op::Fails(..)))
+    }
+
     /// Whether the tool registers compensations.
     pub(crate) fn is_undoable(&self) -> bool {
         self.ops().iter().any(|op| matches!(op, Op::Undoable(_) | Op::Race(_)))
@@ -184,7 +192,7 @@ impl Op {
             Self::TwoSteps(..) | Self::TwoAsks | Self::Undoable(_) => 2,
             Self::Tries(fails, _) => 1 + fails as usize,
             Self::Call(_, count) | Self::CallAndGiveUp(_, count, _) => 2 * count,
-            Self::AskOrSleep(_) => 3,
+            Self::AskOrSleep(_) | Self::Fails(..) => 3,
             Self::Race(_) => 6,
             Self::AskBeside(Beside::Reminders(_, count)) => 2 + 2 * count as usize,
             Self::AskBeside(Beside::Polls(..) | Beside::Signal(_)) => 3,
@@ -207,6 +215,7 @@ impl Op {
             Self::AskBeside(Beside::Polls(there_ms, every_ms)) => there_ms + every_ms,
             Self::AskBeside(Beside::Signal(ms)) => ms,
             Self::TwoSteps(one, two) => one + two,
+            Self::Fails(one, two) => 2 * one + two,
             Self::Race(
                 Racers::StepOrSleep(ms, other_ms)
                 | Racers::UndoableOrSleep(ms, other_ms)

@@ -56,6 +56,7 @@ impl Client {
                 Act::Cancel(call) => self.of(call, async |key| self.cancel(key).await).await,
                 Act::ExtendRetention(call, ms) => self.of(call, async |key| self.extend_retention(key, ms).await).await,
                 Act::Forget(call) => self.of(call, async |key| self.forget(key).await).await,
+                Act::Resume(call, from) => self.resume_when_failed(call, from).await,
                 Act::Watch(call, times, every_ms) => self.watch(call, times, every_ms).await,
             }
         }
@@ -143,7 +144,7 @@ impl Client {
         }
     }
 
-    fn unavailable(&self, observed: Observation) {
+    pub(super) fn unavailable(&self, observed: Observation) {
         let plan = &self.world.plan;
         let no_fault = InjectedFault::ALL.iter().all(|fault| plan.fault_profile.rate(*fault) == 0);
         let nothing_goes_wrong = no_fault && plan.throughput.is_none();

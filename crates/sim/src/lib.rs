@@ -34,6 +34,7 @@ mod ports;
 mod publishing;
 mod queue_port;
 mod racing;
+mod resuming;
 mod roll;
 mod run;
 mod schedule_plan;

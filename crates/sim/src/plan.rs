@@ -145,6 +145,9 @@ pub enum Act {
     Forget(usize),
     /// Lists its tasks.
     List,
+    /// Waits until the task has ended, and resumes it if it failed. It does so from the first failed step, or from the
+    /// one at this place of the script. From then on the call is the new task's.
+    Resume(usize, Option<usize>),
 }
 
 impl Plan {
@@ -175,6 +178,12 @@ impl Plan {
     pub fn has_children(&self) -> bool {
         let calls = |op: Op| matches!(op, Op::Call(..) | Op::CallAndGiveUp(..) | Op::AskBeside(Beside::Call(_)));
         self.calls.iter().flat_map(CallPlan::ops).any(|op| calls(*op))
+    }
+
+    /// How many requests to resume a task there are.
+    pub(crate) fn resumptions(&self) -> usize {
+        let acts = self.clients.iter().flat_map(|client| &client.acts);
+        acts.filter(|act| matches!(act, Act::Resume(..))).count()
     }
 
     /// The latest time before which a call is not to start, in milliseconds since the world began.

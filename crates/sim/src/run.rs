@@ -253,7 +253,7 @@ impl Plan {
         } else {
             0
         };
-        clean_ms
+        let once_ms = clean_ms
             + limited_ms
             + children_ms
             + signals_ms
@@ -261,7 +261,8 @@ impl Plan {
             + 4 * work_ms
             + tries * lost_ms
             + 20 * plan.latency_ms
-            + plan.skew_ms_max()
+            + plan.skew_ms_max();
+        once_ms * (1 + plan.resumptions() as u64)
     }
 }
 

@@ -145,6 +145,7 @@ const fn about(act: Act) -> Option<usize> {
         | Act::Answer(call)
         | Act::ThinkAndAnswer(call, ..)
         | Act::Cancel(call)
+        | Act::Resume(call, _)
         | Act::ExtendRetention(call, _)
         | Act::Forget(call) => Some(call),
         Act::Think(_) | Act::List => None,

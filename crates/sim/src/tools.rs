@@ -159,6 +159,7 @@ impl Running<'_> {
             }
             Op::Race(racers) => self.race(position, racers).await,
             Op::Undoable(ms) => self.undoable(position, ms).await,
+            Op::Fails(ms, other_ms) => return self.fails(position, ms, other_ms).await,
             Op::Tries(fails, pause_ms) => self.tries(position, fails, pause_ms).await,
             Op::Signal(after_ms) => self.signal(position, after_ms).await,
             Op::Call(first, count) => return self.call_all(first, count).await,

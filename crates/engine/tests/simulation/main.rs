@@ -107,6 +107,8 @@ other_worlds! {
     /// Each seed's world once more, in which nobody polls, processes die between records and messages, and somebody
     /// hears of each record that waits for a worker.
     no_seed_breaks_a_promise_where_nobody_polls_and_unclaimed_tasks_are_heard_of: 4, with_stream;
+    /// Worlds whose tasks fail, while clients resume them.
+    no_seed_breaks_a_promise_where_failed_tasks_are_resumed: 4, with_resumptions;
     /// Each seed's world once more, in which ends and questions are published.
     no_seed_breaks_a_promise_where_ends_are_published: 8, with_notifications;
     /// Each seed's world once more, whose store refuses calls because of their rate.
@@ -130,6 +132,7 @@ fn seeds_that_once_failed_stay_fixed() {
             "partitions" => (rest, Plan::with_partitions),
             "signals" => (rest, Plan::with_signals),
             "compensations" => (rest, Plan::with_compensations),
+            "resumptions" => (rest, Plan::with_resumptions),
             "races" => (rest, Plan::with_races),
             _ => (line, Plan::of),
         };

@@ -28,6 +28,7 @@ fn first_seed(fault: PlantedFault) -> Option<u64> {
             ShowsIn::Questions => Plan::with_questions,
             ShowsIn::LaterStarts => Plan::with_later_starts,
             ShowsIn::Sweeps => Plan::with_sweeps,
+            ShowsIn::Resumptions => Plan::with_resumptions,
             ShowsIn::LongWaits => Plan::with_long_waits,
             ShowsIn::Children => Plan::with_children,
             ShowsIn::RunningChildren => Plan::with_running_children,

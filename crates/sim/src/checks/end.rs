@@ -105,7 +105,7 @@ fn unexpected(call: &CallPlan, state: &State) -> Option<(Promise, String)> {
         State::Completed { .. } => gives_errors
             .then(|| (Promise::EndsInTime, "is completed, although its tool only returns errors".to_owned())),
         State::Failed { failure } => match failure.kind {
-            FailureKind::Tool => (!gives_errors)
+            FailureKind::Tool => (!gives_errors && !call.fails_in_a_step())
                 .then(|| (Promise::EndsInTime, "failed with an error that its tool never returns".to_owned())),
             FailureKind::TimedOut if call.ends_by_itself() && call.has_time() => {
                 Some((Promise::EndsInTime, "timed out, although its tool had plenty of time".to_owned()))

@@ -10,6 +10,7 @@ mod permits;
 mod polls;
 mod published;
 mod record;
+mod resumed;
 mod rules;
 mod signals;
 mod state;

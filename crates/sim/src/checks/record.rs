@@ -8,6 +8,7 @@ use longhaul_testkit::models::{Change, Promise, StoreModel};
 
 use super::super::kernel::{Actor, EPOCH_MS};
 use super::super::plan::{Op, Tool, call_of};
+use super::resumed::Inherited;
 use super::rules::{broken_by, ended};
 use super::state::{Attempt, Calls, Checks, Polls, RecordedEntry, Signals, Trace, Variable};
 
@@ -62,7 +63,10 @@ impl Checks {
             undone: Vec::new(),
             answered: Vec::new(),
             progress: (0, 0.0),
+            runs: Vec::new(),
+            inherited: Inherited::default(),
         });
+        self.check_resumed(store, task, new);
         self.check_child(task, self.traces.last().map_or(usize::MAX, |trace| trace.call));
         if text.is_none() {
             let what = format!("{} is stored, but its arguments are not", self.name(&key));
@@ -92,6 +96,7 @@ impl Checks {
         if let Some((promise, what)) = broken_by(before, after, event, now) {
             self.fail(promise, format!("{}: {what}", self.name(&key)));
         }
+        self.must_not_be_resuming(actor, &key);
         self.check_event(actor, before, after, event);
         self.check_parts(store, after);
         self.check_failures(before, after, event);
@@ -288,6 +293,9 @@ impl Checks {
 
     /// A journal entry was written, or was there before.
     pub(crate) fn recorded(&mut self, store: &StoreModel, key: &TaskKey, entry: &Entry, recorded: Option<&Recorded>) {
+        self.must_not_be_resuming(self.actor(), key);
+        let (now, delay_ms, skew_ms) =
+            (Timestamp::from_ms(EPOCH_MS + self.now_ms()), 2 * self.latency_ms, self.skew_ms);
         let name = self.name(key);
         let seq = self.seq;
         let on_record = store.entry(key, entry.kind, &entry.name).and_then(|held| text_of(store, key, &held.value));
@@ -311,7 +319,11 @@ impl Checks {
                 if !matches!(entry.kind, EntryKind::Answer | EntryKind::Signal) {
                     trace.attempts_in_a_row = trace.attempts_in_a_row.min(1);
                 }
-                trace.entries.push(RecordedEntry { kind: entry.kind, name: entry.name.clone(), seq, text });
+                let mut new = RecordedEntry::of(entry, seq, text);
+                let is_delayed = entry.recording.is_some_and(|made| made.at.plus_ms(delay_ms) < now);
+                let has_lost = trace.attempts.iter().any(|attempt| attempt.number > new.attempt);
+                new.is_late = has_lost && (skew_ms > 0 || is_delayed);
+                trace.entries.push(new);
                 None
             }
         };
@@ -333,6 +345,13 @@ impl Checks {
         if self.position(key).is_none() {
             self.fail(Promise::RecordBeforeMessage, "a message names a task that is not stored".to_owned());
         }
+    }
+}
+
+impl RecordedEntry {
+    pub(super) fn of(entry: &Entry, seq: u64, text: String) -> Self {
+        let attempt = entry.recording.map_or(0, |made| made.attempt);
+        Self { kind: entry.kind, name: entry.name.clone(), seq, attempt, is_late: false, got_seq: None, text }
     }
 }
 

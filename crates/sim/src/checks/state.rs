@@ -11,6 +11,7 @@ use super::super::kernel::{Actor, Kernel};
 use super::super::plan::{CallPlan, Plan};
 use super::super::schedule_plan::SchedulePlan;
 use super::super::story::task_name;
+use super::resumed::{Inherited, Resuming, StepRun};
 
 /// All checkers, and what they remember.
 pub(crate) struct Checks {
@@ -41,6 +42,8 @@ pub(crate) struct Checks {
     pub(super) is_calm: bool,
     /// The latest time at which each actor is killed, according to its latest delivery.
     pub(super) killed_at_ms: Vec<Option<u64>>,
+    /// The requests to resume a task that are under way.
+    pub(super) resuming: Vec<Resuming>,
     /// Tools are not checked any more: the world is being taken down.
     pub(super) over: bool,
 }
@@ -84,6 +87,10 @@ pub(super) struct Trace {
     /// The steps whose compensations ran, in this order.
     pub(super) undone: Vec<usize>,
     pub(super) progress: (u32, f64),
+    /// The runs of its steps.
+    pub(super) runs: Vec<StepRun>,
+    /// The work of the failed task that it continues.
+    pub(super) inherited: Inherited,
 }
 
 /// The signals that a tool waits for, and since when one of them is recorded while the task waits.
@@ -104,10 +111,17 @@ pub(super) struct Attempt {
     pub(super) result: Option<String>,
 }
 
+#[derive(Clone)]
 pub(super) struct RecordedEntry {
     pub(super) kind: EntryKind,
     pub(super) name: String,
     pub(super) seq: u64,
+    /// The attempt that recorded it.
+    pub(super) attempt: u32,
+    /// Whether that had lost its task, and the order of its entry is uncertain: clocks differ, or the store was slow.
+    pub(super) is_late: bool,
+    /// The latest write when a tool got it first.
+    pub(super) got_seq: Option<u64>,
     pub(super) text: String,
 }
 
@@ -161,6 +175,7 @@ impl Checks {
             attempts: Attempts::default(),
             calls: plan.calls.clone(),
             killed_at_ms: Vec::new(),
+            resuming: Vec::new(),
             over: false,
         }
     }
@@ -168,6 +183,11 @@ impl Checks {
     /// The first promise that was broken.
     pub(crate) const fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
+    }
+
+    /// The actor whose turn it is.
+    pub(super) fn actor(&self) -> Actor {
+        self.kernel.actor()
     }
 
     /// The time, in milliseconds since the world began.

@@ -81,8 +81,10 @@ impl Checks {
 
     /// The body of a step runs.
     pub(crate) fn step_runs(&mut self, key: &TaskKey, attempt: u32, name: &str) {
-        let task = self.name(key);
+        self.must_not_be_inherited(key, name);
+        let (task, seq) = (self.name(key), self.seq);
         let Some(trace) = self.trace(key) else { return };
+        trace.note_run(name, attempt, seq);
         let recorded = trace.entries.iter().find(|entry| entry.kind == EntryKind::Step && entry.name == name);
         let recorded_seq = recorded.map(|entry| entry.seq);
         let claimed_seq = trace.attempt(attempt).map(|attempt| attempt.claimed_seq);
@@ -114,10 +116,12 @@ impl Checks {
 
     /// The tool was given `text` for a step or a question.
     pub(crate) fn tool_got(&mut self, key: &TaskKey, attempt: u32, kind: EntryKind, name: &str, text: &str) {
-        let task = self.name(key);
+        self.must_be_redone(key, name, text);
+        let (task, now_seq) = (self.name(key), self.seq);
         let Some(trace) = self.trace(key) else { return };
-        let held = trace.entries.iter().find(|entry| entry.kind == kind && entry.name == name);
+        let held = trace.entries.iter_mut().find(|entry| entry.kind == kind && entry.name == name);
         if let Some(entry) = held.filter(|entry| entry.text == text) {
+            entry.got_seq.get_or_insert(now_seq);
             let seq = entry.seq;
             // From now on the attempt knows that it got further than the ones before it.
             if let Some(attempt) = trace.attempt(attempt) {

@@ -5,6 +5,7 @@
 mod journal;
 mod memo;
 mod queue;
+mod resumed;
 mod runner;
 mod store;
 

@@ -15,6 +15,7 @@ use longhaul_testkit::models::PlantedFault;
 
 use super::journal::{as_read, other_winner, says_since};
 use super::memo::{Instance, Memo, has_ended};
+use super::resumed::as_resumed;
 
 /// Far away: no world lasts that long.
 pub(super) const FAR_MS: u64 = 1 << 40;
@@ -241,6 +242,9 @@ impl StoreLayer for LyingStore {
             PlantedFault::KeyNotPassedOn => new.idempotency = None,
             _ => {}
         }
+        if new.task.resumes.is_some() {
+            new = as_resumed(self.fault, &*self.inner, new, now).await?;
+        }
         let created = self.inner.create(new, now).await;
         if let (
             PlantedFault::LaterStartForgotten,
@@ -324,6 +328,11 @@ impl StoreLayer for LyingStore {
 
     async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
         if self.suspended.take() == Some(*key) {
+            return Ok(Vec::new());
+        }
+        if self.fault == PlantedFault::ResumedRunsAgain
+            && self.inner.get(key, Timestamp::from_ms(0)).await?.is_some_and(|task| task.resumes.is_some())
+        {
             return Ok(Vec::new());
         }
         if self.fault == PlantedFault::UndoneWithoutRecord && has_ended(&*self.inner, key).await? {

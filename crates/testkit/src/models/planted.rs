@@ -43,6 +43,8 @@ pub enum ShowsIn {
     Sweeps,
     /// Worlds whose tools wait for longer than they may take.
     LongWaits,
+    /// Worlds whose clients resume failed tasks.
+    Resumptions,
 }
 
 /// One line for each fault: the mistake, its name, the promise that it breaks, and the worlds in which it shows, if not
@@ -316,6 +318,21 @@ planted_faults! {
     LaterStartNotHeardOf breaks EndsWithoutPolls in Stream;
     /// A message is noted as sent again, and is not sent.
     ResentWithoutMessage breaks EndsWithoutPolls in Stream;
+
+    // A failed task that is resumed wrongly.
+
+    /// A task that continues a failed one takes over one step too few.
+    ResumedWithOneTooFew breaks ResumesAtTheFailure in Resumptions;
+    /// A task that continues a failed one takes over a step that began after the failure.
+    ResumedWithOneTooMany breaks ResumesAtTheFailure in Resumptions;
+    /// A task that continues a failed one takes over the failure.
+    FailureTakenOver breaks ResumesAtTheFailure in Resumptions;
+    /// The attempts of a task that continues a failed one do not read what it has taken over.
+    ResumedRunsAgain breaks ResumesAtTheFailure in Resumptions;
+    /// A failed task is forgotten when it is resumed.
+    ResumedIsForgotten breaks FailedTaskStays in Resumptions;
+    /// The idempotency key of a request to resume a task is not passed on.
+    ResumedTwice breaks SameKeySameTask in Resumptions;
 
     // A store that is one with the queue.
 

@@ -98,6 +98,11 @@ promises! {
     ParentsHearTheEnd,
     /// When a task was cancelled, failed or timed out, all tasks below it end too, even if processes die.
     CancelReachesAll,
+    /// A task that continues a failed one does not do again what that had recorded before its failure, and does what
+    /// depends on the failure. A request to resume a task is refused only for its reasons.
+    ResumesAtTheFailure,
+    /// A request to resume a task writes nothing to that task.
+    FailedTaskStays,
     /// Each end, and each question, is published to each endpoint at least once, and nothing else is.
     EndsArePublished,
     /// Each time of a schedule has at most one task. This holds with any number of pollers, if processes die, and after
