@@ -196,7 +196,7 @@ impl DynamoStore {
         Ok(Some(joined))
     }
 
-    async fn read_batch(&self, wanted: &[ItemKey]) -> Result<Vec<Item>, StoreError> {
+    pub(crate) async fn read_batch(&self, wanted: &[ItemKey]) -> Result<Vec<Item>, StoreError> {
         let keys = wanted.iter().map(ItemKey::to_item).collect();
         let request = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
         let mut request = request.map_err(|_incomplete| Unexpected::Incomplete("KeysAndAttributes"))?;

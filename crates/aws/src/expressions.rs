@@ -18,6 +18,7 @@
 //! | read the journal | `Query`, consistent | attachments of a task, [`keys::JOURNAL`](crate::keys::JOURNAL) | |
 //! | extend the retention | `Query` for parts with too early a TTL, then `UpdateItem` each, before the event itself | parts, key | [`TTL_IS_TOO_EARLY`] |
 //! | read or generate a secret | `GetItem`, consistent; `PutItem` | secret | [`ABSENT`] |
+//! | read it and mailboxes, at the start of a function | `BatchGetItem`, consistent | secret, mailboxes | |
 //! | leave a text in a mailbox | `PutItem`, after its parts if it is large | mailbox | [`EMPTY_MAILBOX`] |
 //! | collect it | `GetItem`, consistent, then its parts if it is large | mailbox | |
 //! | write parts, read parts | `BatchWriteItem`, `BatchGetItem`, consistent | parts | |

@@ -21,6 +21,10 @@ impl ItemKey {
         Item::from([(PK.to_owned(), text(&self.pk)), (SK.to_owned(), text(&self.sk))])
     }
 
+    pub(crate) fn is_of(&self, item: &Item) -> bool {
+        stored_text(item, PK) == Some(&self.pk) && stored_text(item, SK) == Some(&self.sk)
+    }
+
     /// The item with this key and these other attributes.
     pub(crate) fn with(&self, mut attributes: Item) -> Item {
         attributes.extend(self.to_item());

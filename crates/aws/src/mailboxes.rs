@@ -44,11 +44,21 @@ impl DynamoStore {
         now: Timestamp,
     ) -> Result<Option<String>, StoreError> {
         let key = keys::mailbox(owner, mailbox);
-        let Some(item) = self.table.get(&key).await? else { return Ok(None) };
-        if Fields(&item).moment(EXPIRES_AT)? <= now {
-            return Ok(None);
+        let item = self.table.get(&key).await?;
+        self.text_in(&key, item.as_ref(), now).await
+    }
+
+    /// The text of a mailbox's item, unless it has expired.
+    pub(crate) async fn text_in(
+        &self,
+        key: &ItemKey,
+        item: Option<&Item>,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError> {
+        match item {
+            Some(item) if Fields(item).moment(EXPIRES_AT)? > now => self.text_of(key, item).await.map(Some),
+            Some(_) | None => Ok(None),
         }
-        self.text_of(&key, &item).await.map(Some)
     }
 
     async fn text_attributes(&self, key: &ItemKey, left: &str, expires_at: Timestamp) -> Result<Item, StoreError> {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use longhaul_mcp::{McpServer, McpSettings, TaskPolicy, ToolError, check_tools};
+use longhaul_mcp::{McpServer, McpSettings, TaskPolicy, ToolError, check_schemas};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject, ServerCapabilities,
     ServerConfig, Tool,
@@ -67,7 +67,7 @@ pub(crate) fn run(input: &[u8]) {
     let world = World::new();
     let clock = Arc::clone(&world.clock);
     drive(&clock, async {
-        let checked = check_tools(|| handler.clone(), &policies.clone().into(), &BTreeMap::new()).await;
+        let checked = check_schemas(|| handler.clone(), &policies.clone().into()).await;
         match checked {
             Err(ToolError::Schema { cause, .. }) => assert!(cause.to_string().len() < 2_000, "{cause}"),
             Err(other) => panic!("{other}"),

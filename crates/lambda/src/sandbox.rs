@@ -14,7 +14,7 @@ use longhaul_core::settings::EnvSource;
 use longhaul_core::{Clock, IdSource, ToolClass};
 use longhaul_engine::{AttemptLimit, Engine, Ports, ToolRunner};
 use longhaul_http::webhooks::{Endpoints, WebhookDeliveryRunner, read, read_without_secrets};
-use longhaul_mcp::{McpServer, McpSettings, Policies};
+use longhaul_mcp::{McpServer, McpSettings, Policies, key_mailboxes};
 
 use crate::api::Api;
 use crate::caller::{BearerCaller, TokenParameter};
@@ -73,8 +73,9 @@ pub enum StartError {
     },
 }
 
-/// Sets up the API function. The policies say which queue the work of a tool is sent to. Reading the secret that all
-/// instances share is the first call to the table, so connection and handshake are done before the first event.
+/// Sets up the API function. The policies say which queue the work of a tool is sent to. The secret and the keys that
+/// all instances share are one read. It is the first call to the table, so connection and handshake are done before the
+/// first event.
 pub async fn start_api(
     config: &ApiConfig,
     world: World,
@@ -86,8 +87,11 @@ pub async fn start_api(
     let store = store(&clients, &config.common, &world);
     let unusable = |cause| StartError::Table { table: config.common.table.clone(), cause };
     let bearer = bearer_caller(config, &aws, &world);
-    let (secret, ()) = join(store.secret(SECRET, &*world.ids), first_read(bearer.as_deref())).await;
-    let secret = secret.map_err(unusable)?;
+    let now = world.clock.now();
+    let mailboxes = key_mailboxes(now);
+    let reading = store.secret_and_texts(SECRET, &*world.ids, &mailboxes, now);
+    let (read, ()) = join(reading, first_read(bearer.as_deref())).await;
+    let (secret, keys) = read.map_err(unusable)?;
     // The API function only sends: it needs no dead-letter queue.
     let queues = Queues { clients, dead_letter_url: "" };
     let queue = queues.at(&config.common.queue_url);
@@ -96,7 +100,7 @@ pub async fn start_api(
     let metrics = metrics(&config.common, &world);
     let engine = engine(&config.common, store, queue, world, Arc::clone(&metrics)).with_own_queues(own_queues);
     let server = build(engine, config.mcp(secret));
-    server.ready().await.map_err(unusable)?;
+    server.ready(&keys).await.map_err(unusable)?;
     let api = Api::new(server, config.auth.clone(), config.allow_origins.clone(), clock).measured_by(metrics);
     Ok(bearer.into_iter().fold(api, |api, caller| api.identified_by(caller)))
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use longhaul_engine::Engine;
 use longhaul_mcp::{
-    McpServer, McpSettings, Policies, Schedule, TaskPolicy, ToolError, check_schedules, check_tools, task_support,
+    McpServer, McpSettings, Policies, Schedule, TaskPolicy, ToolError, check_schedules, check_schemas, check_tools,
+    task_support,
 };
 use rmcp::ServerHandler;
 
@@ -29,6 +30,8 @@ pub(crate) trait Handlers: Send + Sync {
         scopes: &BTreeMap<String, BTreeSet<String>>,
         schedules: &[Schedule],
     ) -> Result<(), ToolError>;
+
+    async fn check_schemas(&self, tasks: &Policies) -> Result<(), ToolError>;
 
     #[cfg(feature = "serve")]
     async fn outline(&self) -> longhaul_mcp::Outline;
@@ -59,6 +62,10 @@ where
     ) -> Result<(), ToolError> {
         check_tools(&self.0, tasks, scopes).await?;
         Ok(check_schedules(&self.0, tasks, schedules).await?)
+    }
+
+    async fn check_schemas(&self, tasks: &Policies) -> Result<(), ToolError> {
+        check_schemas(&self.0, tasks).await
     }
 
     #[cfg(feature = "serve")]

@@ -268,12 +268,13 @@ fn runtime(builder: &mut tokio::runtime::Builder) -> Result<tokio::runtime::Runt
     builder.enable_all().build().map_err(FunctionError::Runtime)
 }
 
-/// Finishes the set-up. It checks the tools of the server while the set-up waits for the table to answer.
+/// Finishes the set-up. It checks the tools of the server while the set-up waits for the table to answer. Their schemas
+/// are compiled at their first calls: a function may handle polls alone.
 async fn started<T>(
     starting: impl Future<Output = Result<T, StartError>>,
     server: &Server,
 ) -> Result<T, FunctionError> {
-    let checked = server.check().map_err(FunctionError::from);
+    let checked = server.check_names().map_err(FunctionError::from);
     Ok(try_join(starting.map_err(FunctionError::from), checked).await?.0)
 }
 

@@ -53,6 +53,7 @@ pub use schedules::Looked;
 pub use schema::SchemaError;
 pub use server::McpServer;
 pub use settings::{AnonymousCallers, McpSettings, NeededScopes, ServerSettings, StreamsCounted};
+pub use signing::signer::{KeyTexts, key_mailboxes};
 pub use stdio::{Unanswered, converse_over_stdio, mark_over_stdio};
 pub use tool_calls::caller::VerifiedCaller;
-pub use tool_check::{Outline, ToolError, UnknownTool, check_tools, outline};
+pub use tool_check::{Outline, ToolError, UnknownTool, check_schemas, check_tools, outline};

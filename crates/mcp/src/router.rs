@@ -25,6 +25,7 @@ use crate::request::incoming::{Client, Incoming, Message, Notice};
 use crate::request::params::Members;
 use crate::revision::Generation;
 use crate::signing::session::{self, Scope, Session};
+use crate::signing::signer::KeyTexts;
 use crate::state::Shared;
 use crate::tool_calls::{asking, caller};
 use crate::tools::handler::{Panicked, catch};
@@ -299,7 +300,7 @@ impl Router {
 
     /// The answer if the keys that verify what clients send cannot be read. Sessions would seem not to exist.
     async fn without_keys(&self, body: &[u8]) -> Option<Response<Body>> {
-        let error = self.endpoint.shared().signer.ready().await.err()?;
+        let error = self.endpoint.shared().signer.ready(&KeyTexts::new()).await.err()?;
         let status = errors::status_of(&error);
         let error = errors::of_poll(PollError::Unavailable(error));
         Some(memory::refuse(status, &error, body))

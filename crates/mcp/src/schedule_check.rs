@@ -88,9 +88,9 @@ fn with_tool(schedule: &Schedule, policies: &Policies, schema: Option<Arc<JsonOb
     let tool = &schedule.tool;
     let policy = policies.get(tool).ok_or_else(|| ScheduleFault::NeverATask { tool: tool.clone() })?;
     let Some(schema) = schema.filter(|_| policy.arguments == ArgumentCheck::BySchema) else { return Ok(()) };
-    // A schema that cannot be compiled is refused with its tool.
-    let Ok(schema) = Schema::compile(Value::Object((*schema).clone())) else { return Ok(()) };
     let refused = |why| ScheduleFault::Arguments { why };
+    let schema = Schema::compile(Value::Object((*schema).clone()));
+    let schema = schema.map_err(|cause| refused(format!("the input schema of `{tool}` cannot be used: {cause}")))?;
     let arguments = arguments_of(schedule).map_err(refused)?;
     let faults = schema.check(&arguments);
     faults.map_err(|faults| refused(format!("the arguments of `{tool}` are not valid: {}", faults.join("; "))))
@@ -106,15 +106,17 @@ mod tests {
     use super::*;
     use crate::TaskPolicy;
 
-    /// A handler with the tools `report`, which takes a region, and `plain`, which never becomes a task.
+    /// A handler with the tools `report`, which takes a region, `plain`, which never becomes a task, and `unusable`,
+    /// whose schema cannot be compiled.
     struct Reports;
 
     impl ServerHandler for Reports {
         fn get_tool(&self, name: &str) -> Option<Tool> {
             let schema =
                 json!({"type": "object", "properties": {"region": {"type": "string"}}, "required": ["region"]});
+            let schema = if name == "unusable" { json!({"$ref": "https://example.com/a.json"}) } else { schema };
             let schema = schema.as_object().cloned().unwrap();
-            ["report", "plain"].contains(&name).then(|| Tool::new(name.to_owned(), "", schema))
+            ["report", "plain", "unusable"].contains(&name).then(|| Tool::new(name.to_owned(), "", schema))
         }
 
         async fn list_tools(
@@ -132,8 +134,8 @@ mod tests {
     }
 
     async fn refused(schedules: &[Schedule]) -> String {
-        let policies = BTreeMap::from([("report".to_owned(), TaskPolicy::optional())]).into();
-        check_schedules(|| Reports, &policies, schedules).await.unwrap_err().to_string()
+        let policies = ["report", "unusable"].map(|tool| (tool.to_owned(), TaskPolicy::optional()));
+        check_schedules(|| Reports, &BTreeMap::from(policies).into(), schedules).await.unwrap_err().to_string()
     }
 
     #[tokio::test]
@@ -151,6 +153,7 @@ mod tests {
             (north("a", "@daily", "plain"), "name it with `Server::task`, too"),
             (Schedule::new("a", "@daily", "report", json!({"region": 7})), "the arguments of `report` are not valid"),
             (Schedule::new("a", "@daily", "report", Value::Null), "the arguments of `report` are not valid"),
+            (north("a", "@daily", "unusable"), "the input schema of `unusable` cannot be used"),
             (Schedule::new("a", "@daily", "report", json!(["north"])), "have to be a JSON object"),
             (Schedule::new("a", "@daily", "report", json!({"region": "n".repeat(70_000)})), "65536 are allowed"),
         ] {

@@ -15,6 +15,7 @@ use crate::router::Router;
 use crate::runner::Runner;
 use crate::schedule::Schedule;
 use crate::schedules::{Looked, Schedules};
+use crate::signing::signer::KeyTexts;
 use crate::state::Shared;
 use crate::{Body, McpSettings, Policies, callbacks};
 
@@ -90,9 +91,10 @@ impl McpServer {
     }
 
     /// Reads the keys that sign what clients carry between their requests, and makes them if no instance has. Every
-    /// request does so if it has not been done; doing it first makes the first request quicker.
-    pub async fn ready(&self) -> Result<(), StoreError> {
-        self.shared.signer.ready().await
+    /// request does so if it has not been done; doing it first makes the first request quicker. Mailboxes of
+    /// [`key_mailboxes`](crate::key_mailboxes) that were `read` already are not read again.
+    pub async fn ready(&self, read: &KeyTexts) -> Result<(), StoreError> {
+        self.shared.signer.ready(read).await
     }
 
     /// The runner of the tools of tasks.

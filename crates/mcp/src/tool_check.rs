@@ -1,10 +1,11 @@
 //! Whether a handler has the tools that policies and scopes name, with schemas that arguments can be checked against.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use longhaul_core::{Scopes, ToolClass};
 use rmcp::ServerHandler;
-use rmcp::model::{Implementation, TASKS_EXTENSION_ID};
+use rmcp::model::{Implementation, JsonObject, TASKS_EXTENSION_ID};
 use serde_json::Value;
 
 use crate::nearest::nearest;
@@ -102,13 +103,12 @@ pub enum ToolError {
 }
 
 /// Checks that the handler has every tool that `policies`, their cleaners or `scopes` name: that its `get_tool` returns
-/// it, or its `list_tools` shows it. A handler that names no tool in either way cannot be checked, and passes. The
-/// schemas of the tools whose arguments are checked are compiled. What a function says about the tools that the handler
-/// lists is checked, too.
+/// it, or its `list_tools` shows it. A handler that names no tool in either way cannot be checked, and passes. What a
+/// function says about the tools that the handler lists is checked, too. Schemas are not: see [`check_schemas`].
 ///
 /// # Errors
-/// [`ToolError`] for the first tool that the handler does not have, or whose schema cannot be compiled. Also for the
-/// first name that cannot be a scope or a class, and for the first policy that contradicts itself.
+/// [`ToolError`] for the first tool that the handler does not have, for the first scope or class that cannot be one,
+/// and for the first policy that contradicts itself.
 pub async fn check_tools<H: ServerHandler>(
     make_handler: impl FnOnce() -> H,
     policies: &Policies,
@@ -116,11 +116,7 @@ pub async fn check_tools<H: ServerHandler>(
 ) -> Result<(), ToolError> {
     scopes.iter().try_for_each(|(tool, scopes)| check_scopes(tool, scopes))?;
     policies.named().try_for_each(|(tool, policy)| check_policy(tool, policy))?;
-    let checked = catch(async { check(&make_handler(), policies, scopes).await }).await;
-    checked.unwrap_or_else(|panicked| {
-        tracing::error!(panic = panicked.0, "the handler panicked, so its tools are not checked");
-        Ok(())
-    })
+    unless_it_panics(async { check(&make_handler(), policies, scopes).await }).await
 }
 
 fn check_scopes(tool: &str, scopes: &BTreeSet<String>) -> Result<(), ToolError> {
@@ -146,28 +142,57 @@ async fn check<H: ServerHandler>(
     }
     let named = policies.named().map(|(tool, _)| tool).chain(scopes.keys()).chain(policies.cleaners().names());
     let named: BTreeSet<&String> = named.collect();
-    let mut schemas: BTreeMap<_, _> =
-        named.iter().filter_map(|name| Some(((*name).clone(), handler.get_tool(name)?.input_schema))).collect();
-    if schemas.len() < named.len() || policies.has_function() {
-        schemas.extend(tools::list(handler).await.unwrap_or_default());
-        let known: BTreeSet<String> = schemas.keys().cloned().collect();
-        let unknown = named.into_iter().find(|tool| !known.contains(*tool)).filter(|_| !known.is_empty());
-        if let Some(tool) = unknown {
-            return Err(UnknownTool { nearest: nearest(tool, known.iter()).cloned(), tool: tool.clone() }.into());
-        }
+    let schemas = schemas(handler, policies, &named).await;
+    if let Some(tool) = named.into_iter().find(|tool| !schemas.contains_key(*tool)).filter(|_| !schemas.is_empty()) {
+        return Err(UnknownTool { nearest: nearest(tool, schemas.keys()).cloned(), tool: tool.clone() }.into());
     }
     if let Some(tool) = policies.cleaners().names().find(|tool| policies.get(tool).is_none()) {
         return Err(ToolError::NeverATask { tool: tool.clone() });
     }
-    for (tool, schema) in &schemas {
-        let Some(policy) = policies.get(tool) else { continue };
-        check_policy(tool, &policy)?;
-        if policy.arguments == ArgumentCheck::BySchema {
-            let compiled = Schema::compile(Value::Object((**schema).clone()));
-            compiled.map_err(|cause| ToolError::Schema { tool: tool.clone(), cause })?;
+    schemas.keys().try_for_each(|tool| policies.get(tool).map_or(Ok(()), |policy| check_policy(tool, &policy)))
+}
+
+/// Compiles the input schemas of the tools whose arguments are checked. Without this, a schema is compiled at the first
+/// call of its tool, which is refused if the schema cannot be compiled.
+///
+/// # Errors
+/// [`ToolError::Schema`] for the first one that cannot be compiled.
+pub async fn check_schemas<H: ServerHandler>(
+    make_handler: impl FnOnce() -> H,
+    policies: &Policies,
+) -> Result<(), ToolError> {
+    unless_it_panics(async {
+        let named = policies.named().map(|(tool, _)| tool).collect();
+        for (tool, schema) in schemas(&make_handler(), policies, &named).await {
+            if policies.get(&tool).is_some_and(|policy| policy.arguments == ArgumentCheck::BySchema) {
+                let compiled = Schema::compile(Value::Object((*schema).clone()));
+                compiled.map_err(|cause| ToolError::Schema { tool, cause })?;
+            }
         }
+        Ok(())
+    })
+    .await
+}
+
+async fn unless_it_panics(checked: impl Future<Output = Result<(), ToolError>>) -> Result<(), ToolError> {
+    catch(checked).await.unwrap_or_else(|panicked| {
+        tracing::error!(panic = panicked.0, "the handler panicked, so its tools are not checked");
+        Ok(())
+    })
+}
+
+/// The input schemas of the tools that are named, and of those that a function of `policies` may name.
+async fn schemas<H: ServerHandler>(
+    handler: &H,
+    policies: &Policies,
+    named: &BTreeSet<&String>,
+) -> BTreeMap<String, Arc<JsonObject>> {
+    let schema = |name: &String| Some((name.clone(), handler.get_tool(name)?.input_schema));
+    let mut schemas: BTreeMap<_, _> = named.iter().filter_map(|name| schema(name)).collect();
+    if schemas.len() < named.len() || policies.has_function() {
+        schemas.extend(tools::list(handler).await.unwrap_or_default());
     }
-    Ok(())
+    schemas
 }
 
 /// The server as its handler describes it.
@@ -364,11 +389,11 @@ mod tests {
     #[tokio::test]
     async fn a_schema_that_cannot_be_compiled_is_refused_unless_the_tool_checks_its_arguments_itself() {
         let taking = || Taking(serde_json::json!({"properties": {"a": {"$ref": "https://example.com/a.json"}}}));
-        let refused = check_tools(taking, &policies(["takes"]), &BTreeMap::new()).await.unwrap_err().to_string();
+        let refused = check_schemas(taking, &policies(["takes"])).await.unwrap_err().to_string();
         for part in ["`takes`", "https://example.com/a.json", "`#/properties/a`", "unchecked_arguments"] {
             assert!(refused.contains(part), "{refused}");
         }
         let unchecked = BTreeMap::from([("takes".to_owned(), TaskPolicy::optional().unchecked_arguments())]).into();
-        assert_eq!(check_tools(taking, &unchecked, &BTreeMap::new()).await, Ok(()));
+        assert_eq!(check_schemas(taking, &unchecked).await, Ok(()));
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Tools {
 
 struct Compiled {
     source: Arc<JsonObject>,
-    /// `None` if it cannot be compiled.
+    /// `None` if it cannot be compiled: calls of the tool are refused.
     schema: Option<Arc<Schema>>,
 }
 
@@ -101,7 +101,7 @@ impl Tools {
         policies: &Policies,
         tool: &str,
         arguments: &mut Option<JsonObject>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, ErrorData> {
         match policies.get(tool).map(|policy| policy.arguments) {
             Some(ArgumentCheck::BySchema) => {}
             Some(ArgumentCheck::ByTool) | None => return Ok(false),
@@ -119,7 +119,7 @@ impl Tools {
         handler: &H,
         tool: &str,
         arguments: &mut Option<JsonObject>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, ErrorData> {
         if let Some(known) = handler.get_tool(tool) {
             return self.check_against(tool, known.input_schema, arguments);
         }
@@ -139,8 +139,8 @@ impl Tools {
         tool: &str,
         source: Arc<JsonObject>,
         arguments: &mut Option<JsonObject>,
-    ) -> Result<bool, String> {
-        let Some(schema) = self.compiled(tool, source) else { return Ok(false) };
+    ) -> Result<bool, ErrorData> {
+        let schema = self.compiled(tool, source)?;
         let mut taken = Value::Object(arguments.take().unwrap_or_default());
         let mut checked = schema.check(&taken).map(|()| false);
         if checked.is_err()
@@ -151,27 +151,30 @@ impl Tools {
         if let Value::Object(taken) = taken {
             *arguments = Some(taken);
         }
-        checked.map_err(|faults| format!("The arguments of `{tool}` are not valid: {}.", faults.join("; ")))
+        checked.map_err(|faults| {
+            ErrorData::invalid_params(format!("The arguments of `{tool}` are not valid: {}.", faults.join("; ")), None)
+        })
     }
 
-    /// The compiled schema; `None` if it cannot be compiled, which the start of the server refuses: then the tool has
-    /// changed it since.
-    fn compiled(&self, tool: &str, source: Arc<JsonObject>) -> Option<Arc<Schema>> {
+    /// The compiled schema. Fails with `-32603` if it cannot be compiled: the start of a function does not try, and a
+    /// tool may change its schema later.
+    fn compiled(&self, tool: &str, source: Arc<JsonObject>) -> Result<Arc<Schema>, ErrorData> {
+        let unusable = || ErrorData::internal_error(format!("the input schema of `{tool}` cannot be used"), None);
         let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = compiled.get(tool)
             && (Arc::ptr_eq(&known.source, &source) || known.source == source)
         {
-            return known.schema.clone();
+            return known.schema.clone().ok_or_else(unusable);
         }
         let schema = match Schema::compile(Value::Object((*source).clone())) {
             Ok(schema) => Some(Arc::new(schema)),
             Err(error) => {
-                tracing::error!(tool, %error, "arguments are not checked: the tool's input schema cannot be used");
+                tracing::error!(tool, %error, "calls are refused: the tool's input schema cannot be used");
                 None
             }
         };
         compiled.insert(tool.to_owned(), Compiled { source, schema: schema.clone() });
-        schema
+        schema.ok_or_else(unusable)
     }
 }
 

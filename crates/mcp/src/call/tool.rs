@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use longhaul_core::{RequestedTerms, TaskId, TaskKey, strict_json};
 use longhaul_engine::PollError;
 use rmcp::ErrorData;
-use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, InputResponses};
+use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorCode, InputResponses};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -50,11 +50,12 @@ pub(super) async fn next<'a>(call: &Incoming<'a>, endpoint: &Endpoint) -> Result
         Ok(arguments) => arguments,
         Err(refused) => {
             return match InputErrors::of_version(Some(call.client.revision())) {
-                InputErrors::Results => {
+                // A model can correct its arguments. It cannot correct a schema.
+                InputErrors::Results if refused.code == ErrorCode::INVALID_PARAMS => {
                     let refused = CallToolResult::error(vec![ContentBlock::text(refused.message)]);
                     written(call.client.revision(), refused.into()).map(Next::Result)
                 }
-                InputErrors::Errors => Err(refused),
+                InputErrors::Results | InputErrors::Errors => Err(refused),
             };
         }
     };

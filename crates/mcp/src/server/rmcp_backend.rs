@@ -52,8 +52,7 @@ impl<H: ServerHandler> Backend for RmcpBackend<H> {
 
     async fn check_arguments(&self, tool: &str, arguments: &mut Option<JsonObject>) -> Result<bool, ErrorData> {
         let (handler, shared) = ((self.make_handler)(), &self.shared);
-        let checked = shared.tools.check_arguments(&handler, &shared.policies, tool, arguments).await;
-        checked.map_err(|faults| ErrorData::invalid_params(faults, None))
+        shared.tools.check_arguments(&handler, &shared.policies, tool, arguments).await
     }
 
     fn tells_of_changes(&self, resource: Option<&str>) -> bool {

@@ -124,9 +124,9 @@ impl Signer {
         Self { keys: Keyring::new(engine, secret) }
     }
 
-    /// Reads the current keys, unless it has them. Nothing can be signed or verified before.
-    pub(crate) async fn ready(&self) -> Result<(), StoreError> {
-        self.keys.ready().await
+    /// Reads the current keys, unless it has them or they were `read`. Nothing can be signed or verified before.
+    pub(crate) async fn ready(&self, read: &KeyTexts) -> Result<(), StoreError> {
+        self.keys.ready(read).await
     }
 
     pub(crate) fn sign_rounds(&self, rounds: Rounds, binding: &Binding, until: Timestamp) -> Result<String, ErrorData> {
@@ -206,10 +206,11 @@ impl Keyring {
         self.engine.ports().clock.now()
     }
 
-    /// Reads the current keys that it does not have yet. The first instance of a period makes its key.
-    pub(crate) async fn ready(&self) -> Result<(), StoreError> {
+    /// Reads the keys of this time that it does not have yet, and that were not `read`. The first instance of a
+    /// period makes its key.
+    pub(crate) async fn ready(&self, read: &KeyTexts) -> Result<(), StoreError> {
         let now = self.now();
-        let (signing, newest) = (period(now), period(now.plus_ms(EARLY_MS)));
+        let (signing, newest) = (period(now), newest_period(now));
         let ring = self.ring();
         if ring.as_ref().is_some_and(|ring| (ring.signing, ring.newest) == (signing, newest)) {
             return Ok(());
@@ -218,10 +219,12 @@ impl Keyring {
         let mut keys = BTreeMap::new();
         // One after the other: a second call at the same time would need a second connection, which takes a handshake.
         for period in signing.saturating_sub(1)..=newest {
-            let key = match known.get(&period).copied() {
-                Some(key) => Some(key),
-                None if period < signing => self.find(period).await?,
-                None => Some(self.find_or_make(period).await?),
+            let key = match (known.get(&period), read.get(&key_mailbox(period))) {
+                (Some(key), _) => Some(*key),
+                (None, Some(Some(text))) => Some(self.key(text)),
+                (None, Some(None)) if period < signing => None,
+                (None, None) if period < signing => self.find(period).await?,
+                (None, Some(None) | None) => Some(self.find_or_make(period).await?),
             };
             keys.extend(key.map(|key| (period, key)));
         }
@@ -270,6 +273,20 @@ impl Keyring {
 
 const fn period(at: Timestamp) -> u64 {
     at.as_ms() / PERIOD_MS
+}
+
+const fn newest_period(now: Timestamp) -> u64 {
+    period(now.plus_ms(EARLY_MS))
+}
+
+/// The strings in mailboxes that were read; `None` for one that was empty.
+pub type KeyTexts = BTreeMap<MailboxId, Option<String>>;
+
+/// The mailboxes of the keys that a server needs at this time, for [`McpServer::ready`](crate::McpServer::ready).
+#[must_use]
+pub fn key_mailboxes(now: Timestamp) -> Vec<(OwnerId, MailboxId)> {
+    let periods = period(now).saturating_sub(1)..=newest_period(now);
+    periods.map(|period| (key_owner(), key_mailbox(period))).collect()
 }
 
 /// The owner of the mailboxes that hold the keys. No caller is this owner.

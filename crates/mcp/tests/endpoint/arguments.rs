@@ -1,12 +1,17 @@
 //! Arguments that do not match the input schema of their tool: refused at once in every protocol version, without a
 //! task.
 
+use std::collections::BTreeMap;
+
 use longhaul_core::OwnerId;
+use longhaul_mcp::{McpServer, McpSettings, TaskPolicy};
+use rmcp::ServerHandler;
+use rmcp::model::Tool;
 use serde_json::{Value, json};
 
 use crate::older_client::Older;
 use crate::schema;
-use crate::world::{Answer, Sent, World, alice, no_tasks};
+use crate::world::{Answer, Sent, World, alice, no_tasks, read};
 
 const WRONG: &str = "The arguments of `add` are not valid: `a` must be an integer, not \"one\".";
 
@@ -91,4 +96,28 @@ async fn a_tool_without_a_policy_checks_its_arguments_itself() {
     let world = World::plain();
     let answer = text(&world.send(&Sent::call("add", wrong())).await);
     assert!(answer.starts_with("failed to deserialize parameters"), "{answer}");
+}
+
+/// Whose only tool has a schema that refers to another document.
+struct Unusable;
+
+impl ServerHandler for Unusable {
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        let schema = json!({"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}});
+        (name == "takes").then(|| Tool::new("takes", "", schema.as_object().cloned().unwrap_or_default()))
+    }
+}
+
+/// A function compiles a schema at the first call.
+#[tokio::test]
+async fn a_tool_whose_schema_cannot_be_used_is_not_called() {
+    let world = World::new();
+    let policies = BTreeMap::from([("takes".to_owned(), TaskPolicy::optional())]);
+    let server = McpServer::new(|| Unusable, policies, world.engine.clone(), McpSettings::new([7; 32]));
+    for _ in 0..2 {
+        let answer = read(server.respond(Sent::call("takes", json!({"a": 1})).request(), alice()).await).await;
+        let error = json!({"code": -32603, "message": "the input schema of `takes` cannot be used"});
+        assert_eq!(answer.json()["error"], error, "{}", answer.text);
+    }
+    has_no_task(&world, &alice()).await;
 }

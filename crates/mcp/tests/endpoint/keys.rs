@@ -1,14 +1,14 @@
 //! The keys that sign what passes through clients: they change, and values expire, and no client notices unless its
 //! value is too old.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use longhaul_core::{Clock, Timestamp};
 use longhaul_engine::{Engine, Ports, Settings};
-use longhaul_mcp::{McpServer, McpSettings, Policies};
+use longhaul_mcp::{KeyTexts, McpServer, McpSettings, Policies, key_mailboxes};
 use longhaul_sqlite::Database;
 use longhaul_testkit::{Fault, FaultyStore, ManualClock, SeededIds, StoreCall};
 use serde_json::json;
@@ -189,7 +189,7 @@ async fn without_keys_the_server_is_not_available() {
     let answer = read(server.respond(initialize(REVISION, json!({})).request(), alice()).await).await;
     assert_eq!(answer.status, 503);
     assert!(answer.json()["error"]["message"].as_str().unwrap().contains("try again"), "{}", answer.text);
-    assert!(server.ready().await.is_err());
+    assert!(server.ready(&KeyTexts::new()).await.is_err());
 }
 
 #[tokio::test]
@@ -220,4 +220,28 @@ async fn a_change_of_keys_needs_no_store() {
     fails.store(false, Ordering::SeqCst);
     clock.advance_ms(PERIOD_MS);
     must_begin_again(&server, &client).await;
+}
+
+/// The start of a function reads the keys together with other items.
+#[tokio::test]
+async fn keys_that_were_read_already_are_not_read_again() {
+    let (clock, reads) = (Arc::new(ManualClock::default()), Arc::new(Mutex::new(Vec::new())));
+    let seen = Arc::clone(&reads);
+    let server = on_a_failing_store(&clock, move |call| {
+        if let StoreCall::Collect(_, mailbox) = call {
+            seen.lock().unwrap().push(*mailbox);
+        }
+        Fault::None
+    });
+    clock.advance_ms(3 * PERIOD_MS);
+    let needed = key_mailboxes(clock.now()).into_iter().map(|(_, mailbox)| mailbox).collect::<Vec<_>>();
+    let [before, now] = needed[..] else { panic!("{needed:?}") };
+    // No instance has made the key of this period: it is looked for once more, and made.
+    server.ready(&[(before, None), (now, None)].into()).await.unwrap();
+    assert_eq!(*reads.lock().unwrap(), [now]);
+
+    let other = on_a_failing_store(&clock, |_| Fault::Before);
+    other.ready(&[(before, None), (now, Some("text".to_owned()))].into()).await.unwrap();
+    let client = Older::connect(&other, REVISION).await;
+    works(&other, &client).await;
 }
