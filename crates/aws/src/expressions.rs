@@ -13,7 +13,7 @@
 //! | the same, where permits have to be cleared first or tasks wait | `UpdateItem` | attempts | [`UNCHANGED`] |
 //! | take over a permit, give it back | `UpdateItem` | attempts | the attribute of the task |
 //! | list | one `Query` per shard at the same time, consistent | shard, before an id | [`LISTED`] |
-//! | filtered list | the same, as long as at most [`CHOSEN_FROM_MAX`](longhaul_core::limits::CHOSEN_FROM_MAX) items are read | shard, before an id | [`LISTED`], the states, [`OF_TOOL`] |
+//! | filtered list | the same, as long as at most [`CHOSEN_FROM_MAX`](longhaul_core::limits::CHOSEN_FROM_MAX) items are read | shard, before an id | [`LISTED`], the states, [`OF_TOOL`], each label |
 //! | record a step | `PutItem` | entry | [`ABSENT`] |
 //! | read the journal | `Query`, consistent | attachments of a task, [`keys::JOURNAL`](crate::keys::JOURNAL) | |
 //! | extend the retention | `Query` for parts with too early a TTL, then `UpdateItem` each, before the event itself | parts, key | [`TTL_IS_TOO_EARLY`] |
@@ -30,15 +30,15 @@
 //! repeatedly, say when they were sent.
 
 use longhaul_core::{
-    Admission, Advance, AttemptOutcome, Lease, LeaseToken, Outcome, Progress, State, Suspension, Task, TaskEvent,
-    TaskFilter, Timestamp,
+    Admission, Advance, AttemptOutcome, Labels, Lease, LeaseToken, Outcome, Progress, State, Suspension, Task,
+    TaskEvent, TaskFilter, Timestamp,
 };
 
 use crate::change::{Change, Condition, Expression};
 use crate::item::{
-    ANSWERED, ASKS, ATTEMPT, ATTEMPT_SINCE, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER,
-    LEASE_UNTIL, OF_STATES, PROGRESS, RESENDS, SENT_AT, STARTED_AT, STATE, TTL, UNTIL, UPDATED_AT, VARIABLES,
-    VARIABLES_AT, json, moment, number, seconds, text,
+    ANSWERED, ASKS, ATTEMPT, ATTEMPT_SINCE, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LABELS, LAST_FAILURE,
+    LATE_AFTER, LEASE_UNTIL, OF_STATES, PROGRESS, RESENDS, SENT_AT, STARTED_AT, STATE, TTL, UNTIL, UPDATED_AT,
+    VARIABLES, VARIABLES_AT, json, moment, number, seconds, text,
 };
 use crate::record::{self, Stored};
 
@@ -132,10 +132,12 @@ const EMPTY_MAILBOX: &str = "attribute_not_exists(#pk) OR #expires_at <= :now";
 pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
     match event {
         TaskEvent::Claim { token, lease_until, admission } => Some(claim(*token, *lease_until, *admission, now)),
-        TaskEvent::Heartbeat { attempt, lease_until, progress, advance } => {
+        TaskEvent::Heartbeat { attempt, lease_until, progress, labels, advance } => {
             let change = held(*attempt, now).and(HEARTBEAT_IS_LATEST).set(HEARTBEAT_AT, moment(now));
             let change = change.set(LEASE_UNTIL, moment(*lease_until));
-            let change = note_progress(change, progress.as_ref(), now);
+            let change = note_progress(note_labels(change, labels.as_ref()), progress.as_ref());
+            let change =
+                if progress.is_some() || labels.is_some() { change.set(UPDATED_AT, moment(now)) } else { change };
             Some(match advance {
                 Advance::Recorded => reset_failures(change),
                 Advance::NotYet => change,
@@ -145,13 +147,10 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
             let change = held(*attempt, now).and(VARIABLES_ARE_LATEST).set(VARIABLES_AT, moment(now));
             Some(change.set(VARIABLES, record::payload(variables)).set(UPDATED_AT, moment(now)))
         }
-        TaskEvent::Suspend { attempt, suspension, progress } => {
+        TaskEvent::Suspend { attempt, suspension, progress, labels } => {
             let change = suspend(held(*attempt, now), suspension)?.set(SENT_AT, moment(now));
             let change = end_attempt(change.remove(RESENDS), *attempt, &suspension.attempt_outcome(), now);
-            let change = match progress {
-                Some(progress) => change.set(PROGRESS, json(progress)),
-                None => change,
-            };
+            let change = note_progress(note_labels(change, labels.as_ref()), progress.as_ref());
             Some(reset_failures(change).set(UPDATED_AT, moment(now)))
         }
         TaskEvent::Retry { attempt, not_before, reason } => {
@@ -160,8 +159,8 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
             let change = become_state_but_for(change, &State::Sleeping { until: *not_before }, QUESTIONS);
             Some(change.set(SENT_AT, moment(now)).remove(RESENDS).set(UPDATED_AT, moment(now)))
         }
-        TaskEvent::Finish { attempt, outcome, progress } => {
-            Some(finish(*attempt, outcome, progress.as_ref(), now).and(ENDS_IN_TIME))
+        TaskEvent::Finish { attempt, outcome, progress, labels } => {
+            Some(finish((*attempt, outcome), progress.as_ref(), labels.as_ref(), now).and(ENDS_IN_TIME))
         }
         TaskEvent::Wake { at } => Some(wake(*at, now)),
         TaskEvent::Cancel => Some(cancel(now).and(ENDS_IN_TIME)),
@@ -199,8 +198,8 @@ pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: T
             .set(TTL, seconds(next.expires_at))
             .set(LATE_AFTER, number(i128::from(next.expires_at.as_ms()) - i128::from(next.terms.retention_ms)))
     };
-    if let TaskEvent::Finish { attempt, outcome, progress } = event {
-        moved(finish(*attempt, outcome, progress.as_ref(), now))
+    if let TaskEvent::Finish { attempt, outcome, progress, labels } = event {
+        moved(finish((*attempt, outcome), progress.as_ref(), labels.as_ref(), now))
     } else if *event == TaskEvent::Cancel {
         moved(cancel(now))
     } else {
@@ -270,12 +269,14 @@ fn cancel(now: Timestamp) -> Change {
     ended(become_state_but_for(Change::when(condition), &State::Cancelled, &[LEASE_UNTIL]), now)
 }
 
-fn finish(attempt: u32, outcome: &Outcome, progress: Option<&Progress>, now: Timestamp) -> Change {
+fn finish(
+    (attempt, outcome): (u32, &Outcome),
+    progress: Option<&Progress>,
+    labels: Option<&Labels>,
+    now: Timestamp,
+) -> Change {
     let change = ended(become_state(held(attempt, now), &outcome.state()), now);
-    match progress {
-        Some(progress) => change.set(PROGRESS, json(progress)),
-        None => change,
-    }
+    note_progress(note_labels(change, labels), progress)
 }
 
 fn ended(change: Change, now: Timestamp) -> Change {
@@ -296,9 +297,17 @@ fn become_state_but_for(change: Change, state: &State, left: &[&str]) -> Change 
     attributes.into_iter().fold(change, |change, (name, value)| change.set(name, value))
 }
 
-fn note_progress(change: Change, progress: Option<&Progress>, now: Timestamp) -> Change {
+fn note_progress(change: Change, progress: Option<&Progress>) -> Change {
     match progress {
-        Some(progress) => change.set(PROGRESS, json(progress)).set(UPDATED_AT, moment(now)),
+        Some(progress) => change.set(PROGRESS, json(progress)),
+        None => change,
+    }
+}
+
+fn note_labels(change: Change, labels: Option<&Labels>) -> Change {
+    match labels.map(record::labels) {
+        Some(Some(labels)) => change.set(LABELS, labels),
+        Some(None) => change.remove(LABELS),
         None => change,
     }
 }
@@ -355,10 +364,14 @@ pub(crate) fn listed_by(filter: &TaskFilter, now: Timestamp) -> Expression {
     let states = filter.statuses.iter().flat_map(|status| record::states_of(*status));
     let states: Vec<String> = states.map(|state| format!(":{state}")).collect();
     let in_states = format!("#state IN ({})", states.join(", "));
-    let condition = match &filter.tool {
-        None => Condition::all(&[LISTED, &in_states]),
-        Some(tool) => Condition::all(&[LISTED, &in_states, OF_TOOL]).with(":tool", text(tool)),
-    };
+    let mut condition = Condition::all(&[LISTED, &in_states]);
+    if let Some(tool) = &filter.tool {
+        condition = condition.and(OF_TOOL).with(":tool", text(tool));
+    }
+    for (number, (key, value)) in filter.labels.iter().enumerate() {
+        let name = format!(":label{number}");
+        condition = condition.and(&format!("contains(#labels, {name})")).with(&name, text(record::label(key, value)));
+    }
     condition.with(":now", moment(now)).into_expression()
 }
 

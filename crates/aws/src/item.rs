@@ -216,6 +216,8 @@ pub(crate) const STORED: &str = "stored";
 pub(crate) const BYTES_UNTIL: &str = "b";
 /// The limits that a task shares with others, as JSON.
 pub(crate) const FLOW: &str = "flow";
+/// The labels of a task, as a set of strings such as `customer=acme`; absent if it has none.
+pub(crate) const LABELS: &str = "labels";
 /// Number of the places of running attempts in an item.
 pub(crate) const ATTEMPTS: &str = "legs";
 /// Followed by the digits of a task's id: the permit of its attempt.

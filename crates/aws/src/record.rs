@@ -4,17 +4,17 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_core::ports::StoreError;
 use longhaul_core::{
-    AttemptOutcome, Attempts, Cleanup, Failure, Lease, PastAttempt, Payload, State, Status, Task, TaskKey, TaskRecord,
-    Terms, Timestamp, TraceParent, limits, strict_json,
+    AttemptOutcome, Attempts, Cleanup, Failure, Labels, Lease, PastAttempt, Payload, State, Status, Task, TaskKey,
+    TaskRecord, Terms, Timestamp, TraceParent, limits, strict_json,
 };
 
 use crate::item::{
     ANSWERED, ASKS, ATTEMPT, ATTEMPT_SINCE, BYTES, CLEANUP, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT,
     DEADLINE_AT, DETAIL, ENDED_AT, EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, FLOW, FORMAT, Fields, Item, KEY, KIND,
-    LAST_FAILURE, LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL, MESSAGE, NOT_BEFORE, PARENT, PARTS, PAST_ATTEMPT, PK, POLL_MS,
-    PROGRESS, REQUEST, RESENDS, RESULT, RESULT_KIND, RESUMES, RETENTION_MS, REVISION, RUN_MS, SENT_AT, STARTED_AT,
-    STATE, TOOL, TRACE, TTL, TTL_MS, UNTIL, UPDATED_AT, Unreadable, VARIABLES, json, moment, number, seconds, text,
-    word,
+    LABELS, LAST_FAILURE, LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL, MESSAGE, NOT_BEFORE, PARENT, PARTS, PAST_ATTEMPT, PK,
+    POLL_MS, PROGRESS, REQUEST, RESENDS, RESULT, RESULT_KIND, RESUMES, RETENTION_MS, REVISION, RUN_MS, SENT_AT,
+    STARTED_AT, STATE, TOOL, TRACE, TTL, TTL_MS, UNTIL, UPDATED_AT, Unreadable, VARIABLES, json, moment, number,
+    seconds, text, word,
 };
 use crate::keys;
 
@@ -71,6 +71,7 @@ pub(crate) fn attributes(task: &Task) -> Item {
         (RESUMES, task.resumes.as_ref().map(json)),
         (NOT_BEFORE, task.not_before.map(moment)),
         (FLOW, task.flow.as_ref().map(json)),
+        (LABELS, labels(&task.labels)),
         // A claim leaves the questions where the suspension has written them.
         (ASKS, Some(&task.asked).filter(|asked| !asked.is_empty()).map(json)),
         (ANSWERED, Some(&task.answered).filter(|answered| !answered.is_empty()).map(json)),
@@ -80,6 +81,27 @@ pub(crate) fn attributes(task: &Task) -> Item {
     item.extend(task.attempts.past.iter().map(past_attempt));
     item.extend(state(&task.state).into_iter().map(|(name, value)| (name.to_owned(), value)));
     item
+}
+
+/// A set of strings, which cannot be empty.
+pub(crate) fn labels(labels: &Labels) -> Option<AttributeValue> {
+    let set = labels.iter().map(|(key, value)| label(key, value)).collect();
+    (!labels.is_empty()).then_some(AttributeValue::Ss(set))
+}
+
+/// A label as an element of the set. Keys have no `=`.
+pub(crate) fn label(key: &str, value: &str) -> String {
+    format!("{key}={value}")
+}
+
+fn read_labels(fields: Fields<'_>, attribute: &'static str) -> Result<Labels, Unreadable> {
+    let unreadable = Unreadable { attribute };
+    let mut labels = Labels::default();
+    for label in fields.value(attribute)?.as_ss().map_err(|_other_type| unreadable)? {
+        let (key, value) = label.split_once('=').ok_or(unreadable)?;
+        labels.set(key, value).map_err(|_limit| unreadable)?;
+    }
+    Ok(labels)
 }
 
 /// When an attempt began: a list, which becomes that of its end.
@@ -274,6 +296,7 @@ fn parse(item: &Item, key: &TaskKey) -> Result<Stored, Unreadable> {
         asked: asked.unwrap_or_default(),
         answered: fields.optional(ANSWERED, Fields::json)?.unwrap_or_default(),
         flow: fields.optional(FLOW, Fields::json)?,
+        labels: fields.optional(LABELS, read_labels)?.unwrap_or_default(),
     });
     Ok(Stored {
         task,

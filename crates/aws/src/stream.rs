@@ -166,6 +166,7 @@ mod tests {
             AttributeValue::B(bytes) => json!({"B": STANDARD.encode(bytes)}),
             AttributeValue::L(list) => json!({"L": list.iter().map(written).collect::<Vec<_>>()}),
             AttributeValue::M(map) => json!({"M": image(map)}),
+            AttributeValue::Ss(set) => json!({"SS": set}),
             other => panic!("tasks have no {other:?}"),
         }
     }

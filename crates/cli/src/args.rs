@@ -106,6 +106,9 @@ pub(crate) enum Verb {
         /// Only of this tool
         #[arg(long)]
         tool: Option<String>,
+        /// Only with this label, such as customer=acme; several times for several labels
+        #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+        label: Vec<(String, String)>,
         /// At most so many of them, the newest first
         #[arg(long, value_name = "N", default_value_t = LISTED)]
         #[arg(value_parser = clap::value_parser!(u16).range(1..=LISTED_MAX))]
@@ -352,6 +355,12 @@ pub(crate) struct ConsoleFlags {
     pub(crate) allow_host: Vec<String>,
 }
 
+/// A label, as `KEY=VALUE`.
+fn label(text: &str) -> Result<(String, String), &'static str> {
+    let (key, value) = text.split_once('=').filter(|(_, value)| !value.is_empty()).ok_or("write KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
 /// The statuses that a task may have, for a flag.
 fn status() -> impl TypedValueParser<Value = Status> {
     PossibleValuesParser::new(Status::ALL.map(Status::name)).try_map(|name| Status::of(&name).ok_or("is not a status"))
@@ -366,5 +375,11 @@ mod tests {
     #[test]
     fn the_definition_of_verbs_and_flags_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_label_is_a_key_and_a_value() {
+        assert_eq!(label("query=a=b"), Ok(("query".to_owned(), "a=b".to_owned())));
+        assert!(label("customer").is_err() && label("customer=").is_err());
     }
 }

@@ -84,6 +84,11 @@ pub(crate) fn question(task: &str, question: &Question) -> String {
     text
 }
 
+/// The labels of a task, such as `customer=acme stage=import`.
+pub(crate) fn labels(task: &Task) -> String {
+    line(&task.labels().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" "))
+}
+
 /// All that is known of a task.
 pub(crate) fn task(task: &Task, tool: Option<&str>) -> String {
     let mut rows = vec![("task", line(&task.id)), ("status", task.status.name().to_owned())];
@@ -93,6 +98,7 @@ pub(crate) fn task(task: &Task, tool: Option<&str>) -> String {
     };
     rows.extend(tool.map(|tool| ("tool", line(tool))));
     rows.extend(task.message.as_deref().map(|message| ("message", line(message))));
+    rows.extend(Some(labels(task)).filter(|labels| !labels.is_empty()).map(|labels| ("labels", labels)));
     rows.extend(moment("createdAt").map(|text| ("created", text)));
     rows.extend(moment("lastUpdatedAt").map(|text| ("updated", text)));
     let ttl = task.raw.get("ttlMs").or_else(|| task.raw.get("ttl")).and_then(Value::as_u64);

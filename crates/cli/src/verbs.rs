@@ -40,8 +40,9 @@ pub(crate) async fn run(mut cli: Cli) -> Result<Exit, Stop> {
         Verb::Call { tool, given, how } => call::call(global, &tool, &given, &how).await,
         Verb::Again { id, how } => call::again(global, &id, &how).await,
         Verb::Resume { id, from, waits } => call::resume(global, &id, from.as_deref(), &waits).await,
-        Verb::Tasks { status, tool, limit, watch } => {
-            let (filter, limit) = (TaskFilter { statuses: status, tool, cursor: None }, limit.into());
+        Verb::Tasks { status, tool, label, limit, watch } => {
+            let filter = TaskFilter { statuses: status, tool, labels: label.into_iter().collect(), cursor: None };
+            let limit = limit.into();
             if watch { tasks::watch(global, &filter, limit).await } else { tasks::list(global, &filter, limit).await }
         }
         Verb::Show { id, journal: false } => tasks::show(global, &id).await,

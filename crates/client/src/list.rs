@@ -1,6 +1,8 @@
 //! The tasks of a caller, or some of them; and all that is recorded of one, from servers that show it
 //! (`dev.longhaul/tasks/inspect`).
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::client::Client;
@@ -19,17 +21,21 @@ pub struct TaskFilter {
     pub statuses: Vec<Status>,
     /// The tool of the tasks.
     pub tool: Option<String>,
+    /// The labels of the tasks, which have all of them.
+    pub labels: BTreeMap<String, String>,
     /// Where the list begins: the [`next`](Listed::next) of an earlier list with the same filter.
     pub cursor: Option<String>,
 }
 
 impl TaskFilter {
     /// Whether it takes a task. The tool is compared only where the server shows it, and most servers do not.
+    /// A task that is shown without labels has none.
     #[must_use]
     pub fn takes(&self, task: &Task) -> bool {
         let of_status = self.statuses.is_empty() || self.statuses.contains(&task.status);
         let other_tool = self.tool.as_deref().zip(task.tool()).is_some_and(|(wanted, tool)| wanted != tool);
-        of_status && !other_tool
+        let labelled = self.labels.iter().all(|(key, value)| task.labels().any(|one| one == (key, value)));
+        of_status && !other_tool && labelled
     }
 
     fn params(&self) -> Value {
@@ -39,6 +45,9 @@ impl TaskFilter {
             params.insert("status".to_owned(), names.into());
         }
         params.extend(self.tool.iter().map(|tool| ("tool".to_owned(), tool.as_str().into())));
+        if !self.labels.is_empty() {
+            params.insert("labels".to_owned(), json!(self.labels));
+        }
         params.extend(self.cursor.iter().map(|cursor| ("cursor".to_owned(), cursor.as_str().into())));
         params.into()
     }

@@ -142,6 +142,13 @@ impl Task {
         self.raw.get("tool").and_then(Value::as_str)
     }
 
+    /// Its labels, if the server shows them: in a list, or in the `_meta` of a task.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let listed = self.raw.get("labels").or_else(|| self.raw.get("_meta")?.get("dev.longhaul/labels"));
+        let labels = listed.and_then(Value::as_object).into_iter().flatten();
+        labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+    }
+
     /// Whether a list says that its tool reported an error.
     #[must_use]
     pub fn reports_error(&self) -> bool {

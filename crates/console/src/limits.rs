@@ -129,6 +129,9 @@ pub(crate) const TASKS_ON_A_PAGE: usize = 50;
 /// Characters of a text that is searched for.
 pub(crate) const CELL_MAX: usize = 200;
 
+/// Characters of a label: more than the longest one has.
+pub(crate) const LABEL_MAX: usize = 400;
+
 /// Tools that one can choose from.
 pub(crate) const FILTER_TOOLS_MAX: usize = 200;
 

@@ -66,6 +66,8 @@ pub struct Filter {
     pub status: Option<Status>,
     /// Only those of this tool.
     pub tool: Option<String>,
+    /// Only those with this label: its key and its value.
+    pub label: Option<(String, String)>,
     /// Only those created within so many milliseconds.
     pub age_ms_max: Option<i64>,
     /// Only those with this in their id, message, arguments or owner, in lower case.
@@ -127,6 +129,7 @@ impl Filter {
             searched.flatten().any(|part| part.to_lowercase().contains(text))
         };
         self.tool.as_ref().is_none_or(|tool| row.tool.as_ref() == Some(tool))
+            && self.label.iter().all(|(key, value)| row.task.labels().any(|label| label == (key, value)))
             && self.age_ms_max.is_none_or(|max| created().is_some_and(|at| now_ms.saturating_sub(at) <= max))
             && self.text.as_ref().is_none_or(has_text)
     }

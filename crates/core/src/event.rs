@@ -1,7 +1,7 @@
 //! The events of a task.
 
 use crate::{
-    Ask, AttemptOutcome, CleanupEnd, Failure, Lease, LeaseToken, Payload, Progress, Refusal, ResultKind, State,
+    Ask, AttemptOutcome, CleanupEnd, Failure, Labels, Lease, LeaseToken, Payload, Progress, Refusal, ResultKind, State,
     Timestamp,
 };
 
@@ -26,6 +26,8 @@ pub enum TaskEvent {
         lease_until: Timestamp,
         /// How far the work is, if that changed.
         progress: Option<Progress>,
+        /// All labels of the task, if they changed.
+        labels: Option<Labels>,
         /// Whether the attempt got further than the attempts before it.
         advance: Advance,
     },
@@ -44,6 +46,8 @@ pub enum TaskEvent {
         suspension: Suspension,
         /// How far the work is, if that changed.
         progress: Option<Progress>,
+        /// All labels of the task, if they changed.
+        labels: Option<Labels>,
     },
     /// An attempt failed in a way that justifies a retry.
     Retry {
@@ -62,6 +66,8 @@ pub enum TaskEvent {
         outcome: Outcome,
         /// How far the work was, if that changed.
         progress: Option<Progress>,
+        /// All labels of the task, if they changed.
+        labels: Option<Labels>,
     },
     /// The client answered these input requests; the answers are in the journal.
     Answer {

@@ -66,6 +66,7 @@ mod filter;
 mod flow;
 mod ids;
 mod journal;
+mod labels;
 pub mod limits;
 #[cfg(feature = "logs")]
 pub mod logs;
@@ -96,6 +97,7 @@ pub use filter::TaskFilter;
 pub use flow::{FlowControl, PermitGroup, Rate, Turn};
 pub use ids::{IdSource, InvalidTaskId, Lease, LeaseToken, MailboxId, TaskId, TaskKey};
 pub use journal::{AttemptOutcome, Attempts, Entry, EntryKind, PastAttempt, Recording};
+pub use labels::{LabelLimit, Labels, check_label_key};
 pub use notification::{CLEANUP_GIVEN_UP, Notification, NotificationKind};
 pub use owner::{Identity, InvalidOwner, OwnerId};
 pub use payload::{PartsName, Payload, split};

@@ -53,6 +53,13 @@ pub const ASKS_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of a concurrency key, which is part of the record.
 pub const CONCURRENCY_KEY_BYTES_MAX: usize = 1_024;
 
+/// Labels of a task. A record and a `DynamoDB` item have all of them, and each is an index entry in `SQLite`.
+pub const LABELS_MAX: usize = 8;
+/// Bytes of the key of a label.
+pub const LABEL_KEY_BYTES_MAX: usize = 64;
+/// Bytes of the value of a label.
+pub const LABEL_VALUE_BYTES_MAX: usize = 256;
+
 /// The most attempts of one group. Their permits share an item of DynamoDB, in which each takes about 200 bytes. Each
 /// write of the item is paid by its size.
 pub const GROUP_ATTEMPTS_MAX: u32 = 1_000;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Ask, Attempts, Cleanup, FlowControl, OwnerId, Payload, Progress, State, Status, TaskId, TaskKey, Terms, Timestamp,
-    TraceParent, limits,
+    Ask, Attempts, Cleanup, FlowControl, Labels, OwnerId, Payload, Progress, State, Status, TaskId, TaskKey, Terms,
+    Timestamp, TraceParent, limits,
 };
 
 /// The tool of webhook deliveries: of tasks that tell one endpoint of one notification. No server has a tool of this
@@ -95,6 +95,9 @@ pub struct TaskRecord {
     /// The limits that it shares with others; `None` if its tool has none. Records of older versions do not have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<FlowControl>,
+    /// Its labels. Records of older versions do not have them.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]

@@ -5,8 +5,8 @@
 //! must not happen twice is fenced by the attempt.
 
 use crate::{
-    Admission, Advance, Ask, AttemptOutcome, Failure, FailureKind, Lease, Progress, Refusal, State, Suspension, Task,
-    TaskEvent, TaskRecord, Timestamp,
+    Admission, Advance, Ask, AttemptOutcome, Failure, FailureKind, Labels, Lease, Progress, Refusal, State, Suspension,
+    Task, TaskEvent, TaskRecord, Timestamp,
 };
 
 mod cleanup;
@@ -31,10 +31,11 @@ impl Task {
                 self.claim(&mut next, Lease { until: *lease_until, token: *token }, now)?;
                 self.must_be_admitted(*admission)?;
             }
-            TaskEvent::Heartbeat { attempt, lease_until, progress, advance } => {
+            TaskEvent::Heartbeat { attempt, lease_until, progress, labels, advance } => {
                 let lease = self.held_by(*attempt)?;
                 next.state = State::Running { lease: Lease { until: *lease_until, ..lease } };
                 note_progress(&mut next, progress.as_ref(), now);
+                note_labels(&mut next, labels.as_ref(), now);
                 match advance {
                     Advance::Recorded => reset_failures(&mut next),
                     Advance::NotYet => {}
@@ -45,11 +46,12 @@ impl Task {
                 next.variables = Some(variables.clone());
                 next.updated_at = now;
             }
-            TaskEvent::Suspend { attempt, suspension, progress } => {
+            TaskEvent::Suspend { attempt, suspension, progress, labels } => {
                 self.held_by(*attempt)?;
                 self.suspend(&mut next, suspension)?;
                 next.attempts.end(*attempt, now, suspension.attempt_outcome());
                 note_progress(&mut next, progress.as_ref(), now);
+                note_labels(&mut next, labels.as_ref(), now);
                 reset_failures(&mut next);
                 note_sending(&mut next, now);
             }
@@ -59,9 +61,10 @@ impl Task {
                 next.state = State::Sleeping { until: *not_before };
                 note_sending(&mut next, now);
             }
-            TaskEvent::Finish { attempt, outcome, progress } => {
+            TaskEvent::Finish { attempt, outcome, progress, labels } => {
                 self.held_by(*attempt)?;
                 note_progress(&mut next, progress.as_ref(), now);
+                note_labels(&mut next, labels.as_ref(), now);
                 end(&mut next, outcome.state(), now);
             }
             TaskEvent::Answer { keys } => self.answer(&mut next, keys, now)?,
@@ -308,6 +311,13 @@ fn end(next: &mut TaskRecord, state: State, now: Timestamp) {
 fn note_progress(next: &mut TaskRecord, progress: Option<&Progress>, now: Timestamp) {
     if let Some(progress) = progress {
         next.progress = Some(progress.clone());
+        next.updated_at = now;
+    }
+}
+
+fn note_labels(next: &mut TaskRecord, labels: Option<&Labels>, now: Timestamp) {
+    if let Some(labels) = labels {
+        next.labels.clone_from(labels);
         next.updated_at = now;
     }
 }

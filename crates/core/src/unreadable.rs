@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::{
-    Attempts, Cleanup, Failure, FailureKind, Payload, State, Task, TaskKey, TaskRecord, Terms, Timestamp, limits,
+    Attempts, Cleanup, Failure, FailureKind, Labels, Payload, State, Task, TaskKey, TaskRecord, Terms, Timestamp,
+    limits,
 };
 
 /// The message of the failure.
@@ -56,6 +57,7 @@ impl Task {
             asked: Vec::new(),
             answered: Vec::new(),
             flow: None,
+            labels: Labels::default(),
         })
     }
 }

@@ -7,8 +7,8 @@ use longhaul_core::audit::{Entry as AuditEntry, Event, Outcome};
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewEntry, NewTask};
 use longhaul_core::spans::{Span, SpanName};
 use longhaul_core::{
-    Attempts, Cleanup, FlowControl, Notification, OwnerId, Parent, PartsName, Resumed, State, Task, TaskId, TaskRecord,
-    Terms, Timestamp, TraceParent, WEBHOOK_DELIVERY_TOOL, limits,
+    Attempts, Cleanup, FlowControl, Labels, Notification, OwnerId, Parent, PartsName, Resumed, State, Task, TaskId,
+    TaskRecord, Terms, Timestamp, TraceParent, WEBHOOK_DELIVERY_TOOL, limits,
 };
 use sha2::{Digest, Sha256};
 
@@ -37,6 +37,8 @@ pub struct Call {
     pub not_before: Option<Timestamp>,
     /// The limits that its task shares with others, if its tool has any.
     pub flow: Option<FlowControl>,
+    /// The labels of its task.
+    pub labels: Labels,
 }
 
 /// A call that is recorded.
@@ -160,6 +162,7 @@ impl Engine {
             cleanup: Cleanup::None,
             not_before: None,
             flow: None,
+            labels: Labels::default(),
         };
         let limits = OwnerLimits { open_max: u32::MAX, stored_max: u64::MAX, new_max: None };
         self.recorded(notification.webhook_delivery_id(&webhook_delivery.endpoint), call, Origin::default(), limits)
@@ -252,6 +255,7 @@ fn new_task(call: Call, id: TaskId, origin: Origin, now: Timestamp) -> (Task, Ar
         asked: Vec::new(),
         answered: Vec::new(),
         flow: call.flow,
+        labels: call.labels,
         attempts: Attempts::default(),
         parent: origin.parent,
         resumes: origin.resumes,

@@ -9,7 +9,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use longhaul_core::{
-    Ask, Entry, EntryKind, FailureKind, IdSource, Payload, Progress, Task, TaskId, Timestamp, TraceParent, limits,
+    Ask, Entry, EntryKind, FailureKind, IdSource, LabelLimit, Payload, Progress, Task, TaskId, Timestamp, TraceParent,
+    limits,
 };
 use serde_json::{Map, Value};
 use tokio::sync::RwLock;
@@ -36,8 +37,8 @@ mod undo;
 
 pub use compensations::Compensate;
 use compensations::Compensations;
-pub(crate) use pending::News;
 use pending::PendingUpdates;
+pub(crate) use pending::{NewUpdates, News};
 use place::Place;
 pub(crate) use place::SINCE;
 pub use polling::Every;
@@ -145,9 +146,9 @@ impl Attempt {
         let entries = start.journal.into_iter().map(recorded).collect();
         Self(Arc::new(Shared {
             engine,
+            pending: PendingUpdates::of(start.task.labels.clone()),
             task: start.task,
             variables: futures::lock::Mutex::default(),
-            pending: PendingUpdates::default(),
             children: Children::default(),
             compensations,
             request: start.request,
@@ -253,6 +254,14 @@ impl Attempt {
         progress.total = progress.total.filter(|total| total.is_finite());
         progress.message = progress.message.map(|message| limits::cut(&message, limits::MESSAGE_BYTES_MAX));
         self.0.pending.note_progress(progress);
+    }
+
+    /// Sets a label of the task. The next write of the attempt records it.
+    ///
+    /// # Errors
+    /// [`LabelLimit`] if the task cannot have this label.
+    pub fn set_label(&self, key: &str, value: &str) -> Result<(), LabelLimit> {
+        self.0.pending.set_label(key, value)
     }
 
     /// Runs `run`, records the JSON text that it returns, and returns the recorded text in this and every later

@@ -79,6 +79,7 @@
 //!     cleanup: Cleanup::None,
 //!     not_before: None,
 //!     flow: None,
+//!     labels: Labels::default(),
 //! };
 //! let task = engine.accept(call).await?.into_task();
 //! assert_eq!(engine.poll(&task.key()).await?.status(), Status::Working);

@@ -112,6 +112,7 @@ impl Engine {
             cleanup,
             not_before: None,
             flow: failed.flow.clone(),
+            labels: failed.labels.clone(),
         };
         let origin = Origin {
             resumes: Some(Resumed { task: failed.id, by }),

@@ -27,7 +27,7 @@ async fn use_client(address: SocketAddr) {
     let Some(client) = told(Client::connect(Target::new(url.parse().unwrap()), None)).await else { return };
     assert!(!client.revision().is_empty());
     let tools = told(client.tools()).await.unwrap_or_default();
-    let filter = TaskFilter { statuses: vec![Status::Working], tool: Some("x".to_owned()), cursor: None };
+    let filter = TaskFilter { statuses: vec![Status::Working], tool: Some("x".to_owned()), ..TaskFilter::default() };
     if let Some(listed) = told(client.list(&filter, 50)).await {
         assert!(listed.tasks.iter().all(|task| filter.takes(task)) && listed.pages <= 100);
     }

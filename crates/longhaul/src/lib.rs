@@ -102,8 +102,8 @@ pub mod task_support {
 
 pub use longhaul_core::{FailureKind, Identity, OwnerId};
 pub use longhaul_mcp::{
-    Amount, Answer, Compensation, End, EndedTask, EndedTaskError, Every, InputResponse, Outcomes, Overlap, Parallel,
-    ProgressReport, Retry, Schedule, ScheduleError, ScheduleFault, SchemaError, Step, StepContext, StepError,
+    Amount, Answer, Compensation, End, EndedTask, EndedTaskError, Every, InputResponse, LabelError, Outcomes, Overlap,
+    Parallel, ProgressReport, Retry, Schedule, ScheduleError, ScheduleFault, SchemaError, Step, StepContext, StepError,
     StepValue, StepWork, TaskContext, TaskPolicy, TimedOut, ToolError, UnknownTool, UseTryStep, VariableError,
     VariableLimit, VerifiedCaller,
 };

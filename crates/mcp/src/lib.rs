@@ -41,8 +41,8 @@ mod waiting;
 
 pub use cleanup::{End, EndedTask, EndedTaskError};
 pub use context::{
-    Amount, Answer, Compensation, InputResponse, Outcomes, Parallel, ProgressReport, Step, StepContext, StepError,
-    StepValue, StepWork, TaskContext, TimedOut, UseTryStep, VariableError, form_of,
+    Amount, Answer, Compensation, InputResponse, LabelError, Outcomes, Parallel, ProgressReport, Step, StepContext,
+    StepError, StepValue, StepWork, TaskContext, TimedOut, UseTryStep, VariableError, form_of,
 };
 pub use longhaul_engine::{Every, Retry, VariableLimit};
 pub use policy::{Policies, TaskPolicy};

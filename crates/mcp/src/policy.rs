@@ -7,12 +7,13 @@ use longhaul_core::{Policy, limits};
 use longhaul_engine::Retry;
 
 mod flow;
+mod labels;
 mod policies;
 mod shared_limits;
 
 pub use policies::Policies;
 pub(crate) use policies::{Cleaner, Cleaners};
-use shared_limits::Flow;
+use shared_limits::{Flow, OfArguments};
 
 /// Whether calls of a tool become tasks, and on which terms. One goes with each name in `Server::task`.
 ///
@@ -48,6 +49,7 @@ pub struct TaskPolicy {
     pub(crate) retry: Retry,
     pub(crate) compensates: bool,
     flow: Flow,
+    labels: Vec<(String, OfArguments<String>)>,
 }
 
 /// The check of the arguments of a call before it becomes a task.
@@ -107,6 +109,7 @@ impl TaskPolicy {
             retry: Retry::default(),
             compensates: false,
             flow: Flow::default(),
+            labels: Vec::new(),
         }
     }
 
@@ -360,7 +363,7 @@ impl TaskPolicy {
             let why = "`consecutive_failures_max` is 0: with 1 a task fails when its tool crashes for the first time";
             return Some(why.to_owned());
         }
-        self.flow_contradiction()
+        self.flow_contradiction().or_else(|| self.label_contradiction())
     }
 
     /// How long an attempt may take, in milliseconds.

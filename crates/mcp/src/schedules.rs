@@ -221,7 +221,7 @@ impl Schedules {
     /// to the schedule if it has the id that the schedule gives to its time.
     async fn found_running(&self, plan: &Plan, time: Timestamp) -> Result<Option<TaskId>, RunError> {
         let statuses = BTreeSet::from([Status::Working, Status::InputRequired]);
-        let filter = TaskFilter { statuses, tool: Some(plan.schedule.tool.clone()) };
+        let filter = TaskFilter { statuses, tool: Some(plan.schedule.tool.clone()), ..TaskFilter::default() };
         let mut before = None;
         for _ in 0..PAGES_MAX {
             let page = self.shared.engine.list_filtered(&plan.owner, &filter, before, limits::PAGE_MAX).await?;

@@ -324,6 +324,10 @@ mod tests {
         assert!(refused.starts_with("`Heavy!` cannot be the class of the tool `echo`"), "{refused}");
     }
 
+    fn labelled<const N: usize>(keys: [&str; N]) -> TaskPolicy {
+        keys.into_iter().fold(TaskPolicy::optional(), |policy, key| policy.label(key, |_: &Value| 1))
+    }
+
     #[tokio::test]
     async fn a_policy_that_contradicts_itself_is_refused_with_what_to_do() {
         let handler = || Listing(&["echo", "countdown"]);
@@ -349,6 +353,9 @@ mod tests {
             (optional().rate(1, 8 * day), "`rate` is for 691200000 ms: name a time from a millisecond to a week"),
             (optional().concurrency_key(|_: &Value| ""), "`concurrency_key` limits nothing alone"),
             (optional().rate(1, day).priority(|_: &Value| 1), "`priority` orders nothing alone"),
+            (optional().label("a=b", |_: &Value| 1), "`a=b` cannot be the key of a label: use at most 64 letters"),
+            (labelled(["a", "a"]), "the label `a` is set twice"),
+            (labelled(["1", "2", "3", "4", "5", "6", "7", "8", "9"]), "the label `9` is one too many"),
         ] {
             let policies = echo(policy);
             let refused = check_tools(handler, &policies, &BTreeMap::new()).await.unwrap_err().to_string();

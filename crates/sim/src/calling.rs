@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::pin::pin;
 
 use futures::future::{join_all, select};
-use longhaul_core::{TaskId, TaskKey};
+use longhaul_core::{Labels, TaskId, TaskKey};
 use longhaul_engine::{AttemptEnd, Call, CallError, ChildEnd};
 use longhaul_testkit::models::PlantedFault;
 
@@ -61,6 +61,7 @@ impl Running<'_> {
                 cleanup: plan.cleanup,
                 not_before: None,
                 flow: self.world.plan.flow(),
+                labels: Labels::default(),
             })
         };
         if self.world.planted == Some(PlantedFault::ChildAwaitedInAttempt) {

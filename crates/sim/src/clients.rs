@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_core::ports::{StoreError, UnfinishedTasks};
-use longhaul_core::{Identity, OwnerId, State, Task, TaskKey, Timestamp};
+use longhaul_core::{Identity, Labels, OwnerId, State, Task, TaskKey, Timestamp};
 use longhaul_engine::{AcceptError, AnswerError, Call, Engine, Idempotency, PollError};
 use longhaul_testkit::models::Randomness;
 use sha2::{Digest, Sha256};
@@ -120,6 +120,7 @@ impl Client {
             cleanup: plan.cleanup,
             not_before: plan.not_before_ms.map(|ms| Timestamp::from_ms(EPOCH_MS + ms)),
             flow: self.world.plan.flow(),
+            labels: Labels::default(),
         };
         self.world.kernel.tell(|| format!("makes call {number}"));
         let Some((observed, answer)) = self.request(|engine| engine.accept(call)).await else { return false };

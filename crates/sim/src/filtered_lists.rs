@@ -23,7 +23,7 @@ impl Client {
                 1 => &[Status::Completed],
                 _ => &Status::ALL,
             };
-            let filter = TaskFilter { statuses: statuses.iter().copied().collect(), tool: None };
+            let filter = TaskFilter { statuses: statuses.iter().copied().collect(), ..TaskFilter::default() };
             self.read_filtered_list(&filter).await;
         }
     }

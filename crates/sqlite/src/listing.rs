@@ -28,6 +28,11 @@ pub(crate) const OF_ENDED: &str = "SELECT record, id FROM tasks INDEXED BY tasks
      AND owner = ?1 AND status = ?2 AND id < ?3 AND expires_at > ?4 AND (?5 IS NULL OR tool = ?5) AND id > ?6 \
      ORDER BY id DESC";
 
+/// The query for those with a label. It compares status and tool before it reads the record.
+pub(crate) const WITH_LABEL: &str = "SELECT t.record, t.id FROM labels l CROSS JOIN tasks t USING (owner, id) \
+     WHERE l.owner = ?1 AND l.key = ?2 AND l.value = ?3 AND l.id < ?4 AND l.id > ?5 AND t.expires_at > ?6 \
+     AND (?7 IS NULL OR t.tool = ?7) AND instr(?8, t.status) > 0 ORDER BY l.id DESC";
+
 /// The unexpired tasks of `owner` before `before`, newest first. It reads one task more than requested, to know whether
 /// another page follows: a cursor must not lead to an empty page.
 pub(crate) fn page(
@@ -120,7 +125,8 @@ struct Tasks<'a> {
 }
 
 impl Tasks<'_> {
-    /// The newest of them; with a filter, those of its statuses one after the other, merged.
+    /// The newest of them; with a filter, those with its first label, or those of its
+    /// statuses one after the other, merged.
     fn newest(&self, filter: Option<&TaskFilter>, span: &Span) -> Result<Vec<Task>, DatabaseError> {
         let (owner, Span { before, after, max, now }) = (self.owner.as_bytes(), span);
         let Some(filter) = filter else {
@@ -128,6 +134,13 @@ impl Tasks<'_> {
             let rows = statement.query_map(params![owner, before, moment(*now), after], record_and_id)?;
             return self.first(rows, *max, |_task| true);
         };
+        if let Some((key, value)) = filter.labels.iter().next() {
+            let statuses: Vec<&str> = filter.statuses.iter().map(|status| status.as_str()).collect();
+            let mut statement = self.connection.prepare_cached(WITH_LABEL)?;
+            let values = params![owner, key, value, before, after, moment(*now), filter.tool, statuses.join(" ")];
+            let rows = statement.query_map(values, record_and_id)?;
+            return self.first(rows, *max, |task| filter.takes(task));
+        }
         let mut tasks: Vec<Task> = Vec::new();
         for status in &filter.statuses {
             let query = match status {

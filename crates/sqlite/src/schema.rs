@@ -197,6 +197,17 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX permits_by_end ON permits (until);
 ",
+    "
+    -- The labels of tasks, by which lists find them newest first. Tasks without labels have no rows.
+    CREATE TABLE labels (
+        owner BLOB NOT NULL,
+        id BLOB NOT NULL,
+        key TEXT NOT NULL,
+        value TEXT NOT NULL,
+        PRIMARY KEY (owner, id, key)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX labels_by_value ON labels (owner, key, value, id);
+",
 ];
 
 /// Checks that the file is Longhaul's or empty, and migrates it to the latest version of `migrations`, all or nothing.

@@ -139,8 +139,13 @@ fn end_lease(
     task: &Task,
     now: Timestamp,
 ) -> Result<bool, DatabaseError> {
-    let last =
-        TaskEvent::Heartbeat { attempt: task.attempt, lease_until: now, progress: None, advance: Advance::NotYet };
+    let last = TaskEvent::Heartbeat {
+        attempt: task.attempt,
+        lease_until: now,
+        progress: None,
+        labels: None,
+        advance: Advance::NotYet,
+    };
     Ok(matches!(apply(connection, unreadable, &task.key(), &last, now)?, Application::Done { .. }))
 }
 

@@ -159,7 +159,21 @@ fn insert(connection: &Connection, new: &NewTask, window: Window) -> Result<(), 
          new = excluded.new, new_since = excluded.new_since",
         params![owner, counted, bytes(task), new_in_window, moment(window.since)],
     )?;
+    put_labels(connection, task)?;
     execute(connection, "DELETE FROM orphans WHERE owner = ?1 AND id = ?2", params![owner, id])
+}
+
+fn put_labels(connection: &Connection, task: &Task) -> Result<(), DatabaseError> {
+    for (key, value) in task.labels.iter() {
+        let values = params![task.owner.as_bytes(), task.id.as_bytes(), key, value];
+        execute(connection, "INSERT INTO labels (owner, id, key, value) VALUES (?1, ?2, ?3, ?4)", values)?;
+    }
+    Ok(())
+}
+
+fn delete_labels(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {
+    let values = params![key.owner.as_bytes(), key.id.as_bytes()];
+    execute(connection, "DELETE FROM labels WHERE owner = ?1 AND id = ?2", values)
 }
 
 /// Deletes the record and its key, and releases its slot; returns whether there was a record. The attachments stay.
@@ -174,6 +188,7 @@ pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<bool, Dat
         })
         .optional()?;
     let Some((record, counted, idempotency)) = deleted else { return Ok(false) };
+    delete_labels(connection, key)?;
     // A record that cannot be read is deleted like all others.
     let stored = record::task(&record, key).map_or(0, |task| bytes(&task));
     change_quota(connection, key, -counted, -stored)?;
@@ -222,6 +237,10 @@ pub(crate) fn apply(
 
 fn write(connection: &Connection, before: &Task, after: &Task) -> Result<(), DatabaseError> {
     let (owner, id, record) = (after.owner.as_bytes(), after.id.as_bytes(), record::text(after)?);
+    if before.labels != after.labels {
+        delete_labels(connection, &after.key())?;
+        put_labels(connection, after)?;
+    }
     if before.status() == after.status() && !after.has_ended() && before.expires_at == after.expires_at {
         // The usual case, mostly heartbeats, changes no index.
         return execute(

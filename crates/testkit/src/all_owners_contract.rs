@@ -31,7 +31,11 @@ pub async fn a_list_of_all_owners_has_what_its_filter_takes(store: &dyn TaskStor
         // Some owners have tasks in a row, and one has a single old one.
         let of = if number == 0 { "zoe".to_owned() } else { format!("owner {}", number / 3 % 5) };
         let tool = if number % 2 == 0 { "add" } else { "wait" };
-        let task = given::task_with(&ids, owner(&of), at, |record| record.tool = tool.to_owned());
+        let task = given::task_with(&ids, owner(&of), at, |record| {
+            record.tool = tool.to_owned();
+            let customer = if number % 3 == 0 { "acme" } else { "globex" };
+            record.labels = given::labels(&[("customer", customer)]);
+        });
         store.create(given::new(task.clone()), NOW).await.unwrap();
         let mut latest = task.clone();
         for event in match number % 7 {
@@ -46,9 +50,14 @@ pub async fn a_list_of_all_owners_has_what_its_filter_takes(store: &dyn TaskStor
     }
     let of = |filter: &TaskFilter| all.iter().filter(|task| filter.takes(task)).map(|task| task.id).collect::<Vec<_>>();
     let any = TaskFilter::default();
-    let asks = TaskFilter { statuses: [Status::InputRequired].into(), tool: None };
-    let ended = TaskFilter { statuses: [Status::Failed, Status::Completed].into(), tool: Some("add".to_owned()) };
-    for filter in [&any, &asks, &ended] {
+    let asks = TaskFilter { statuses: [Status::InputRequired].into(), ..TaskFilter::default() };
+    let ended = TaskFilter {
+        statuses: [Status::Failed, Status::Completed].into(),
+        tool: Some("add".to_owned()),
+        ..TaskFilter::default()
+    };
+    let labelled = TaskFilter { labels: given::labels(&[("customer", "acme")]), ..ended.clone() };
+    for filter in [&any, &asks, &ended, &labelled] {
         for limit in [1, 4, 100] {
             assert_eq!(listed(store, filter, limit, NOW).await, of(filter), "{filter:?} {limit}");
         }

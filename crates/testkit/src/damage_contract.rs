@@ -105,7 +105,7 @@ pub async fn a_damaged_record_costs_its_own_task_only(harness: &dyn DamageHarnes
 /// Promise: filters take it for a failed one, and pages of other tasks are full.
 pub async fn a_damaged_task_is_listed_with_the_failed_ones(harness: &dyn DamageHarness) {
     let (tasks, damaged) = with_each_damage(harness).await;
-    let of = |status| TaskFilter { statuses: [status].into(), tool: None };
+    let of = |status| TaskFilter { statuses: [status].into(), ..TaskFilter::default() };
     assert_eq!(listed(harness, None, 100).await.len(), tasks.len());
     for limit in [1, 2, 100] {
         assert_eq!(listed(harness, Some(&of(Status::Working)), limit).await.len(), tasks.len() - damaged.len());
@@ -187,7 +187,7 @@ pub async fn a_record_of_a_newer_version_is_left_alone(harness: &dyn DamageHarne
     let before = harness.stored(&newer).await;
     for limit in [1, 100] {
         assert_eq!(listed(harness, None, limit).await, [tasks[2].clone(), tasks[0].clone()]);
-        let working = TaskFilter { statuses: Status::ALL.into(), tool: None };
+        let working = TaskFilter { statuses: Status::ALL.into(), ..TaskFilter::default() };
         assert_eq!(listed(harness, Some(&working), limit).await, [tasks[2].clone(), tasks[0].clone()]);
     }
     let found = harness.store().get(&newer, NOW).await;

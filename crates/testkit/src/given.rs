@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use longhaul_core::ports::{Created, IdempotencyKey, NewTask, TaskStore};
 use longhaul_core::{
-    Admission, Advance, Ask, Attempts, Cleanup, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId,
-    PartsName, Payload, Policy, Progress, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskKey,
-    TaskRecord, Terms, Timestamp,
+    Admission, Advance, Ask, Attempts, Cleanup, Failure, FailureKind, IdSource, Identity, Labels, LeaseToken, Outcome,
+    OwnerId, PartsName, Payload, Policy, Progress, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent,
+    TaskKey, TaskRecord, Terms, Timestamp,
 };
 
 use crate::SeededIds;
@@ -29,6 +29,14 @@ pub fn policy() -> Policy {
     let (half_an_hour, day) = (1_800_000, 86_400_000);
     let ttl_ms = 2 * half_an_hour;
     Policy { run_ms_max: half_an_hour, retention_ms: half_an_hour, ttl_ms, ttl_ms_max: day, ..Policy::default() }
+}
+
+/// These labels.
+#[must_use]
+pub fn labels(pairs: &[(&str, &str)]) -> Labels {
+    let mut labels = Labels::default();
+    pairs.iter().for_each(|(key, value)| labels.set(key, value).expect("the tests give labels within the limits"));
+    labels
 }
 
 /// A call of `owner` that was just accepted, which may run for half an hour and is kept for an hour.
@@ -54,6 +62,7 @@ pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl F
         created_at: now,
         not_before: None,
         flow: None,
+        labels: Labels::default(),
         updated_at: now,
         sent_at: now,
         resends: 0,
@@ -155,7 +164,13 @@ pub const fn claim(number: u8, now: Timestamp) -> TaskEvent {
 /// A heartbeat of `attempt` at `now` that reports nothing else.
 #[must_use]
 pub const fn heartbeat(attempt: u32, now: Timestamp) -> TaskEvent {
-    TaskEvent::Heartbeat { attempt, lease_until: now.plus_ms(LEASE_MS), progress: None, advance: Advance::NotYet }
+    TaskEvent::Heartbeat {
+        attempt,
+        lease_until: now.plus_ms(LEASE_MS),
+        progress: None,
+        labels: None,
+        advance: Advance::NotYet,
+    }
 }
 
 /// A heartbeat of `attempt` that reports how far the work is.
@@ -165,6 +180,7 @@ pub fn progress(attempt: u32, now: Timestamp, done: f64) -> TaskEvent {
         attempt,
         lease_until: now.plus_ms(LEASE_MS),
         progress: Some(Progress { done, total: Some(1.0), message: Some("on its way".to_owned()) }),
+        labels: None,
         advance: Advance::NotYet,
     }
 }
@@ -172,21 +188,21 @@ pub fn progress(attempt: u32, now: Timestamp, done: f64) -> TaskEvent {
 /// `attempt` suspends, and waits for this.
 #[must_use]
 pub const fn suspend(attempt: u32, suspension: Suspension) -> TaskEvent {
-    TaskEvent::Suspend { attempt, suspension, progress: None }
+    TaskEvent::Suspend { attempt, suspension, progress: None, labels: None }
 }
 
 /// `attempt` ends with this result.
 #[must_use]
 pub fn finish(attempt: u32, result: &str) -> TaskEvent {
     let outcome = Outcome::Completed { result: inline(result), kind: ResultKind::Success };
-    TaskEvent::Finish { attempt, outcome, progress: None }
+    TaskEvent::Finish { attempt, outcome, progress: None, labels: None }
 }
 
 /// `attempt` ends with an error.
 #[must_use]
 pub fn fail(attempt: u32) -> TaskEvent {
     let failure = Failure { kind: FailureKind::Tool, message: "no".to_owned(), detail: None };
-    TaskEvent::Finish { attempt, outcome: Outcome::Failed(failure), progress: None }
+    TaskEvent::Finish { attempt, outcome: Outcome::Failed(failure), progress: None, labels: None }
 }
 
 /// `attempt` suspends until the client has answered these questions.

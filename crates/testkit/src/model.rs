@@ -36,32 +36,34 @@ impl StoreModel {
     /// Any event, with attempts, keys and times from ranges so small that they often fit.
     pub fn event() -> impl Strategy<Value = TaskEvent> {
         let attempt = || 0_u32..6;
-        let progress = || proptest::option::of(Self::progress());
+        let labels = || proptest::option::of("[ab]{0,1}".prop_map(|value| given::labels(&[("a", &value)])));
+        let reported = || (proptest::option::of(Self::progress()), labels());
         prop_oneof![
             6 => (any::<[u8; 16]>(), Self::moment()).prop_map(|(token, lease_until)| TaskEvent::Claim {
                 token: LeaseToken::from_random(token),
                 lease_until,
                 admission: Admission::Free
             }),
-            3 => (attempt(), Self::moment(), progress(), prop_oneof![Just(Advance::Recorded), Just(Advance::NotYet)])
-                .prop_map(|(attempt, lease_until, progress, advance)| TaskEvent::Heartbeat {
+            3 => (attempt(), Self::moment(), reported(), prop_oneof![Just(Advance::Recorded), Just(Advance::NotYet)])
+                .prop_map(|(attempt, lease_until, (progress, labels), advance)| TaskEvent::Heartbeat {
                     attempt,
                     lease_until,
                     progress,
+                    labels,
                     advance
                 }),
             1 => (attempt(), Self::payload()).prop_map(|(attempt, variables)| TaskEvent::SetVariables {
                 attempt,
                 variables
             }),
-            4 => (attempt(), Self::suspension(), progress()).prop_map(|(attempt, suspension, progress)| {
-                TaskEvent::Suspend { attempt, suspension, progress }
+            4 => (attempt(), Self::suspension(), reported()).prop_map(|(attempt, suspension, (progress, labels))| {
+                TaskEvent::Suspend { attempt, suspension, progress, labels }
             }),
             2 => (attempt(), Self::moment(), any::<String>()).prop_map(|(attempt, not_before, reason)| {
                 TaskEvent::Retry { attempt, not_before, reason }
             }),
-            1 => (attempt(), Self::outcome(), progress()).prop_map(|(attempt, outcome, progress)| {
-                TaskEvent::Finish { attempt, outcome, progress }
+            1 => (attempt(), Self::outcome(), reported()).prop_map(|(attempt, outcome, (progress, labels))| {
+                TaskEvent::Finish { attempt, outcome, progress, labels }
             }),
             3 => proptest::collection::vec("[abz]", 0..3).prop_map(|keys| TaskEvent::Answer { keys }),
             2 => Self::moment().prop_map(|at| TaskEvent::Wake { at }),

@@ -68,9 +68,14 @@ proptest! {
 fn dynamodb_accepts_the_condition_of_every_list() {
     let now = given::NOW;
     is_valid(&listed(now)).unwrap();
+    let labels = given::labels(&[("customer", "acme"), ("stage", "a=b")]);
     for status in longhaul_core::Status::ALL {
         for tool in [None, Some("a".repeat(1_000))] {
-            is_valid(&listed_by(&TaskFilter { statuses: [status].into(), tool: tool.clone() }, now)).unwrap();
+            is_valid(&listed_by(
+                &TaskFilter { statuses: [status].into(), tool: tool.clone(), labels: labels.clone() },
+                now,
+            ))
+            .unwrap();
             is_valid(&listed_by(&TaskFilter { tool, ..TaskFilter::default() }, now)).unwrap();
         }
     }

@@ -184,6 +184,7 @@ impl Deployment {
             cleanup: longhaul_core::Cleanup::None,
             not_before: None,
             flow: None,
+            labels: longhaul_core::Labels::default(),
         };
         match self.engine.accept(call).await.unwrap() {
             Accepted::New(task) | Accepted::Existing(task) => task.key(),

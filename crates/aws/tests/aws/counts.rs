@@ -245,7 +245,7 @@ async fn a_page_of_a_filtered_list_reads_at_most_1024_items_and_the_next_one_goe
     let counted = Counted::new(QuotaMode::Off).await;
     let failed = tasks_of_whom_the_oldest_failed(&counted).await;
     let list = async |statuses: &[Status], before, limit| {
-        let filter = TaskFilter { statuses: statuses.iter().copied().collect(), tool: None };
+        let filter = TaskFilter { statuses: statuses.iter().copied().collect(), ..TaskFilter::default() };
         counted.meter.calls();
         let page = counted.store.list_filtered(&owner("alice"), &filter, before, limit, NOW).await.unwrap();
         let (items, queries) = items_asked_for(&counted.meter.calls());

@@ -54,7 +54,7 @@ async fn costs_beside(count: u64) -> Vec<Cost> {
     note("list");
     store.list(&alice, page.next, 20, NOW).await.unwrap();
     note("next page");
-    let completed = TaskFilter { statuses: [Status::Completed].into(), tool: None };
+    let completed = TaskFilter { statuses: [Status::Completed].into(), ..TaskFilter::default() };
     store.list_filtered(&alice, &completed, None, 20, NOW).await.unwrap();
     note("filtered list");
     // One that is counted, and one that is not.

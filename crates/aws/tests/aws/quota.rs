@@ -231,7 +231,7 @@ async fn a_large_result_counts_also_for_a_task_that_is_not_counted_itself() {
         limited.store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
         let result = Payload::Parts { name: PartsName::Outcome { attempt: 1 }, count: 1, bytes: 5_000 };
         let outcome = Outcome::Completed { result, kind: ResultKind::Success };
-        let finish = TaskEvent::Finish { attempt: 1, outcome, progress: None };
+        let finish = TaskEvent::Finish { attempt: 1, outcome, progress: None, labels: None };
         limited.store.apply(&task.key(), &finish, NOW).await.unwrap();
         assert_eq!(limited.stored().await - before, small + 5_000);
     }

@@ -136,13 +136,18 @@ fn show_all(global: &Global, seen: &Seen) -> Result<(), Stop> {
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["TASK", "STATUS", "TOOL", "AGE", "MESSAGE"]);
+    // Most servers have no labels.
+    let has_labels = seen.tasks.iter().any(|(task, _)| task.labels().next().is_some());
+    let shown = [true, true, true, true, has_labels, true];
+    let header = ["TASK", "STATUS", "TOOL", "AGE", "LABELS", "MESSAGE"];
+    table.set_header(header.iter().zip(shown).filter_map(|(name, shown)| shown.then_some(name)));
     for (task, tool) in &seen.tasks {
         let age = task.raw.get("createdAt").and_then(Value::as_str).map(clock::age).unwrap_or_default();
         let tool = tool.as_deref().unwrap_or("-");
         let error = task.reports_error().then_some("the tool reported an error");
-        let message = task.message.as_deref().or(error).unwrap_or_default();
-        table.add_row([&line(&task.id), task.status.name(), &line(tool), &age, &line(message)]);
+        let message = line(task.message.as_deref().or(error).unwrap_or_default());
+        let cells = [line(&task.id), task.status.name().to_owned(), line(tool), age, render::labels(task), message];
+        table.add_row(cells.iter().zip(shown).filter_map(|(cell, shown)| shown.then_some(cell)));
     }
     let rows: Vec<String> = table.lines().map(|row| row.trim().to_owned()).collect();
     out::result(&rows.join("\n"))

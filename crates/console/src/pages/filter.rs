@@ -4,7 +4,7 @@ use longhaul_client::text::line;
 use longhaul_client::{ALL_OWNERS, Status};
 
 use crate::ask::PageRequest;
-use crate::limits::CELL_MAX;
+use crate::limits::{CELL_MAX, LABEL_MAX};
 use crate::parts;
 use crate::source::Filter;
 
@@ -24,10 +24,16 @@ pub(super) fn of(ask: &PageRequest) -> Filter {
     Filter {
         status: ask.value("status").and_then(Status::of),
         tool: ask.value("tool").map(str::to_owned),
+        // A text without a value is no label, and no task has it.
+        label: ask.value("label").map(|text| text.split_once('=').unwrap_or((text, ""))).map(owned),
         age_ms_max: AGES.iter().find(|(value, ..)| ask.value("age") == Some(value)).map(|(_, ms, _)| *ms),
         text: ask.value("q").map(|text| text.trim().chars().take(CELL_MAX).collect::<String>().to_lowercase()),
         before: ask.value(BEFORE).map(str::to_owned),
     }
+}
+
+fn owned((key, value): (&str, &str)) -> (String, String) {
+    (key.to_owned(), value.to_owned())
 }
 
 /// The filter of the address in words, for a person who acts on all tasks that it takes.
@@ -36,6 +42,7 @@ pub(super) fn in_words(ask: &PageRequest) -> String {
     let words = [
         ask.value("status").and_then(Status::of).map(|status| format!("status: {}", parts::words(status))),
         ask.value("tool").map(|tool| format!("tool: {}", line(tool, 80))),
+        ask.value("label").map(|label| format!("label: {}", line(label, LABEL_MAX))),
         age.map(|(_, _, words)| format!("created in {words}")),
         ask.value("q").map(|text| format!("with “{}”", line(text, CELL_MAX))),
         ask.owner().map(|owner| format!("owner: {}", if owner == ALL_OWNERS { "all" } else { owner })),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::ask::{PageRequest, link};
 use crate::clock::{in_words_ms, moment_ms};
-use crate::limits::{CONTENTS_MAX, RESULT_TEXT_MAX};
+use crate::limits::{CONTENTS_MAX, LABEL_MAX, RESULT_TEXT_MAX};
 use crate::page::{Page, tab};
 use crate::pages::{acts, questions};
 use crate::parts;
@@ -255,6 +255,12 @@ fn facts(ask: &PageRequest, task: &Task, record: &Value) -> Markup {
     html! {
         @for (name, ms, relative) in rows {
             div { dt { (name) } dd { (relative) " " span class="dim" { "(" (parts::moment(ms, ask.now_ms)) ")" } } }
+        }
+        @for (key, value) in record["labels"].as_object().into_iter().flatten() {
+            @let label = format!("{key}={}", value.as_str().unwrap_or_default());
+            @let owner = ask.owner().map(|owner| ("owner", owner));
+            @let query: Vec<_> = [("label", label.as_str())].into_iter().chain(owner).collect();
+            div { dt { "Label" } dd { a href=(link("", &query)) { (line(&label, LABEL_MAX)) } } }
         }
         @if let Some(owner) = ask.owner() {
             div { dt { "Owner" } dd title=(line(owner, 80)) { (parts::short_owner(owner)) } }

@@ -8,7 +8,7 @@ use super::acts;
 use super::filter::{self, AGES, BEFORE};
 use crate::ask::{PageRequest, link};
 use crate::clock::{exact_ms, in_words_ms};
-use crate::limits::{CELL_MAX, FILTER_TOOLS_MAX, TASKS_ON_A_PAGE};
+use crate::limits::{CELL_MAX, FILTER_TOOLS_MAX, LABEL_MAX, TASKS_ON_A_PAGE};
 use crate::page::Page;
 use crate::parts;
 use crate::problem::Problem;
@@ -67,6 +67,8 @@ fn filters(ask: &PageRequest, listed: &Listed, is_operator: bool) -> Markup {
                     }
                 }
             }
+            label { "Label" input name="label" value=[ask.value("label").map(|label| line(label, LABEL_MAX))]
+                maxlength=(LABEL_MAX) placeholder="customer=acme"; }
             label {
                 "Created in"
                 select name="age" {
@@ -184,6 +186,11 @@ fn row_of(ask: &PageRequest, row: &Row, depth: usize) -> Markup {
                     @if let Some(title) = title { " " span class="arguments" { (title) } }
                 }
                 (said(row, ask.now_ms))
+                @for (key, value) in task.labels() {
+                    @let label = format!("{key}={value}");
+                    @let link = ask.link_with(&[("page", None), (BEFORE, None), ("label", Some(&label))]);
+                    a class="dim" href=(link) { (line(&label, LABEL_MAX)) } " "
+                }
             }
             @if ask.owner().is_some() {
                 @let owner = told(task, "owner").unwrap_or_default();

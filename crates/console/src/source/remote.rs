@@ -167,6 +167,7 @@ impl Source for Remote {
         let wanted = TaskFilter {
             statuses: filter.status.into_iter().collect(),
             tool: filter.tool.clone(),
+            labels: filter.label.clone().into_iter().collect(),
             cursor: filter.before.clone(),
         };
         let first = if wanted.cursor.is_some() { &wanted } else { &TaskFilter::default() };

@@ -326,3 +326,22 @@ async fn what_is_not_there_is_said_once() {
         assert!(!page.text.contains("http-equiv"), "{path}");
     }
 }
+
+#[tokio::test]
+async fn labels_are_shown_and_lead_to_the_list_of_their_tasks() {
+    let mut labelled = task("a", Status::Working, "");
+    labelled.raw.insert("labels".to_owned(), json!({"customer": "<acme>"}));
+    let mut fake = with(vec![labelled, task("b", Status::Working, "")]);
+    let mut record = record(&[], Vec::new());
+    record["labels"] = json!({"customer": "<acme>"});
+    fake.records.insert("a".to_owned(), record);
+    let browser = Browser::of(fake);
+    let link = r#"href="/console?label=customer%3D%3Cacme%3E">customer=&lt;acme&gt;</a>"#;
+    let list = browser.get("/console?page=2").await.text;
+    assert_eq!(list.matches(link).count(), 1, "{list}");
+    assert!(browser.get("/console/task?id=a").await.text.contains(link));
+    let filtered = browser.get("/console?label=customer%3D%3Cacme%3E").await.text;
+    assert!(filtered.contains(r#"value="customer=&lt;acme&gt;""#), "{filtered}");
+    let asked = browser.post("/console/act?label=customer%3Dacme", "act=cancel-filtered").await.text;
+    assert!(asked.contains("label: customer=acme"), "{asked}");
+}

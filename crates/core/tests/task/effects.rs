@@ -35,11 +35,11 @@ pub(super) fn claimed() -> State {
 }
 
 pub(super) fn heartbeat(progress: Option<Progress>, advance: Advance) -> TaskEvent {
-    TaskEvent::Heartbeat { attempt: 2, lease_until: LATER.plus_ms(5), progress, advance }
+    TaskEvent::Heartbeat { attempt: 2, lease_until: LATER.plus_ms(5), progress, labels: None, advance }
 }
 
 pub(super) fn suspend(suspension: Suspension, progress: Option<Progress>) -> TaskEvent {
-    TaskEvent::Suspend { attempt: 2, suspension, progress }
+    TaskEvent::Suspend { attempt: 2, suspension, progress, labels: None }
 }
 
 pub(super) fn retry(not_before: Timestamp) -> TaskEvent {
@@ -186,8 +186,10 @@ fn a_record_remembers_the_last_16_attempts_and_the_beginning_of_the_one_that_run
         let claim = TaskEvent::Claim { token: token(2), lease_until: now.plus_ms(5), admission: Admission::Free };
         task = apply_at(&task, &claim, now).unwrap();
         let event = match number % 4 {
-            0 => TaskEvent::Suspend { attempt: number, suspension: Suspension::Yield, progress: None },
-            1 => TaskEvent::Suspend { attempt: number, suspension: Suspension::Timer(now), progress: None },
+            0 => TaskEvent::Suspend { attempt: number, suspension: Suspension::Yield, progress: None, labels: None },
+            1 => {
+                TaskEvent::Suspend { attempt: number, suspension: Suspension::Timer(now), progress: None, labels: None }
+            }
             2 => TaskEvent::Retry { attempt: number, not_before: now, reason: "é".repeat(100) },
             // It dies, which the next claim finds.
             _ => continue,
@@ -207,7 +209,7 @@ fn a_record_remembers_the_last_16_attempts_and_the_beginning_of_the_one_that_run
     assert_eq!(task.attempts, Attempts { since: None, past: (5..=20).map(told).collect() });
     let running = apply_at(&task, &claim(), at(500)).unwrap();
     assert_eq!(running.attempts, Attempts { since: Some(at(500)), ..task.attempts });
-    let finish = TaskEvent::Finish { attempt: 21, outcome: completed(), progress: None };
+    let finish = TaskEvent::Finish { attempt: 21, outcome: completed(), progress: None, labels: None };
     assert_eq!(
         apply_at(&running, &finish, at(501)).unwrap().attempts,
         running.attempts,
@@ -280,14 +282,15 @@ fn only_the_writers_own_write_is_recognised_when_it_is_sent_again() {
     assert!(!shows(&retried, &retry(NOW)));
     assert!(!shows(&next(&retried), &retry(LATER)));
 
-    let finish = TaskEvent::Finish { attempt: 2, outcome: completed(), progress: None };
+    let finish = TaskEvent::Finish { attempt: 2, outcome: completed(), progress: None, labels: None };
     let ended = apply(&record(running()), &finish);
     assert!(shows(&ended, &finish));
     assert!(!shows(&next(&ended), &finish));
     let other = Outcome::Failed(failure(FailureKind::Tool, "no"));
-    assert!(!shows(&ended, &TaskEvent::Finish { attempt: 2, outcome: other, progress: None }));
+    assert!(!shows(&ended, &TaskEvent::Finish { attempt: 2, outcome: other, progress: None, labels: None }));
     let progress = Progress { done: 1.0, total: None, message: None };
-    let reports = TaskEvent::Finish { attempt: 2, outcome: completed(), progress: Some(progress.clone()) };
+    let reports =
+        TaskEvent::Finish { attempt: 2, outcome: completed(), progress: Some(progress.clone()), labels: None };
     let ended = apply(&record(running()), &reports);
     assert_eq!(ended.progress, Some(progress));
     assert!(shows(&ended, &reports));

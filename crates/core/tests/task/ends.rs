@@ -12,9 +12,9 @@ use crate::given::{CREATED, ask, inline, record, token};
 fn an_end_is_retained_for_as_long_as_was_agreed() {
     let failed = failure(FailureKind::Tool, "no");
     let ends = [
-        (TaskEvent::Finish { attempt: 2, outcome: completed(), progress: None }, completed().state()),
+        (TaskEvent::Finish { attempt: 2, outcome: completed(), progress: None, labels: None }, completed().state()),
         (
-            TaskEvent::Finish { attempt: 2, outcome: Outcome::Failed(failed.clone()), progress: None },
+            TaskEvent::Finish { attempt: 2, outcome: Outcome::Failed(failed.clone()), progress: None, labels: None },
             State::Failed { failure: failed },
         ),
         (TaskEvent::Cancel, State::Cancelled),

@@ -44,6 +44,7 @@ pub(crate) fn record(state: State) -> TaskRecord {
         created_at: CREATED,
         not_before: None,
         flow: None,
+        labels: longhaul_core::Labels::default(),
         updated_at: CREATED,
         sent_at: CREATED,
         resends: 0,

@@ -158,10 +158,12 @@ fn states() -> Vec<(&'static str, Task)> {
 }
 
 fn events() -> Vec<(&'static str, TaskEvent)> {
-    let suspend = |suspension| TaskEvent::Suspend { attempt: ATTEMPT, suspension, progress: None };
-    let heartbeat = |attempt, advance| TaskEvent::Heartbeat { attempt, lease_until: FUTURE, progress: None, advance };
+    let suspend = |suspension| TaskEvent::Suspend { attempt: ATTEMPT, suspension, progress: None, labels: None };
+    let heartbeat =
+        |attempt, advance| TaskEvent::Heartbeat { attempt, lease_until: FUTURE, progress: None, labels: None, advance };
     let answer = |keys: &[&str]| TaskEvent::Answer { keys: keys.iter().map(|key| (*key).to_owned()).collect() };
-    let finish = |attempt| TaskEvent::Finish { attempt, outcome: Outcome::Failed(failure()), progress: None };
+    let finish =
+        |attempt| TaskEvent::Finish { attempt, outcome: Outcome::Failed(failure()), progress: None, labels: None };
     vec![
         ("Claim", TaskEvent::Claim { token: token(2), lease_until: FUTURE, admission: Admission::Free }),
         ("Heartbeat", heartbeat(ATTEMPT, Advance::NotYet)),

@@ -26,7 +26,7 @@ fn what_was_asked_may_be_answered_while_the_task_works() {
     let claimed = apply(&asking, &claim());
     assert_eq!((&claimed.asked, claimed.answered.is_empty()), (&asks(), true));
     let attempt = claimed.attempt;
-    let suspend = |suspension| TaskEvent::Suspend { attempt, suspension, progress: None };
+    let suspend = |suspension| TaskEvent::Suspend { attempt, suspension, progress: None, labels: None };
     let input = |asks: Vec<Ask>| Suspension::Input { asks, until: Some(LATER) };
 
     let half = apply(&claimed, &answer("a"));
@@ -54,7 +54,7 @@ fn what_was_asked_may_be_answered_while_the_task_works() {
         let both = apply(&waits, &answer("b"));
         assert_eq!((&both.state, both.answered.len()), (&waits.state, 2), "{event:?}");
     }
-    let finish = TaskEvent::Finish { attempt, outcome: completed(), progress: None };
+    let finish = TaskEvent::Finish { attempt, outcome: completed(), progress: None, labels: None };
     for event in [finish, TaskEvent::Cancel] {
         let ended = apply(&half, &event);
         assert!(ended.asked.is_empty() && ended.answered.is_empty(), "{event:?}");
@@ -114,9 +114,10 @@ fn resends_are_counted_until_the_task_is_claimed_or_a_new_message_is_due() {
     for event in [suspend(Suspension::Yield, None), retry(LATER)] {
         assert_eq!(apply(&held, &event).resends, 0, "{event:?}");
     }
-    for event in
-        [heartbeat(None, Advance::Recorded), TaskEvent::Finish { attempt: 2, outcome: completed(), progress: None }]
-    {
+    for event in [
+        heartbeat(None, Advance::Recorded),
+        TaskEvent::Finish { attempt: 2, outcome: completed(), progress: None, labels: None },
+    ] {
         assert_eq!(apply(&held, &event).resends, 3, "{event:?}");
     }
     let asking = record(State::InputRequired { asks: vec![ask("a")], until: Some(NOW) });

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use longhaul_core::{Advance, Progress};
+use longhaul_core::{Advance, LabelLimit, Labels, Progress};
 
 /// The changes since the last heartbeat that was written.
 #[derive(Default)]
@@ -14,6 +14,9 @@ pub(crate) struct PendingUpdates(Mutex<Updates>);
 struct Updates {
     progress: Option<Progress>,
     progress_is_new: bool,
+    labels: Labels,
+    /// The labels that the record has; `None` after a write of other ones that may have failed.
+    recorded_labels: Option<Labels>,
     advanced: bool,
     advance_is_new: bool,
     flush_requested: bool,
@@ -30,11 +33,18 @@ pub(crate) struct News {
     pub(crate) has_progress: bool,
 }
 
+/// Updates that a write brings.
+#[derive(Clone)]
+pub(crate) struct NewUpdates {
+    pub(crate) progress: Option<Progress>,
+    pub(crate) labels: Option<Labels>,
+    pub(crate) advance: Advance,
+}
+
 /// Updates that are being written. They become pending again unless [`Flush::written`] is called.
 pub(crate) struct Flush<'a> {
     updates: &'a PendingUpdates,
-    pub(crate) progress: Option<Progress>,
-    pub(crate) advance: Advance,
+    pub(crate) new: NewUpdates,
     written: bool,
 }
 
@@ -48,13 +58,27 @@ impl Drop for Flush<'_> {
     fn drop(&mut self) {
         if !self.written {
             let mut updates = self.updates.lock();
-            updates.progress_is_new |= self.progress.is_some();
-            updates.advance_is_new |= self.advance == Advance::Recorded;
+            updates.progress_is_new |= self.new.progress.is_some();
+            updates.advance_is_new |= self.new.advance == Advance::Recorded;
+            if self.new.labels.is_some() {
+                updates.recorded_labels = None;
+            }
         }
     }
 }
 
 impl PendingUpdates {
+    /// The updates of an attempt whose task has these labels.
+    pub(crate) fn of(labels: Labels) -> Self {
+        let recorded_labels = Some(labels.clone());
+        Self(Mutex::new(Updates { labels, recorded_labels, ..Updates::default() }))
+    }
+
+    /// Sets a label, which the next write brings. It asks for no write of its own.
+    pub(crate) fn set_label(&self, key: &str, value: &str) -> Result<(), LabelLimit> {
+        self.lock().labels.set(key, value)
+    }
+
     pub(crate) fn note_progress(&self, progress: Progress) {
         let mut updates = self.lock();
         let is_first = !updates.progress_is_new && updates.progress.as_ref() != Some(&progress);
@@ -86,18 +110,22 @@ impl PendingUpdates {
     }
 
     /// Takes what is new, for a write that is about to be tried.
-    pub(crate) fn take(&self) -> (Option<Progress>, Advance) {
+    pub(crate) fn take(&self) -> NewUpdates {
         let mut updates = self.lock();
         updates.flush_requested = false;
         let progress = if std::mem::take(&mut updates.progress_is_new) { updates.progress.clone() } else { None };
         let advance = if std::mem::take(&mut updates.advance_is_new) { Advance::Recorded } else { Advance::NotYet };
-        (progress, advance)
+        // A replay that sets the same labels again changes nothing.
+        let labels = Some(&updates.labels).filter(|labels| updates.recorded_labels.as_ref() != Some(labels)).cloned();
+        if labels.is_some() {
+            updates.recorded_labels.clone_from(&labels);
+        }
+        NewUpdates { progress, labels, advance }
     }
 
     /// Takes what is new, for a write that may fail or be dropped: until it is written, it becomes pending again.
     pub(crate) fn flush(&self) -> Flush<'_> {
-        let (progress, advance) = self.take();
-        Flush { updates: self, progress, advance, written: false }
+        Flush { updates: self, new: self.take(), written: false }
     }
 
     pub(crate) fn news(&self) -> News {

@@ -2,11 +2,12 @@
 
 use longhaul_core::ports::{ApplyError, Message, StoreError};
 use longhaul_core::{
-    Advance, Failure, FailureKind, Outcome, PartsName, Payload, Progress, Refusal, ResultKind, State, Suspension, Task,
-    TaskEvent, TaskKey, Timestamp, limits,
+    Advance, Failure, FailureKind, Labels, Outcome, PartsName, Payload, Progress, Refusal, ResultKind, State,
+    Suspension, Task, TaskEvent, TaskKey, Timestamp, limits,
 };
 
 use super::watch::End;
+use crate::attempt::NewUpdates;
 use crate::limits::MEMORY_WAIT_MS;
 use crate::suspension::{Reason, Suspended};
 use crate::{Attempt, AttemptEnd, Disposition, Engine, LoadError};
@@ -71,7 +72,7 @@ impl Engine {
     }
 
     async fn fail_as_corrupt(&self, task: &Task, message: &str) -> Disposition {
-        self.write_finish(task, failed(FailureKind::Corrupt, message, None), None).await
+        self.write_finish(task, failed(FailureKind::Corrupt, message, None), (None, None)).await
     }
 
     /// Leaves a task to a worker that has its tool. That does not count as a failure. The task times out if no
@@ -99,7 +100,8 @@ impl Engine {
 
     /// Gives back a claimed task of which nothing was run. It continues in another attempt after this time.
     pub(crate) async fn give_back_unrun(&self, task: &Task, after_ms: u64) -> Disposition {
-        let event = TaskEvent::Suspend { attempt: task.attempt, suspension: Suspension::Yield, progress: None };
+        let event =
+            TaskEvent::Suspend { attempt: task.attempt, suspension: Suspension::Yield, progress: None, labels: None };
         self.release(task, &event, Some(after_ms), &[]).await.unwrap_or_else(|refused| refused)
     }
 
@@ -188,14 +190,19 @@ impl Engine {
         self.store_payload(&task.key(), name, text, limits::INLINE_BYTES_MAX).await
     }
 
-    /// Ends the task, with the progress that is not recorded yet.
+    /// Ends the task, with the progress and the labels that are not recorded yet.
     async fn finish(&self, attempt: &Attempt, outcome: Outcome) -> Disposition {
-        let (progress, _) = attempt.shared().pending.take();
-        self.write_finish(attempt.task(), outcome, progress).await
+        let NewUpdates { progress, labels, .. } = attempt.shared().pending.take();
+        self.write_finish(attempt.task(), outcome, (progress, labels)).await
     }
 
-    async fn write_finish(&self, task: &Task, outcome: Outcome, progress: Option<Progress>) -> Disposition {
-        let finish = TaskEvent::Finish { attempt: task.attempt, outcome, progress };
+    async fn write_finish(
+        &self,
+        task: &Task,
+        outcome: Outcome,
+        (progress, labels): (Option<Progress>, Option<Labels>),
+    ) -> Disposition {
+        let finish = TaskEvent::Finish { attempt: task.attempt, outcome, progress, labels };
         match self.apply_end(&task.key(), &finish).await {
             Ok(ended) => {
                 let status = ended.status().as_str();
@@ -226,8 +233,8 @@ impl Engine {
             Suspension::Timer(until) => Some(until.since_ms(self.now())),
             Suspension::Yield => Some(0),
         };
-        let (progress, _) = attempt.shared().pending.take();
-        let event = TaskEvent::Suspend { attempt: task.attempt, suspension, progress };
+        let NewUpdates { progress, labels, .. } = attempt.shared().pending.take();
+        let event = TaskEvent::Suspend { attempt: task.attempt, suspension, progress, labels };
         match self.release(task, &event, resume_in_ms, signals).await {
             Ok(disposition) => disposition,
             Err(disposition) => {
@@ -242,13 +249,13 @@ impl Engine {
 
     async fn retry(&self, attempt: &Attempt, reason: String) -> Disposition {
         let task = attempt.task();
-        let (progress, advance) = attempt.shared().pending.take();
+        let NewUpdates { progress, labels, advance } = attempt.shared().pending.take();
         // An attempt that got further than the ones before it resets the count of failures; that must be on record
-        // first, and so must its last progress.
+        // first, and so must its last progress and its labels.
         let failures = if attempt.shared().pending.has_advanced() { 0 } else { task.failures };
-        if progress.is_some() || (advance == Advance::Recorded && task.failures > 0) {
+        if progress.is_some() || labels.is_some() || (advance == Advance::Recorded && task.failures > 0) {
             let lease_until = self.now().plus_ms(self.settings.lease_ms);
-            let heartbeat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress, advance };
+            let heartbeat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress, labels, advance };
             // If the store fails here, the write that follows is tried anyway, and decides.
             if let Err(error @ ApplyError::Refused { .. }) = self.apply_with_retry(&task.key(), &heartbeat).await {
                 return self.not_applied(&task.key(), error, self.settings.lease_ms);
@@ -266,7 +273,8 @@ impl Engine {
                     "no retries are left after {} failures in a row: {reason}",
                     current.failures.saturating_add(1)
                 );
-                self.write_finish(&current, failed(FailureKind::RetriesExhausted, &message, None), None).await
+                let failed = failed(FailureKind::RetriesExhausted, &message, None);
+                self.write_finish(&current, failed, (None, None)).await
             }
             Err(error) => self.not_applied(&task.key(), error, self.settings.lease_ms),
         }

@@ -7,7 +7,7 @@ use futures::future::{Either, select};
 use longhaul_core::ports::{ApplyError, Delivery};
 use longhaul_core::{Refusal, ResultKind, TaskEvent, Timestamp, limits};
 
-use crate::attempt::News;
+use crate::attempt::{NewUpdates, News};
 use crate::suspension::{Reason, Suspended};
 use crate::{Attempt, AttemptEnd, Engine, Settings, ToolRunner, WorkerSignals};
 
@@ -171,8 +171,8 @@ impl Engine {
         // A tool that ends during this write drops it: the updates then stay pending for the write of the end.
         let flush = attempt.shared().pending.flush();
         let lease_until = self.lease_until(signals);
-        let (progress, advance) = (flush.progress.clone(), flush.advance);
-        let heartbeat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress, advance };
+        let NewUpdates { progress, labels, advance } = flush.new.clone();
+        let heartbeat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress, labels, advance };
         match self.apply_once(&task.key(), &heartbeat).await {
             Ok(_) => flush.written(),
             Err(ApplyError::Refused { why, .. }) => return Err(why),

@@ -69,6 +69,7 @@ fn call() -> Call {
         cleanup: Cleanup::None,
         not_before: None,
         flow: None,
+        labels: longhaul_core::Labels::default(),
     }
 }
 

@@ -64,6 +64,7 @@ async fn a_new_task_records_what_was_called() {
         created_at: now,
         not_before: None,
         flow: None,
+        labels: longhaul_core::Labels::default(),
         updated_at: now,
         sent_at: now,
         resends: 0,
@@ -115,7 +116,7 @@ async fn a_page_of_a_filtered_list_has_1_to_100_tasks_that_its_filter_takes() {
     for _ in 0..101 {
         world.accepted().await;
     }
-    let of = |status| TaskFilter { statuses: [status].into(), tool: None };
+    let of = |status| TaskFilter { statuses: [status].into(), ..TaskFilter::default() };
     for (limit, count) in [(0, 1), (1, 1), (100, 100), (1_000, 100)] {
         let page = world.engine.list_filtered(&ann(), &of(Status::Working), None, limit).await.unwrap();
         assert_eq!((page.tasks.len(), page.next.is_some()), (count, true));

@@ -13,6 +13,7 @@ mod disk;
 mod ending;
 mod flow;
 mod heartbeats;
+mod labels;
 mod limits;
 mod listening;
 mod long_work;

@@ -144,6 +144,7 @@ async fn a_message_that_is_not_needed_stays_while_a_worker_holds_the_task() {
         attempt: 2,
         lease_until: world.now().plus_ms(60_000),
         progress: None,
+        labels: None,
         advance: longhaul_core::Advance::NotYet,
     };
     world.store.apply(&key, &lease, world.now()).await.unwrap();

@@ -132,7 +132,7 @@ async fn a_task_on_record_that_sleeps_past_its_deadline_ends_when_its_message_co
     let (world, task, delivery) = World::with_delivery().await;
     drop(world.begun(&delivery, &hangs()));
     let suspension = longhaul_core::Suspension::Timer(task.deadline().plus_ms(HOUR_MS));
-    let sleeps = TaskEvent::Suspend { attempt: 1, suspension, progress: None };
+    let sleeps = TaskEvent::Suspend { attempt: 1, suspension, progress: None, labels: None };
     world.engine.ports().store.apply(&task.key(), &sleeps, world.now()).await.unwrap();
     world.clock.advance_to(task.deadline());
     world.work(&hangs()).await;

@@ -289,6 +289,7 @@ pub(crate) fn call() -> Call {
         cleanup: longhaul_core::Cleanup::None,
         not_before: None,
         flow: None,
+        labels: longhaul_core::Labels::default(),
     }
 }
 

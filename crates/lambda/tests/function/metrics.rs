@@ -57,6 +57,7 @@ async fn accept_with(world: &World, cleanup: longhaul_core::Cleanup) -> (longhau
         cleanup,
         not_before: None,
         flow: None,
+        labels: longhaul_core::Labels::default(),
     };
     let task = engine.accept(call).await.unwrap().into_task();
     (engine, lines, task.key())

@@ -121,7 +121,12 @@ impl World {
         let admission = Admission::Permitted;
         let claim = TaskEvent::Claim { token: self.engine.ports().ids.lease_token(), lease_until, admission };
         let claimed = self.records.apply(key, &claim, now).await.map_err(unexpected)?;
-        let give_back = TaskEvent::Suspend { attempt: claimed.attempt, suspension: Suspension::Yield, progress: None };
+        let give_back = TaskEvent::Suspend {
+            attempt: claimed.attempt,
+            suspension: Suspension::Yield,
+            progress: None,
+            labels: None,
+        };
         self.records.apply(key, &give_back, now).await.map_err(unexpected)?;
         for entry in entries {
             self.records.record(key, entry).await.map_err(unexpected)?;

@@ -80,6 +80,7 @@ fn task(owner: OwnerId, tool: &str, at: Timestamp) -> Task {
         created_at: at,
         not_before: None,
         flow: None,
+        labels: Default::default(),
         updated_at: at,
         sent_at: at,
         resends: 0,

@@ -104,6 +104,7 @@ impl Calls {
             created_at: now,
             not_before: None,
             flow: None,
+            labels: Default::default(),
             sent_at: now,
             started_at: None,
             ended_at: None,

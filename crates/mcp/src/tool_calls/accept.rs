@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::error::Error;
 
 use longhaul_core::verbatim::{Object, changed, has_other_forms, in_one_line};
-use longhaul_core::{Cleanup, Principal, RequestedTerms, Task, Terms, Timestamp, TraceParent, limits, strict_json};
+use longhaul_core::{
+    Cleanup, Labels, Principal, RequestedTerms, Task, Terms, Timestamp, TraceParent, limits, strict_json,
+};
 use longhaul_engine::{Call, Engine, Idempotency};
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -107,9 +109,10 @@ pub(crate) fn call<A: Serialize>(
 ) -> Result<Call, ErrorData> {
     let is_cleaned = shared.policies.cleans_up(&tool);
     let trace = trace_of(&mut call);
-    let flow = match shared.policies.get(&tool) {
-        Some(policy) => policy.flow_of(&tool, || serde_json::to_value(&call.arguments))?,
-        None => None,
+    let arguments = || serde_json::to_value(&call.arguments);
+    let (flow, labels) = match shared.policies.get(&tool) {
+        Some(policy) => (policy.flow_of(&tool, arguments)?, policy.labels_of(&tool, arguments)?),
+        None => (None, Labels::default()),
     };
     let not_before = take_later_start(&mut call.meta)?;
     call.caller = known(caller)?;
@@ -120,7 +123,7 @@ pub(crate) fn call<A: Serialize>(
         request = Object::read(&request).map_err(unwritten)?.with("_meta", &meta);
     }
     let cleanup = if is_cleaned { Cleanup::ARMED } else { Cleanup::None };
-    Ok(Call { owner: caller.owner, tool, request, terms, idempotency, trace, cleanup, not_before, flow })
+    Ok(Call { owner: caller.owner, tool, request, terms, idempotency, trace, cleanup, not_before, flow, labels })
 }
 
 /// What is stored about the caller. Fails with `-32600` if it is too long.

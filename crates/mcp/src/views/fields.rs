@@ -116,11 +116,25 @@ pub(crate) fn progress_notification<const N: usize>(
 }
 
 /// The key in a task's `_meta` under which clients find the variables that its tool has set.
-pub(crate) const VARIABLES: &str = "dev.longhaul/variables";
+const VARIABLES: &str = "dev.longhaul/variables";
 
 /// The key in `_meta` under which a protocol version that has no field for progress shows it, as
 /// `notifications/progress` does.
 pub(crate) const PROGRESS: &str = "dev.longhaul/progress";
+
+/// The key in a task's `_meta` under which clients find its labels.
+const LABELS: &str = "dev.longhaul/labels";
+
+/// The labels of the task, as an object; `None` if it has none.
+pub(crate) fn labels(task: &Task) -> Option<Value> {
+    (!task.labels.is_empty()).then(|| json!(task.labels))
+}
+
+/// All that the `_meta` of a task has.
+pub(crate) async fn meta(engine: &Engine, task: &Task) -> Result<Map<String, Value>, ErrorData> {
+    let parts = [(VARIABLES, variables(engine, task).await?), (LABELS, labels(task))];
+    Ok(parts.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect())
+}
 
 /// The variables of the task; `None` if its tool has set none.
 pub(crate) async fn variables(engine: &Engine, task: &Task) -> Result<Option<Value>, ErrorData> {

@@ -1,13 +1,16 @@
-//! `dev.longhaul/tasks/list`, a method of our own: those of the caller's tasks that have some status, or are calls of
-//! some tool. It is the same in each protocol version that has it, with the statuses of the Tasks extension.
+//! `dev.longhaul/tasks/list`, a method of our own: those of the caller's tasks that have some status, are calls of
+//! some tool, or have some labels. It is the same in each protocol version that has it, with the statuses of the Tasks
+//! extension.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use longhaul_core::{Payload, ResultKind, State, Status, Task, TaskFilter, TaskId, Timestamp, limits, strict_json};
+use longhaul_core::{
+    Labels, Payload, ResultKind, State, Status, Task, TaskFilter, TaskId, Timestamp, limits, strict_json,
+};
 use rmcp::ErrorData;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::reply::errors;
 use crate::request::incoming::Incoming;
@@ -39,6 +42,7 @@ struct Params {
     _meta: Option<Box<RawValue>>,
     status: Option<Vec<String>>,
     tool: Option<String>,
+    labels: BTreeMap<String, String>,
     cursor: Option<String>,
 }
 
@@ -55,10 +59,12 @@ pub(crate) async fn page(
     shared: &Shared,
 ) -> Result<Map<String, Value>, ErrorData> {
     let params = match call.params {
-        Some(_) => call.params::<Params>().ok_or_else(|| invalid("the parameters are status, tool and cursor"))?,
+        Some(_) => {
+            call.params::<Params>().ok_or_else(|| invalid("the parameters are status, tool, labels and cursor"))?
+        }
         None => Params::default(),
     };
-    let filter = filter(params.status, params.tool)?;
+    let filter = filter(params.status, params.tool, &params.labels)?;
     let digest = digest(&filter, subject);
     let before = match params.cursor {
         Some(cursor) => Some(opened(call, shared, &cursor, &digest)?),
@@ -86,7 +92,11 @@ fn invalid(message: impl Into<String>) -> ErrorData {
     ErrorData::invalid_params(message.into(), None)
 }
 
-fn filter(statuses: Option<Vec<String>>, tool: Option<String>) -> Result<TaskFilter, ErrorData> {
+fn filter(
+    statuses: Option<Vec<String>>,
+    tool: Option<String>,
+    wanted: &BTreeMap<String, String>,
+) -> Result<TaskFilter, ErrorData> {
     let statuses: Option<BTreeSet<Status>> = match statuses {
         None => Some(Status::ALL.into()),
         Some(names) => names.iter().map(|name| Status::of(name)).collect(),
@@ -97,12 +107,22 @@ fn filter(statuses: Option<Vec<String>>, tool: Option<String>) -> Result<TaskFil
     if tool.as_ref().is_some_and(|tool| tool.len() > TOOL_BYTES_MAX) {
         return Err(invalid(format!("the name of a tool has at most {TOOL_BYTES_MAX} bytes")));
     }
-    Ok(TaskFilter { statuses, tool })
+    let mut labels = Labels::default();
+    for (key, value) in wanted {
+        labels.set(key, value).map_err(|limit| invalid(limit.to_string()))?;
+        if value.is_empty() {
+            return Err(invalid(format!("the label `{key}` has no value: name the one of the tasks")));
+        }
+    }
+    Ok(TaskFilter { statuses, tool, labels })
 }
 
 /// The part of a cursor that identifies the filter it belongs to.
 fn digest(filter: &TaskFilter, subject: Subject) -> String {
-    let statuses = filter.statuses.iter().map(|status| status.as_str()).collect::<Vec<_>>().join(" ");
+    let mut statuses = filter.statuses.iter().map(|status| status.as_str()).collect::<Vec<_>>().join(" ");
+    if !filter.labels.is_empty() {
+        statuses.push_str(&json!(filter.labels).to_string());
+    }
     let whose = match subject {
         Subject::Caller(_) => String::new(),
         Subject::Named(owner) => owner.to_string(),
@@ -142,6 +162,9 @@ fn row(task: &Task, subject: Subject, now: Timestamp) -> Value {
     }
     if let Some(parent) = task.parent {
         add("parent", parent.id.to_string().into());
+    }
+    if let Some(labels) = fields::labels(task) {
+        add("labels", labels);
     }
     if let Some(progress) = &task.progress {
         add("progress", fields::progress_params(progress).into());

@@ -10,11 +10,11 @@ use longhaul_engine::Engine;
 use rmcp::ErrorData;
 use rmcp::model::RequestId;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use crate::reply::errors;
 use crate::tool_calls::asking;
-use crate::views::fields::{self, VARIABLES, error, rfc3339, status_message};
+use crate::views::fields::{self, error, rfc3339, status_message};
 
 /// The key in `_meta` that says which subscription a message belongs to.
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -25,7 +25,7 @@ const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 #[serde(rename_all = "camelCase")]
 struct View<'a> {
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    meta: Option<serde_json::Value>,
+    meta: Option<Map<String, serde_json::Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     result_type: Option<&'static str>,
     task_id: String,
@@ -50,18 +50,18 @@ pub(crate) fn render_created(task: &Task, now: Timestamp) -> Result<String, Erro
 pub(crate) async fn render(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
     let payload = payload(engine, task).await?;
     let mut view = view(task, engine.ports().clock.now(), Some("complete"));
-    view.meta = fields::variables(engine, task).await?.map(|variables| json!({VARIABLES: variables}));
+    view.meta = Some(fields::meta(engine, task).await?).filter(|meta| !meta.is_empty());
     write(&view, payload)
 }
 
-/// The task as [`render`] shows it, without its variables, and without an outcome of more than `bytes_max`.
+/// The task as [`render`] shows it, without its `_meta`, and without an outcome of more than `bytes_max`.
 pub(crate) async fn render_briefly(engine: &Engine, task: &Task, bytes_max: u64) -> Result<String, ErrorData> {
     let is_long = task.state.outcome().is_some_and(|outcome| outcome.bytes() > bytes_max);
     let payload = if is_long { None } else { payload(engine, task).await? };
     write(&view(task, engine.ports().clock.now(), None), payload)
 }
 
-/// The task as [`render`] shows it, without variables and payload.
+/// The task as [`render`] shows it, without `_meta` and payload.
 pub(crate) fn brief(task: &Task, now: Timestamp) -> serde_json::Value {
     json!(view(task, now, None))
 }
@@ -74,10 +74,9 @@ pub(crate) async fn render_notification(
 ) -> Result<String, ErrorData> {
     let payload = payload(engine, task).await?;
     let mut view = view(task, engine.ports().clock.now(), None);
-    view.meta = Some(match fields::variables(engine, task).await? {
-        Some(variables) => json!({SUBSCRIPTION_ID: subscription, VARIABLES: variables}),
-        None => json!({SUBSCRIPTION_ID: subscription}),
-    });
+    let mut meta = Map::from_iter([(SUBSCRIPTION_ID.to_owned(), json!(subscription))]);
+    meta.extend(fields::meta(engine, task).await?);
+    view.meta = Some(meta);
     let params = write(&view, payload)?;
     Ok(format!(r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{params}}}"#))
 }

@@ -349,7 +349,7 @@ async fn a_result_whose_parts_are_missing_is_an_error_on_the_stream_too() {
     store.apply(&key, &given::claim(1, now), now).await.unwrap();
     let result = Payload::Parts { name: PartsName::Outcome { attempt: 1 }, count: 1, bytes: 2 };
     let outcome = Outcome::Completed { result, kind: ResultKind::Success };
-    store.apply(&key, &TaskEvent::Finish { attempt: 1, outcome, progress: None }, now).await.unwrap();
+    store.apply(&key, &TaskEvent::Finish { attempt: 1, outcome, progress: None, labels: None }, now).await.unwrap();
     assert_eq!(world.while_time_passes(stream.next()).await.unwrap()["params"]["status"], "completed");
     let last = world.while_time_passes(stream.next()).await.unwrap();
     assert_eq!((&last["id"], &last["error"]["code"]), (&json!(7), &json!(-32603)));

@@ -269,3 +269,64 @@ async fn arguments_of_which_no_key_can_be_made_are_refused() {
     assert!(refused.text.contains("-32602"), "{}", refused.text);
     assert!(refused.text.contains("the limits of `two` cannot be read from these arguments"), "{}", refused.text);
 }
+
+/// A policy labels the tasks of its tool, and lists find them by their labels.
+#[tokio::test]
+async fn labels_of_a_policy_are_stored_with_the_task_shown_and_found() {
+    let world = World::new();
+    let customer = |arguments: &Value| arguments["customer"].as_str().unwrap_or_default().to_owned();
+    let policy = TaskPolicy::optional().unchecked_arguments().label("kind", |_: &Value| 7).label("customer", customer);
+    let policies = by(move |_tool| Some(policy.clone()));
+    let server = McpServer::new(|| Listing, policies, world.engine.clone(), McpSettings::new([7; 32]));
+    let mut ids = Vec::new();
+    for customer in ["acme", "globex", ""] {
+        world.clock.advance_ms(1);
+        let created = send(&server, &Sent::call("two", json!({"customer": customer}))).await.result();
+        ids.push(created["taskId"].as_str().unwrap().to_owned());
+    }
+    let listed = async |params| send(&server, &Sent::new("dev.longhaul/tasks/list", params)).await;
+    let acme = listed(json!({"labels": {"customer": "acme", "kind": "7"}})).await.result();
+    let labels = json!({"customer": "acme", "kind": "7"});
+    assert_eq!(acme["tasks"].as_array().unwrap().len(), 1, "{acme}");
+    assert_eq!((&acme["tasks"][0]["taskId"], &acme["tasks"][0]["labels"]), (&json!(ids[0]), &labels));
+    let all = listed(json!({"labels": {"kind": "7"}})).await.result();
+    let labels_of_all: Vec<_> = all["tasks"].as_array().unwrap().iter().map(|row| row["labels"].clone()).collect();
+    assert_eq!(labels_of_all, [json!({"kind": "7"}), json!({"customer": "globex", "kind": "7"}), labels.clone()]);
+    for (none, tool) in [(json!({"customer": "acm"}), json!(null)), (json!({"customer": "acme"}), json!("one"))] {
+        assert_eq!(listed(json!({"labels": none, "tool": tool})).await.result()["tasks"], json!([]));
+    }
+    let shown = send(&server, &Sent::new("tasks/get", json!({"taskId": ids[0]}))).await.result();
+    assert_eq!(shown["_meta"]["dev.longhaul/labels"], labels);
+    let inspected = send(&server, &Sent::new("dev.longhaul/tasks/inspect", json!({"taskId": ids[0]}))).await.result();
+    assert_eq!(inspected["labels"], labels);
+    for (wrong, why) in [
+        (json!({"customer": ""}), "the label `customer` has no value"),
+        (json!({"a=b": "c"}), "`a=b` cannot be the key of a label"),
+        (json!({"customer": 7}), "the parameters are status, tool, labels and cursor"),
+    ] {
+        let refused = listed(json!({"labels": wrong})).await;
+        assert!(refused.text.contains("-32602") && refused.text.contains(why), "{}", refused.text);
+    }
+    let refused = send(&server, &Sent::call("two", json!({"customer": "x".repeat(257)}))).await;
+    let said = "the label `customer` has 257 bytes, and at most 256 are allowed";
+    assert!(refused.text.contains("-32602") && refused.text.contains(said), "{}", refused.text);
+}
+
+#[tokio::test]
+async fn a_cursor_of_one_label_is_not_valid_for_another() {
+    let world = World::new();
+    let policies = by(|_tool| Some(TaskPolicy::optional().unchecked_arguments().label("kind", |_: &Value| 7)));
+    let server = McpServer::new(|| Listing, policies, world.engine.clone(), McpSettings::new([7; 32]));
+    for _ in 0..51 {
+        world.clock.advance_ms(1);
+        send(&server, &Sent::call("two", json!({}))).await.result();
+    }
+    let listed = async |params| send(&server, &Sent::new("dev.longhaul/tasks/list", params)).await;
+    let first = listed(json!({"labels": {"kind": "7"}})).await.result();
+    let cursor = first["nextCursor"].as_str().unwrap();
+    let rest = listed(json!({"labels": {"kind": "7"}, "cursor": cursor})).await.result();
+    assert_eq!(rest["tasks"].as_array().unwrap().len(), 1);
+    for other in [json!({"cursor": cursor}), json!({"labels": {"kind": "8"}, "cursor": cursor})] {
+        assert!(listed(other).await.text.contains("the cursor is not valid for this list"));
+    }
+}

@@ -132,7 +132,7 @@ impl Checks {
                     self.check_progress(&key, *attempt, progress.done);
                 }
             }
-            TaskEvent::Suspend { attempt, progress, suspension } => {
+            TaskEvent::Suspend { attempt, progress, suspension, .. } => {
                 self.check_writer(actor, &key, *attempt);
                 self.check_timer_alongside(&key, suspension);
                 self.check_asked_again(after);

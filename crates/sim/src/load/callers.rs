@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use longhaul_core::{Cleanup, TaskKey};
+use longhaul_core::{Cleanup, Labels, TaskKey};
 use longhaul_engine::{AcceptError, Call, Idempotency};
 use sha2::{Digest, Sha256};
 
@@ -88,6 +88,7 @@ fn call_of(world: &LoadWorld, number: usize) -> Call {
         cleanup: Cleanup::None,
         not_before: None,
         flow: None,
+        labels: Labels::default(),
     }
 }
 

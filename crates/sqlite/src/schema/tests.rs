@@ -17,6 +17,7 @@ fn no_query_reads_a_whole_table_or_sorts() {
         listing::OF_OPEN,
         listing::OF_ENDED,
         listing::NEXT_OWNER,
+        listing::WITH_LABEL,
         purge::EXPIRED,
         purge::ORPHANS,
         purge::EXPIRED_MAILBOXES,
@@ -82,7 +83,8 @@ fn a_file_of_the_first_version_keeps_its_tasks_and_gets_mailboxes() {
         tasks::read_unexpired(&connection, &Unreadable::default(), &task.key(), given::NOW).unwrap().as_ref(),
         Some(&task)
     );
-    let filter = TaskFilter { statuses: [Status::Working].into(), tool: Some(task.tool.clone()) };
+    let filter =
+        TaskFilter { statuses: [Status::Working].into(), tool: Some(task.tool.clone()), ..TaskFilter::default() };
     let page =
         listing::filtered_page(&connection, &Unreadable::default(), &task.owner, &filter, None, 9, given::NOW).unwrap();
     assert_eq!(page.tasks, [task]);
@@ -122,7 +124,8 @@ fn a_file_without_statuses_gets_them_from_its_records() {
     connection.execute(insert, []).unwrap();
     migrate(&mut connection, MIGRATIONS).unwrap();
     for status in Status::ALL {
-        let filter = TaskFilter { statuses: [status].into(), tool: Some(created[0].tool.clone()) };
+        let filter =
+            TaskFilter { statuses: [status].into(), tool: Some(created[0].tool.clone()), ..TaskFilter::default() };
         let owner = given::owner("alice");
         let page =
             listing::filtered_page(&connection, &Unreadable::default(), &owner, &filter, None, 9, given::NOW).unwrap();
@@ -172,7 +175,7 @@ fn a_file_with_numbered_messages_keeps_them_its_journal_and_its_counts() {
     assert!(tasks::create(&connection, &Unreadable::default(), &full, given::NOW).unwrap().is_err());
     let room = longhaul_core::ports::NewTask { open_max: 4, ..given::new(next) };
     assert!(tasks::create(&connection, &Unreadable::default(), &room, given::NOW).unwrap().is_ok());
-    let filter = TaskFilter { statuses: [Status::Working].into(), tool: None };
+    let filter = TaskFilter { statuses: [Status::Working].into(), ..TaskFilter::default() };
     let page =
         listing::filtered_page(&connection, &Unreadable::default(), &tasks[0].owner, &filter, None, 9, given::NOW)
             .unwrap();

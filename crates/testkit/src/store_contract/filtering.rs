@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use longhaul_core::ports::TaskStore;
-use longhaul_core::{Status, Task, TaskEvent, TaskFilter, Timestamp};
+use longhaul_core::{Advance, Labels, Outcome, ResultKind, Status, Suspension, Task, TaskEvent, TaskFilter, Timestamp};
 
 use crate::SeededIds;
 use crate::given::{self, NOW, owner};
@@ -24,7 +24,7 @@ async fn filtered(store: &dyn TaskStore, filter: &TaskFilter, limit: usize, now:
 }
 
 fn of(statuses: &[Status], tool: Option<&str>) -> TaskFilter {
-    TaskFilter { statuses: statuses.iter().copied().collect(), tool: tool.map(str::to_owned) }
+    TaskFilter { statuses: statuses.iter().copied().collect(), tool: tool.map(str::to_owned), ..TaskFilter::default() }
 }
 
 /// `count` tasks of Alice, newest first: of three tools, and each fifth in the same status.
@@ -151,4 +151,101 @@ pub async fn pages_of_a_filtered_list_have_no_gaps_and_no_duplicates(store: &dyn
         before = page.next;
     }
     assert_eq!(seen, expected);
+}
+
+fn labelled(pairs: &[(&str, &str)]) -> TaskFilter {
+    TaskFilter { labels: given::labels(pairs), ..TaskFilter::default() }
+}
+
+/// Promise: a list filtered by labels has the tasks that have all of them, with each value as it is now.
+pub async fn a_list_finds_tasks_by_all_of_their_labels(store: &dyn TaskStore) {
+    let ids = SeededIds::new(1);
+    let mut all = Vec::new();
+    for number in 0..24_u64 {
+        let at = NOW.plus_ms(number);
+        let customer = if number % 3 == 0 { "acme" } else { "globex" };
+        let task = given::task_with(&ids, owner("alice"), at, |record| {
+            record.tool = if number % 2 == 0 { "add" } else { "wait" }.to_owned();
+            if number % 4 > 0 {
+                record.labels = given::labels(&[("customer", customer), ("n", &(number % 2).to_string())]);
+            }
+        });
+        store.create(given::new(task.clone()), NOW).await.unwrap();
+        let event = if number % 5 == 0 { TaskEvent::Cancel } else { given::claim(1, at) };
+        all.push(store.apply(&task.key(), &event, at).await.unwrap());
+    }
+    all.reverse();
+    let bobs = given::task_with(&ids, owner("bob"), NOW, |record| record.labels = given::labels(&[("n", "1")]));
+    store.create(given::new(bobs), NOW).await.unwrap();
+    let cancelled = TaskFilter { statuses: [Status::Cancelled].into(), ..labelled(&[("customer", "globex")]) };
+    let added = TaskFilter { tool: Some("add".to_owned()), ..labelled(&[("customer", "globex")]) };
+    let both = labelled(&[("customer", "acme"), ("n", "1")]);
+    for filter in [labelled(&[("customer", "acme")]), both, cancelled, added] {
+        let expected: Vec<Task> = all.iter().filter(|task| filter.takes(task)).cloned().collect();
+        assert!(expected.len() > 1, "{filter:?}");
+        for limit in [1, 3, 100] {
+            assert_eq!(filtered(store, &filter, limit, NOW).await, expected, "{filter:?} {limit}");
+        }
+    }
+    for other in [&[("customer", "acm")], &[("customer", "Acme")], &[("customers", "acme")]] {
+        assert_eq!(filtered(store, &labelled(other), 10, NOW).await, [], "{other:?}");
+    }
+}
+
+/// Promise: labels change with the heartbeat, the suspension and the end that bring them, and lists follow.
+pub async fn a_list_follows_each_change_of_labels(store: &dyn TaskStore) {
+    let ids = SeededIds::new(1);
+    let mut task = given::queued(store, &ids, owner("alice")).await;
+    let later = |ms| NOW.plus_ms(ms);
+    let (lease_until, first) = (later(60_000), given::labels(&[("stage", "one"), ("customer", "acme")]));
+    let heartbeat = TaskEvent::Heartbeat {
+        attempt: 1,
+        lease_until,
+        progress: None,
+        labels: Some(first.clone()),
+        advance: Advance::NotYet,
+    };
+    let second = given::labels(&[("stage", "two")]);
+    let labels = Some(second.clone());
+    let suspend = TaskEvent::Suspend { attempt: 1, suspension: Suspension::Yield, progress: None, labels };
+    let outcome = Outcome::Completed { result: given::inline("{}"), kind: ResultKind::Success };
+    let finish = TaskEvent::Finish { attempt: 3, outcome, progress: None, labels: Some(first.clone()) };
+    let none = Some(Labels::default());
+    let remove = TaskEvent::Suspend { attempt: 2, suspension: Suspension::Yield, progress: None, labels: none };
+    for (number, (event, labels)) in (0_u64..).zip([
+        (given::claim(1, NOW), Labels::default()),
+        (heartbeat, first.clone()),
+        (given::heartbeat(1, later(2)), first.clone()),
+        (suspend, second.clone()),
+        (given::claim(2, later(4)), second),
+        (remove, Labels::default()),
+        (given::claim(3, later(6)), Labels::default()),
+        (finish, first.clone()),
+    ]) {
+        task = store.apply(&task.key(), &event, later(number)).await.unwrap();
+        assert_eq!(task.labels, labels, "after {event:?}");
+        assert_eq!(store.get(&task.key(), NOW).await.unwrap().as_ref(), Some(&task));
+        for pair in [("stage", "one"), ("stage", "two"), ("customer", "acme")] {
+            let filter = labelled(&[pair]);
+            let expected = if filter.takes(&task) { vec![task.clone()] } else { Vec::new() };
+            assert_eq!(filtered(store, &filter, 10, NOW).await, expected, "{pair:?} after {event:?}");
+        }
+    }
+}
+
+/// Promise: labels go with their task, and one of the same id begins with its own.
+pub async fn labels_of_an_expired_task_find_nothing(store: &dyn TaskStore) {
+    let task = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| {
+        record.labels = given::labels(&[("customer", "acme")]);
+    });
+    store.create(given::new(task.clone()), NOW).await.unwrap();
+    let expired = task.expires_at;
+    let acme = labelled(&[("customer", "acme")]);
+    assert_eq!(filtered(store, &acme, 10, expired).await, []);
+    let mut record = task.into_record();
+    (record.expires_at, record.labels) = (expired.plus_ms(1_000), given::labels(&[("customer", "globex")]));
+    let next = Task::restore(record);
+    store.create(given::new(next.clone()), expired).await.unwrap();
+    assert_eq!(filtered(store, &acme, 10, expired).await, []);
+    assert_eq!(filtered(store, &labelled(&[("customer", "globex")]), 10, expired).await, [next]);
 }

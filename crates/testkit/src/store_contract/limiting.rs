@@ -241,6 +241,7 @@ pub async fn the_parts_of_large_texts_count(store: &dyn TaskStore) {
         attempt: 1,
         outcome: Outcome::Completed { result, kind: ResultKind::Success },
         progress: None,
+        labels: None,
     };
     store.apply(&first.task.key(), &finish, NOW).await.unwrap();
     let refused = store.create(new(&[&part], 4), NOW).await;

@@ -97,6 +97,8 @@ faults! {
     FilteredPageSkipsOne => pages_of_a_filtered_list_have_no_gaps_and_no_duplicates,
     FilteredLosesItsLast => a_filtered_list_has_what_its_filter_takes,
     FilteredWithoutStatusHasAll => a_filter_without_a_status_takes_nothing,
+    FilteredByAnyLabel => a_list_finds_tasks_by_all_of_their_labels,
+    LabelsOfTheFirstRecord => a_list_follows_each_change_of_labels,
     FilteredIgnoresExpiry => a_filtered_list_passes_over_what_has_expired,
     FilteredOfAnyOwner => a_filtered_list_has_only_the_tasks_of_its_owner,
     TextIsCut => large_values_of_any_script_come_back_whole,

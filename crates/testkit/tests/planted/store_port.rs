@@ -121,6 +121,13 @@ impl TaskStore for PlantedStore {
             let by_part = self.has(Fault::FilteredByPartOfTool) && task.tool.starts_with(tool.as_str());
             task.tool == *tool || by_part || self.has(Fault::FilteredOfAnyTool)
         };
+        let of_labels = |task: &Task| {
+            let key = task.key();
+            let kept = self.tables(|tables| tables.first.get(&key).map(|first| first.labels.clone()));
+            let labels = kept.filter(|_| self.has(Fault::LabelsOfTheFirstRecord)).unwrap_or(task.labels.clone());
+            let any = || filter.labels.iter().any(|wanted| labels.iter().any(|label| label == wanted));
+            labels.include(&filter.labels) || self.has(Fault::FilteredByAnyLabel) && any()
+        };
         let mut all: Vec<Task> = self.tables(|tables| tables.tasks.values().cloned().collect());
         all.retain(|task| task.owner == *owner || self.has(Fault::FilteredOfAnyOwner));
         all.retain(|task| {
@@ -130,7 +137,7 @@ impl TaskStore for PlantedStore {
         if self.has(Fault::FilteredBySlice) {
             all.truncate(limit);
         }
-        all.retain(|task| of_status(task) && of_tool(task));
+        all.retain(|task| of_status(task) && of_tool(task) && of_labels(task));
         if self.has(Fault::FilteredPageSkipsOne) && before.is_some() && !all.is_empty() {
             all.remove(0);
         }

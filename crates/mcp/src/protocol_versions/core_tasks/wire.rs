@@ -13,7 +13,7 @@ use crate::request::incoming::Incoming;
 use crate::request::params::is_empty_list;
 use crate::state::Shared;
 use crate::tool_calls::asking::RELATED_TASK;
-use crate::views::fields::{self, VARIABLES, rfc3339};
+use crate::views::fields::{self, rfc3339};
 
 /// A text that the host may show its model while the task runs.
 const IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
@@ -75,8 +75,7 @@ pub(super) fn view(task: &Task, now: Timestamp) -> View {
 /// message: some clients read nothing else.
 pub(super) async fn render(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
     let mut view = view(task, engine.ports().clock.now());
-    let variables = fields::variables(engine, task).await?;
-    view.meta = variables.map(|variables| json!({VARIABLES: variables}));
+    view.meta = Some(fields::meta(engine, task).await?).filter(|meta| !meta.is_empty()).map(Into::into);
     if let State::Completed { result, kind: ResultKind::ToolError } = &task.state {
         let result = fields::object(engine.load(&task.key(), result).await.map_err(errors::of_load)?)?;
         view.status_message = words(&result)?.or(view.status_message);

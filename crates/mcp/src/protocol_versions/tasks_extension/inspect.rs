@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::admission::memory::Held;
 use crate::reply::errors;
 use crate::state::Shared;
-use crate::views::fields::rfc3339;
+use crate::views::fields::{labels, rfc3339};
 use crate::views::task as view;
 
 pub(super) const METHOD: &str = "dev.longhaul/tasks/inspect";
@@ -138,6 +138,7 @@ async fn record(engine: &Engine, task: &Task) -> Result<Map<String, Value>, Erro
     if let Some(variables) = &task.variables {
         answer.insert("variables".to_owned(), shown_payload(engine, task, variables).await?.into());
     }
+    answer.extend(labels(task).map(|labels| ("labels".to_owned(), labels)));
     answer.extend(task.parent.map(|parent| ("parent".to_owned(), parent.id.to_string().into())));
     if let Some(Resumed { task, by }) = &task.resumes {
         let resumes = fields([("taskId", task.to_string().into()), ("by", by.as_deref().into())]);
