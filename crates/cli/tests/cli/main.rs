@@ -28,4 +28,5 @@ mod sessions;
 mod stored;
 mod terminal;
 mod token;
+mod verbose;
 mod verbs;
