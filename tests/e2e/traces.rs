@@ -1,5 +1,7 @@
-//! Spans at a collector: each call is part of its caller's trace, over restarts, and without what was said in it.
+//! Spans and metrics at a collector: each call is part of its caller's trace, over restarts, and without what was said
+//! in it.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::process::Command;
 
@@ -130,20 +132,60 @@ async fn so_is_one_that_does_not_answer() {
     is_named_once(silent.local_addr().unwrap().port(), "timed out").await;
 }
 
+/// The metrics at a collector are those that Prometheus reads.
+#[tokio::test]
+async fn a_collector_gets_each_metric_with_its_labels_and_its_value() {
+    let port = harness::free_port();
+    let (setup, collector) = (Setup::with(&["--metrics-listen", &format!("127.0.0.1:{port}")]), Collector::new(None));
+    let mut command = exporting(&setup, &collector.url());
+    command.env("OTEL_METRIC_EXPORT_INTERVAL", "100");
+    let server = Server::start(&mut command, Some(&setup.folder().join("log")));
+    let id = called(&server, "countdown", json!({"seconds": 0.1, "steps": 1})).await;
+    server.caller().until(&id, "completed").await;
+    let ended = "longhaul_tasks_ended_total{tool=\"countdown\",status=\"completed\"}";
+    harness::process::until("the end", || collector.metrics().get(ended) == Some(&1.0)).await;
+    let scraped = reqwest::get(format!("http://127.0.0.1:{port}/metrics")).await.unwrap().text().await.unwrap();
+    let is_shown = |line: &&str| !line.starts_with('#') && !line.contains("_bucket{") && !line.contains("_sum ");
+    let series = scraped.lines().filter(is_shown).map(|line| line.rsplit_once(' ').unwrap());
+    let scraped: BTreeMap<String, f64> =
+        series.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect();
+    assert_eq!(collector.metrics(), scraped);
+    assert!(
+        scraped.contains_key("longhaul_queue_messages") && scraped["longhaul_attempt_duration_seconds_count"] > 0.0
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_stops_exports_its_last_metrics_unless_they_are_off() {
+    for (exporter, accepted) in [("otlp", Some(1.0)), ("none", None)] {
+        let (setup, collector) = (Setup::new(), Collector::new(Some("Bearer of-the-collector")));
+        let mut command = exporting(&setup, &collector.url());
+        command.env("OTEL_METRICS_EXPORTER", exporter);
+        command.env("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20of-the-collector");
+        let server = Server::start(&mut command, Some(&setup.folder().join("log")));
+        called(&server, "countdown", json!({"seconds": 0.1, "steps": 1})).await;
+        assert!(server.terminate().success());
+        let metrics = collector.metrics();
+        assert_eq!(metrics.get("longhaul_tasks_accepted_total{tool=\"countdown\"}").copied(), accepted, "{metrics:?}");
+    }
+}
+
 async fn is_named_once(port: u16, why: &str) {
     let setup = Setup::with(&["--diagnostics", "--log-format", "json"]);
     let mut command = exporting(&setup, &format!("http://127.0.0.1:{port}"));
+    command.env("OTEL_METRIC_EXPORT_INTERVAL", "100");
     let server = Server::start(&mut command, Some(&setup.folder().join("log")));
     for _ in 0..3 {
         let id = called(&server, "countdown", json!({"seconds": 0.3, "steps": 3})).await;
         server.caller().until(&id, "completed").await;
     }
-    let is_warning = |line: &&str| line.contains("does not take spans");
-    harness::process::until("the warning", || server.log().lines().any(|line| is_warning(&line))).await;
-    let log = server.log();
-    let warnings: Vec<&str> = log.lines().filter(is_warning).collect();
-    assert_eq!(warnings.len(), 1, "{log}");
-    assert!(warnings[0].contains(why), "{}", warnings[0]);
+    for lost in ["does not take spans", "does not take metrics"] {
+        harness::process::until("the warning", || server.log().contains(lost)).await;
+        let log = server.log();
+        let warnings: Vec<&str> = log.lines().filter(|line| line.contains(lost)).collect();
+        assert_eq!(warnings.len(), 1, "{log}");
+        assert!(warnings[0].contains(why), "{}", warnings[0]);
+    }
     assert!(server.terminate().success());
 }
 

@@ -55,6 +55,9 @@ pub(crate) struct Global {
     /// Writes JSON: one object, or one a line where there are several
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Shows requests, answers and log messages of the server on the standard error, without credentials
+    #[arg(long, short, global = true)]
+    pub(crate) verbose: bool,
 }
 
 impl Global {

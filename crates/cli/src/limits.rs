@@ -152,3 +152,6 @@ const _: () = {
     // A browser has time to send its request before the user is no longer waited for.
     assert!(REDIRECT_HEAD_MAX.as_millis() < USER_MAX.as_millis());
 };
+
+/// `-v` shows so much of a message.
+pub(crate) const SHOWN_CHARS_MAX: usize = 4096;

@@ -22,6 +22,7 @@ mod render;
 mod save;
 mod screen;
 mod server;
+mod verbose;
 mod verbs;
 
 use std::ffi::OsStr;
@@ -57,6 +58,9 @@ fn run() -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("no threads can be started")?;
     let is_json = cli.global.json;
+    if cli.global.verbose {
+        longhaul_client::observe(verbose::Verbose);
+    }
     let done = runtime.block_on(verbs::run(cli));
     // Does not wait for a question that is no longer answered.
     runtime.shutdown_background();

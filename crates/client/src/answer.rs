@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::body::{Events, is_json, is_stream, kind, read, text};
 use crate::error::{Error, Refusal};
+use crate::observe::observer;
 use crate::repair::repaired;
 use crate::request_id::request_id;
 use crate::resume::Stream;
@@ -71,11 +72,15 @@ impl Content {
     /// # Errors
     /// If the connection was lost, as [`Stream::next`] says.
     pub async fn next(&mut self) -> Result<Option<String>, Error> {
-        match self {
-            Self::Nothing => Ok(None),
-            Self::Message(text) => Ok(Some(std::mem::take(text)).filter(|text| !text.is_empty())),
-            Self::Stream(stream) => stream.next().await,
+        let message = match self {
+            Self::Nothing => None,
+            Self::Message(text) => Some(std::mem::take(text)).filter(|text| !text.is_empty()),
+            Self::Stream(stream) => stream.next().await?,
+        };
+        if let (Some(observer), Some(text)) = (observer(), &message) {
+            observer.message(text);
         }
+        Ok(message)
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::body::{Events, is_json, is_stream, read};
 use crate::error::{Error, Refusal, with_causes};
+use crate::observe::observer;
 use crate::target::{Challenge, Credentials, Target};
 
 /// How long a connection may take to be made.
@@ -166,10 +167,13 @@ impl Raw {
     }
 
     async fn execute_once(&self, request: Request) -> Result<Response, Error> {
-        self.http.execute(request).await.map_err(|error| {
+        observer().into_iter().for_each(|observer| observer.request(&request));
+        let response = self.http.execute(request).await.map_err(|error| {
             let error = error.without_url();
             if error.is_connect() { Error::Unreachable(with_causes(&error)) } else { Error::Lost(with_causes(&error)) }
-        })
+        })?;
+        observer().into_iter().for_each(|observer| observer.response(response.status(), response.headers()));
+        Ok(response)
     }
 
     /// The meaning of a status and its body, with the body.
@@ -181,6 +185,8 @@ impl Raw {
             true => read(response, self.bytes_max).await.unwrap_or_default(),
             false => Vec::new(),
         };
+        let text = observer().and_then(|observer| Some((observer, std::str::from_utf8(&body).ok()?)));
+        text.into_iter().for_each(|(observer, text)| observer.message(text));
         let said: Value = serde_json::from_slice(&body).unwrap_or_default();
         let refusal = said.get("error").filter(|error| error.is_object()).map(Refusal::of);
         let is_about_request =

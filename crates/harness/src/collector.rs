@@ -1,4 +1,4 @@
-//! An OpenTelemetry collector: it decodes and keeps the spans that it is sent by OTLP over HTTP.
+//! An OpenTelemetry collector: it decodes and keeps the spans and the metrics that it is sent by OTLP over HTTP.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -6,8 +6,12 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+use opentelemetry_proto::tonic::metrics::v1::HistogramDataPoint;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use prost::Message;
 
 use crate::receiver::read;
@@ -31,10 +35,20 @@ pub struct Exported {
     pub request: String,
 }
 
+/// The last values of metrics, by name and labels as `/metrics` shows them: `name{label="value"}`. A histogram has its
+/// number of values.
+pub type Metrics = BTreeMap<String, f64>;
+
+#[derive(Default)]
+struct Kept {
+    spans: Vec<Exported>,
+    metrics: Metrics,
+}
+
 /// Listens until the test ends.
 pub struct Collector {
     port: u16,
-    spans: Arc<Mutex<Vec<Exported>>>,
+    kept: Arc<Mutex<Kept>>,
 }
 
 impl Collector {
@@ -42,14 +56,14 @@ impl Collector {
     pub fn new(authorization: Option<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let port = listener.local_addr().expect("it listens").port();
-        let spans = Arc::<Mutex<Vec<Exported>>>::default();
-        let kept = Arc::clone(&spans);
+        let kept = Arc::<Mutex<Kept>>::default();
+        let keeping = Arc::clone(&kept);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                serve(stream, authorization, &kept);
+                serve(stream, authorization, &keeping);
             }
         });
-        Self { port, spans }
+        Self { port, kept }
     }
 
     /// Where it is, as `OTEL_EXPORTER_OTLP_ENDPOINT` says it.
@@ -59,7 +73,12 @@ impl Collector {
 
     /// All spans that came so far.
     pub fn spans(&self) -> Vec<Exported> {
-        self.spans.lock().unwrap().clone()
+        self.kept.lock().unwrap().spans.clone()
+    }
+
+    /// The metrics that came so far.
+    pub fn metrics(&self) -> Metrics {
+        self.kept.lock().unwrap().metrics.clone()
     }
 
     /// All spans, once `enough` says so.
@@ -75,16 +94,69 @@ impl Collector {
     }
 }
 
-fn serve(mut stream: TcpStream, authorization: Option<&str>, kept: &Mutex<Vec<Exported>>) {
-    let Some((headers, body)) = read(&stream, "POST /v1/traces ") else { return };
+fn serve(mut stream: TcpStream, authorization: Option<&str>, kept: &Mutex<Kept>) {
+    let Some((path, headers, body)) = read(&stream, "POST /v1/") else { return };
     let is_wanted = authorization.is_none_or(|wanted| headers.get("authorization").is_some_and(|sent| sent == wanted));
     let status = if is_wanted { "200 OK" } else { "401 Unauthorized" };
     if is_wanted {
         assert_eq!(headers["content-type"], "application/x-protobuf");
-        kept.lock().unwrap().extend(decoded(&body));
+        let mut kept = kept.lock().unwrap();
+        match path.as_str() {
+            "/v1/traces" => kept.spans.extend(decoded(&body)),
+            "/v1/metrics" => kept.metrics.extend(decoded_metrics(&body)),
+            other => panic!("{other} is not a path of OTLP"),
+        }
     }
     // The server may be gone.
     drop(write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"));
+}
+
+fn decoded_metrics(body: &[u8]) -> Metrics {
+    let request = ExportMetricsServiceRequest::decode(body).expect("the request is of OTLP");
+    let mut metrics = Metrics::new();
+    for resource in request.resource_metrics {
+        let of_resource = attributes(resource.resource.map(|resource| resource.attributes).unwrap_or_default());
+        assert!(of_resource.contains_key("service.instance.id"), "{of_resource:?}");
+        for metric in resource.scope_metrics.into_iter().flat_map(|scope| scope.metrics) {
+            metrics.extend(values(metric.data.expect("a metric has values"), &metric.name));
+        }
+    }
+    metrics
+}
+
+fn values(data: Data, name: &str) -> Vec<(String, f64)> {
+    let points = match data {
+        Data::Gauge(gauge) => gauge.data_points,
+        Data::Sum(sum) => {
+            assert!(sum.is_monotonic && sum.data_points.iter().all(|point| point.start_time_unix_nano > 0), "{sum:?}");
+            sum.data_points
+        }
+        Data::Histogram(histogram) => {
+            let counted = |point: &HistogramDataPoint| {
+                assert_eq!(point.bucket_counts.iter().sum::<u64>(), point.count, "{point:?}");
+                (name.to_owned() + "_count", point.count.to_string().parse().unwrap())
+            };
+            return histogram.data_points.iter().map(counted).collect();
+        }
+        other => panic!("{other:?} has no form in Prometheus"),
+    };
+    let value = |value: Option<Value>| match value.expect("a point has a value") {
+        Value::AsDouble(value) => value,
+        Value::AsInt(value) => value.to_string().parse().unwrap(),
+    };
+    points.into_iter().map(|point| (name.to_owned() + &labels(&point.attributes), value(point.value))).collect()
+}
+
+fn labels(labels: &[KeyValue]) -> String {
+    let label = |label: &KeyValue| match label.value.as_ref().and_then(|value| value.value.as_ref()) {
+        Some(any_value::Value::StringValue(value)) => format!("{}=\"{value}\"", label.key),
+        other => panic!("a label is text: {other:?}"),
+    };
+    if labels.is_empty() {
+        String::new()
+    } else {
+        format!("{{{}}}", labels.iter().map(label).collect::<Vec<_>>().join(","))
+    }
 }
 
 fn decoded(body: &[u8]) -> Vec<Exported> {

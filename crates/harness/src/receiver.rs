@@ -94,7 +94,7 @@ impl Receiver {
 }
 
 fn serve(stream: TcpStream, hooks: &Mutex<Vec<Hook>>, reply: &dyn Fn(usize, &Hook) -> Reply) {
-    let Some((headers, body)) = read(&stream, "POST /hook ") else { return };
+    let Some((_path, headers, body)) = read(&stream, "POST /hook ") else { return };
     let Ok(body) = String::from_utf8(body) else { return };
     let hook = Hook { headers, body };
     let before = {
@@ -120,12 +120,13 @@ fn serve(stream: TcpStream, hooks: &Mutex<Vec<Hook>>, reply: &dyn Fn(usize, &Hoo
     }
 }
 
-/// The headers and the body of a request whose first line begins like this.
-pub(crate) fn read(stream: &TcpStream, begin: &str) -> Option<(BTreeMap<String, String>, Vec<u8>)> {
+/// The path, the headers and the body of a request whose first line begins like this.
+pub(crate) fn read(stream: &TcpStream, begin: &str) -> Option<(String, BTreeMap<String, String>, Vec<u8>)> {
     let mut reader = BufReader::new(stream);
     let mut headers = BTreeMap::new();
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|_| line.starts_with(begin))?;
+    let path = line.split(' ').nth(1)?.to_owned();
     loop {
         line.clear();
         reader.read_line(&mut line).ok()?;
@@ -134,7 +135,7 @@ pub(crate) fn read(stream: &TcpStream, begin: &str) -> Option<(BTreeMap<String, 
     }
     let mut body = vec![0; headers.get("content-length")?.parse().ok()?];
     reader.read_exact(&mut body).ok()?;
-    Some((headers, body))
+    Some((path, headers, body))
 }
 
 /// Has the library of Standard Webhooks for `language` verify webhooks with a secret; returns how many it verified.

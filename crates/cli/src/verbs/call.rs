@@ -100,7 +100,10 @@ async fn make(
         let why = "the server does not say that calls may start later, and might start this one at once";
         return Err(Stop::usage(why.to_owned()));
     }
-    let call = Call { key, listed: Some(listed.clone()), not_before, ..Call::new(&listed.name, arguments) };
+    // A server of revision `2026-07-28` sends log messages only to those who ask.
+    let meta = global.verbose.then(|| ("io.modelcontextprotocol/logLevel".to_owned(), "debug".into()));
+    let meta = meta.into_iter().collect();
+    let call = Call { key, listed: Some(listed.clone()), not_before, meta, ..Call::new(&listed.name, arguments) };
     let screen = Screen::new();
     let mut shown = Shown { view: screen.view(""), screen: screen.clone(), has_left: false };
     let given_up =

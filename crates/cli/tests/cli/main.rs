@@ -29,4 +29,5 @@ mod sessions;
 mod stored;
 mod terminal;
 mod token;
+mod verbose;
 mod verbs;

@@ -299,7 +299,7 @@ declare! {
          answers everyone who reaches it.";
     OTLP_ENDPOINT: Url = Url, with_variable "OTEL_EXPORTER_OTLP_ENDPOINT", local Unset("no traces"),
         lambda Unset("no traces"), parameter "Settings" =>
-        "The OpenTelemetry collector that gets the spans of calls by OTLP over HTTP (`docs/monitoring.md`), if the \
+        "The OpenTelemetry collector that gets spans and metrics by OTLP over HTTP (`docs/monitoring.md`), if the \
          program was built with the feature `otel`.";
     LOG: Text = Text("FILTER"), local Value("info,rmcp=warn"), lambda Value("info,rmcp=warn"), parameter "Settings" =>
         "The filter of the log, as directives of the Rust crate tracing.";

@@ -1,4 +1,5 @@
-//! The metrics of one process, which Prometheus reads at `/metrics` on a port of their own.
+//! The metrics of one process. Prometheus reads them at `/metrics` on a port of their own; a collector of OpenTelemetry
+//! is sent the same text in its own form.
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
@@ -19,10 +20,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use tokio_util::sync::CancellationToken;
 
 use super::health::{self, Health};
 use super::options::Config;
 use crate::serve::limits::METRICS_LABELS_MAX;
+use crate::telemetry::MetricsExporter;
 use crate::{Processes, Server};
 
 /// Where the metrics are.
@@ -151,6 +154,22 @@ impl Metrics {
         *answer.status_mut() = status;
         answer.headers_mut().insert(CONTENT_TYPE, TEXT);
         answer
+    }
+
+    /// Sends all values to a collector again and again, and once more when the server stops.
+    pub(super) async fn export(self: Arc<Self>, exporter: MetricsExporter, of: Arc<Health>, stop: CancellationToken) {
+        loop {
+            let is_stopping = stop.run_until_cancelled(exporter.pause()).await.is_none();
+            if is_stopping && exporter.has_failed_lately() {
+                return;
+            }
+            if let Some(text) = self.text(of.backlog().await) {
+                exporter.send(&text).await;
+            }
+            if is_stopping {
+                return;
+            }
+        }
     }
 
     fn text(&self, backlog: Option<Backlog>) -> Option<String> {

@@ -13,7 +13,7 @@ use longhaul_http::HttpFrontend;
 use longhaul_http::oauth::ResourceServer;
 use longhaul_http::webhooks::{Endpoints, WebhookDeliveryRunner};
 use longhaul_mcp::{McpServer, McpSettings};
-use longhaul_sqlite::{Database, DatabaseError, Notifications, Purged};
+use longhaul_sqlite::{Database, Notifications, Purged};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -32,6 +32,7 @@ use super::worker::{Receives, Workers, keep_schedules};
 use super::{Backend, Options, ServeError, console, http_server, webhooks};
 use crate::serve::limits::{LAST_WRITES, PURGE_EVERY_MS, PURGE_MAX};
 use crate::settings::ProcessEnv;
+use crate::telemetry::MetricsExporter;
 use crate::{OsIds, Server, SystemClock};
 
 /// How often a request that waits reads what other processes may have changed: each time is one read of the table.
@@ -179,16 +180,21 @@ impl Running {
                 frontend.identified_by(Arc::new(ResourceServer::new((**config).clone(), Arc::new(SystemClock))))
             }
         };
+        let exporter = MetricsExporter::of(options.values())?;
+        let is_read = listeners.metrics.is_some() || exporter.is_some();
         let metrics_address = listeners.metrics.as_ref().and_then(|listener| listener.local_addr().ok());
         let parts = Parts {
             server: server.clone(),
-            metrics: listeners.metrics.is_some().then(|| Arc::new(Metrics::of(server, &config))),
+            metrics: is_read.then(|| Arc::new(Metrics::of(server, &config))),
             config: Arc::new(config),
             health: Arc::new(Health::counting(server.degraded_parts())),
             mcp: Arc::default(),
             drain: CancellationToken::new(),
             workers: TaskTracker::new(),
         };
+        if let (Some(metrics), Some(exporter)) = (&parts.metrics, exporter) {
+            rest.spawn(Arc::clone(metrics).export(exporter, Arc::clone(&parts.health), stop.clone()));
+        }
         let endpoint = Endpoint { frontend, mcp: Arc::clone(&parts.mcp) };
         let endpoint = (parts.config.role != Role::Worker).then_some(endpoint);
         let address = bound.unwrap_or(parts.config.listen);
@@ -378,21 +384,14 @@ async fn take_up(database: &Database) -> Result<(), ServeError> {
 
 /// Deletes expired tasks until the process stops.
 async fn purge(database: Database, stop: CancellationToken) {
-    while stop.run_until_cancelled(SystemClock.sleep_ms(PURGE_EVERY_MS)).await.is_some() {
-        if let Err(error) = purge_all(&database, &stop).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "expired tasks were not deleted");
+    let mut pause_ms = PURGE_EVERY_MS;
+    while stop.run_until_cancelled(SystemClock.sleep_ms(pause_ms)).await.is_some() {
+        let purged = database.purge(SystemClock.now(), PURGE_MAX).await;
+        if let Err(error) = &purged {
+            tracing::warn!(error = error as &dyn std::error::Error, "expired tasks were not deleted");
         }
+        pause_ms = if matches!(purged, Ok(Purged::UpToLimit)) { 0 } else { PURGE_EVERY_MS };
     }
-}
-
-async fn purge_all(database: &Database, stop: &CancellationToken) -> Result<(), DatabaseError> {
-    while !stop.is_cancelled() {
-        match database.purge(SystemClock.now(), PURGE_MAX).await? {
-            Purged::All => return Ok(()),
-            Purged::UpToLimit => {}
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

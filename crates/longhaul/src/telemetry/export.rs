@@ -19,7 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::SystemClock;
 use crate::settings::ProcessEnv;
 
-/// How often the log says that spans are not taken. Nothing waits for a flush meanwhile.
+/// How often the log says that spans or metrics are not taken. Nothing waits for a flush meanwhile.
 const AWAY_MS: u64 = 60_000;
 
 /// How long a server tries to send a batch. Its calls do not wait for that.
@@ -49,41 +49,40 @@ pub(super) fn to(endpoint: &str, place: Place) -> Result<(), Box<dyn Error + Sen
     if IS_STARTED.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
-    let mut resource = Resource::builder();
-    if resource_is_unnamed() {
-        resource = resource.with_service_name("longhaul");
-    }
-    let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource.build()).build();
+    let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build();
     global::set_tracer_provider(provider.clone());
     spans::start(move || {
         if !away.was_lately()
             && let Err(error) = provider.force_flush()
         {
-            away.warn(&error);
+            away.warn("spans", &error);
         }
     });
     Ok(())
 }
 
-fn resource_is_unnamed() -> bool {
-    ["OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"].iter().all(|name| ProcessEnv.get(name).is_none())
+/// The attributes of this process, as the environment says them.
+pub(super) fn resource() -> Resource {
+    let resource = Resource::builder();
+    let is_named = ["OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"].iter().any(|name| ProcessEnv.get(name).is_some());
+    if is_named { resource.build() } else { resource.with_service_name("longhaul").build() }
 }
 
 /// When the log said last that the collector takes nothing.
 #[derive(Debug, Default)]
-struct Away(AtomicU64);
+pub(super) struct Away(AtomicU64);
 
 impl Away {
-    fn was_lately(&self) -> bool {
+    pub(super) fn was_lately(&self) -> bool {
         SystemClock.now().as_ms() < self.0.load(Ordering::Relaxed).saturating_add(AWAY_MS)
     }
 
-    fn warn(&self, error: &(dyn Error + 'static)) {
+    pub(super) fn warn(&self, signal: &str, error: &(dyn Error + 'static)) {
         if !self.was_lately() {
             self.0.store(SystemClock.now().as_ms(), Ordering::Relaxed);
             tracing::warn!(
                 error = with_causes(error),
-                "the OpenTelemetry collector does not take spans: some are lost"
+                "the OpenTelemetry collector does not take {signal}: some are lost"
             );
         }
     }
@@ -115,6 +114,6 @@ impl HttpClient for Client {
             *taken.body_mut() = response.bytes().await?;
             Ok::<_, reqwest::Error>(taken)
         });
-        Ok(sent.inspect_err(|error| self.away.warn(error))?)
+        Ok(sent.inspect_err(|error| self.away.warn("spans", error))?)
     }
 }
