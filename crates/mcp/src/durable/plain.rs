@@ -71,13 +71,13 @@ impl<H: ServerHandler> Durable<H> {
             }
         };
         match ended {
-            Ok(Ended::Tool(CallToolResponse::InputRequired(asked))) => {
+            Ok(Ok(CallToolResponse::InputRequired(asked))) => {
                 check_all(caller, asked.input_requests.as_ref())?;
                 self.with_earlier_answers(asked, answers, key, &binding)
             }
-            Ok(Ended::Tool(CallToolResponse::Task(_))) => Err(errors::made_a_task()),
-            Ok(Ended::Tool(ended)) => Ok(ended),
-            Ok(Ended::Asks(asks)) => {
+            Ok(Ok(CallToolResponse::Task(_))) => Err(errors::made_a_task()),
+            Ok(Ok(ended)) => Ok(ended),
+            Ok(Err(asks)) => {
                 let state = self.sign(Rounds { answers, call_key: key, ..Rounds::default() }, &binding)?;
                 Ok(InputRequiredResult::new(Some(asks), Some(state)).into())
             }
@@ -200,16 +200,13 @@ impl<H: ServerHandler> Durable<H> {
     }
 }
 
-/// How the attempt of a plain call ended, if not with an error.
-enum Ended {
-    Tool(CallToolResponse),
-    Asks(InputRequests),
-}
+/// The answer of the tool of a plain call; `Err` has the questions that end the call.
+type Ended = Result<CallToolResponse, InputRequests>;
 
 fn end(driven: Driven<Result<CallToolResponse, ErrorData>>) -> Result<Ended, ErrorData> {
     match driven {
-        Driven::Ended(ended) => ended.map(Ended::Tool),
-        Driven::Suspended(suspended) => asks(suspended).map(Ended::Asks),
+        Driven::Ended(ended) => ended.map(Ok),
+        Driven::Suspended(suspended) => asks(suspended).map(Err),
     }
 }
 
@@ -227,8 +224,8 @@ fn asks(suspended: Suspended) -> Result<InputRequests, ErrorData> {
 /// Whether the tool of a plain call has ended, and not with success.
 fn has_failed(ended: &Result<Ended, ErrorData>) -> bool {
     match ended {
-        Ok(Ended::Tool(CallToolResponse::Complete(result))) => result.is_error == Some(true),
-        Ok(Ended::Tool(_) | Ended::Asks(_)) => false,
+        Ok(Ok(CallToolResponse::Complete(result))) => result.is_error == Some(true),
+        Ok(Ok(_) | Err(_)) => false,
         Err(_) => true,
     }
 }
