@@ -226,7 +226,7 @@ impl Engine {
 
 /// The task of a call, and the parts of its request if it is too large for the record. The store writes them with the
 /// record, or not at all.
-fn new_task(call: Call, id: TaskId, origin: Origin, now: Timestamp) -> (Task, Arc<[String]>) {
+pub(crate) fn new_task(call: Call, id: TaskId, origin: Origin, now: Timestamp) -> (Task, Arc<[String]>) {
     let (request, parts) = payload(PartsName::Request, call.request, limits::INLINE_BYTES_MAX);
     let not_before = call.not_before.filter(|start| *start > now);
     let task = Task::restore(TaskRecord {

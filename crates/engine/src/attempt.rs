@@ -34,6 +34,7 @@ mod running_step;
 mod sleeping;
 mod tries;
 mod undo;
+mod unstored;
 
 pub use compensations::Compensate;
 use compensations::Compensations;
@@ -45,6 +46,7 @@ pub use polling::Every;
 pub(crate) use race::TIMEOUT;
 pub use retry::{Retry, Tried};
 pub(crate) use tries::outcome;
+pub use unstored::Unstored;
 
 /// A tool's handle on its task for one attempt. Clones are the same handle.
 #[derive(Clone)]
@@ -73,6 +75,7 @@ pub(crate) struct Shared {
     recorded: AtomicU32,
     /// How many sleeps of each name the tool has begun.
     sleeps: Mutex<HashMap<String, u32>>,
+    is_stored: bool,
     stopping: CancellationToken,
     cancelled: CancellationToken,
     /// Fires when a tool that runs elsewhere has been dropped.
@@ -88,6 +91,8 @@ pub(crate) struct Start {
     pub(crate) journal: Vec<Entry>,
     pub(crate) trace: Option<TraceParent>,
     pub(crate) ends_at: Option<Timestamp>,
+    /// Cancels a call that is not a task.
+    pub(crate) unstored: Option<CancellationToken>,
 }
 
 /// The variables of an attempt, read from the record when they are first needed.
@@ -162,8 +167,9 @@ impl Attempt {
             timers: AtomicU32::new(0),
             recorded: AtomicU32::new(0),
             sleeps: Mutex::default(),
+            is_stored: start.unstored.is_none(),
             stopping: CancellationToken::new(),
-            cancelled: CancellationToken::new(),
+            cancelled: start.unstored.unwrap_or_default(),
             gone: OnceLock::new(),
         }))
     }
@@ -314,6 +320,7 @@ impl Attempt {
             }
             return;
         }
+        self.has_time_until(until).await;
         let left_ms = until.since_ms(self.0.engine.now());
         if left_ms == 0 {
             return;
@@ -366,7 +373,8 @@ impl Attempt {
     }
 
     pub(crate) async fn check_name(&self, kind: EntryKind, name: &str) {
-        if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
+        let is_valid = !name.is_empty() && name.len() <= limits::NAME_BYTES_MAX;
+        if !is_valid && self.has_names(kind) {
             let message = format!("{} names must have 1 to {} bytes", kind.as_str(), limits::NAME_BYTES_MAX);
             self.abort(Reason::Fail(FailureKind::Misuse, message)).await
         }
@@ -374,6 +382,9 @@ impl Attempt {
 
     /// Each name is used once: a second use would get the value of the first.
     async fn name_once(&self, kind: EntryKind, name: &str) {
+        if !self.has_names(kind) {
+            return;
+        }
         let first = self.0.named.lock().unwrap_or_else(PoisonError::into_inner).insert((kind, name.to_owned()));
         if kind == EntryKind::Step && self.0.compensations.have_name(name) {
             let message = format!("a step has the name `{name}` of a compensation; give each its own");
@@ -384,6 +395,11 @@ impl Attempt {
             let message = format!("two of the tool's {}s have the name `{name}`; give each its own", kind.as_str());
             self.abort(Reason::Fail(FailureKind::Misuse, message)).await
         }
+    }
+
+    /// Whether the names of entries of this kind matter. Without a record, only those of questions do.
+    fn has_names(&self, kind: EntryKind) -> bool {
+        self.is_stored() || kind == EntryKind::Answer
     }
 
     fn has_named(&self, kind: EntryKind, name: &str) -> bool {

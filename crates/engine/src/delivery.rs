@@ -269,7 +269,7 @@ impl Engine {
         let limits_ms = self.settings.attempt_ms_max.into_iter().chain(task.flow.as_ref().map(|flow| flow.attempt_ms));
         let ends_at = limits_ms.map(|ms| self.now().plus_ms(ms)).chain(signals.until).min();
         let trace = trace.or(task.trace);
-        Ok(Attempt::new(self.clone(), Start { task, request, journal, trace, ends_at }))
+        Ok(Attempt::new(self.clone(), Start { task, request, journal, trace, ends_at, unstored: None }))
     }
 
     fn lease_until(&self, signals: &WorkerSignals) -> Timestamp {

@@ -116,7 +116,7 @@ mod variables;
 mod writes;
 
 pub use accept::{Accepted, Call, Idempotency, WebhookDelivery};
-pub use attempt::{Attempt, Compensate, Every, Retry, Tried};
+pub use attempt::{Attempt, Compensate, Every, Retry, Tried, Unstored};
 pub use changes::Subject;
 pub use children::{CallError, ChildEnd, child_of};
 pub use cleaned::Cleaned;

@@ -51,6 +51,7 @@ impl Ended {
             journal: self.journal.to_vec(),
             trace: self.task.trace,
             ends_at: Some(self.until),
+            unstored: None,
         };
         // A worker that held the task may have run on for a lease, and clocks differ.
         let ended_at = self.task.ended_at.unwrap_or(self.task.updated_at);

@@ -106,7 +106,7 @@ impl Attempt {
             return Ok(());
         }
         let text = write_variables(&values)?;
-        if self.task().has_ended() {
+        if self.task().has_ended() || !self.is_stored() {
             variables.values = Some(values);
             return Ok(());
         }

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use futures::future::Either;
 use longhaul_core::verbatim::Object;
 use longhaul_core::{FailureKind, TaskKey, Timestamp, strict_json};
-use longhaul_engine::Attempt;
+use longhaul_engine::{Attempt, Retry};
 use rmcp::handler::server::common::{AsRequestContext, FromContextPart};
 use rmcp::model::ClientCapabilities;
 use rmcp::service::RequestContext;
@@ -46,7 +45,7 @@ pub use form::form_of;
 pub use input::{Answer, InputResponse};
 pub use labels::LabelError;
 pub use parallel::{Outcomes, Parallel};
-pub(crate) use plain::{PlainCall, PlainEnd, Rounds, Start as PlainStart};
+pub(crate) use plain::{PlainCall, Rounds};
 pub use progress::{Amount, ProgressReport};
 pub use race::TimedOut;
 pub use step_work::{StepContext, StepError, StepWork};
@@ -82,16 +81,22 @@ pub use variables::VariableError;
 pub struct TaskContext(Arc<Inner>);
 
 struct Inner {
+    attempt: Attempt,
     run: Run,
     /// The requests that the client declares to support.
     capabilities: ClientCapabilities,
     /// The answers of the client before this call became a task, or in earlier rounds of a plain call.
     given: BTreeMap<String, Value>,
     caller: Option<VerifiedCaller>,
-    /// The way to call other tools, in a task.
-    tools: Option<Tools>,
     /// How many numbers a plain call has drawn.
     draws: AtomicU64,
+}
+
+/// The kind of call that an attempt belongs to.
+pub(crate) enum Run {
+    /// A task, which may call these tools.
+    Task(Tools),
+    Plain(PlainCall),
 }
 
 /// The tools of a server, for those that call each other.
@@ -101,43 +106,15 @@ pub(crate) struct Tools {
     pub(crate) shared: Arc<Shared>,
 }
 
-enum Run {
-    Task(Attempt),
-    Plain(PlainCall),
-}
-
 impl TaskContext {
-    pub(crate) fn task(
+    pub(crate) fn new(
         attempt: Attempt,
-        capabilities: ClientCapabilities,
-        given: BTreeMap<String, Value>,
-        caller: Option<VerifiedCaller>,
-        tools: Tools,
-    ) -> Self {
-        Self(Arc::new(Inner {
-            run: Run::Task(attempt),
-            capabilities,
-            given,
-            caller,
-            tools: Some(tools),
-            draws: AtomicU64::default(),
-        }))
-    }
-
-    pub(crate) fn plain(
-        call: PlainCall,
+        run: Run,
         capabilities: ClientCapabilities,
         given: BTreeMap<String, Value>,
         caller: Option<VerifiedCaller>,
     ) -> Self {
-        Self(Arc::new(Inner {
-            run: Run::Plain(call),
-            capabilities,
-            given,
-            caller,
-            tools: None,
-            draws: AtomicU64::default(),
-        }))
+        Self(Arc::new(Inner { attempt, run, capabilities, given, caller, draws: AtomicU64::default() }))
     }
 
     /// The context of the call that a handler answers, for a `call_tool` that is written by hand. Tools made by the
@@ -173,7 +150,8 @@ impl TaskContext {
     pub fn of(context: &RequestContext<RoleServer>) -> Self {
         context.extensions.get::<Self>().cloned().unwrap_or_else(|| {
             let capabilities = context.client_capabilities().unwrap_or_default();
-            Self::plain(PlainCall::outside(context), capabilities, BTreeMap::new(), None)
+            let (attempt, call) = outside::call_of(context);
+            Self::new(attempt, Run::Plain(call), capabilities, BTreeMap::new(), None)
         })
     }
 
@@ -189,27 +167,18 @@ impl TaskContext {
     /// ```
     #[must_use]
     pub fn arguments_text(&self) -> Option<&str> {
-        match &self.0.run {
-            Run::Task(attempt) => Object::read(attempt.request()).ok()?.get("arguments"),
-            Run::Plain(call) => call.arguments_text(),
-        }
+        Object::read(self.0.attempt.request()).ok()?.get("arguments")
     }
 
     /// The JSON text of the request's `_meta`, in the same way. Members that Longhaul itself reads may be missing.
     #[must_use]
     pub fn meta_text(&self) -> Option<&str> {
-        match &self.0.run {
-            Run::Task(attempt) => Object::read(attempt.request()).ok()?.get("_meta"),
-            Run::Plain(call) => call.meta_text(),
-        }
+        Object::read(self.0.attempt.request()).ok()?.get("_meta")
     }
 
     /// The attempt of a task; `None` in a plain call.
     fn task_attempt(&self) -> Option<&Attempt> {
-        match &self.0.run {
-            Run::Task(attempt) => Some(attempt),
-            Run::Plain(_) => None,
-        }
+        matches!(self.0.run, Run::Task(_)).then_some(&self.0.attempt)
     }
 
     /// Sleeps. In a task this costs nothing, for hours or days. In a plain call the time is limited: a tool that sleeps
@@ -220,10 +189,7 @@ impl TaskContext {
     /// one does not change what a running task waits for.
     pub fn sleep<'a>(&'a self, name: &'a str, time: Duration) -> impl Future<Output = ()> + Send + 'a {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        match &self.0.run {
-            Run::Task(attempt) => Either::Left(attempt.named_sleep_until(name, attempt.now().plus_ms(ms))),
-            Run::Plain(call) => Either::Right(call.sleep_ms(ms)),
-        }
+        self.0.attempt.named_sleep_until(name, self.0.attempt.now().plus_ms(ms))
     }
 
     /// Sleeps until `moment`, as [`sleep`](Self::sleep) does; returns at once if `moment` is in the past.
@@ -239,10 +205,7 @@ impl TaskContext {
     pub fn sleep_until<'a>(&'a self, name: &'a str, moment: SystemTime) -> impl Future<Output = ()> + Send + 'a {
         let since_epoch = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
         let until = Timestamp::from_ms(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX));
-        match &self.0.run {
-            Run::Task(attempt) => Either::Left(attempt.named_sleep_until(name, until)),
-            Run::Plain(call) => Either::Right(call.sleep_until(until)),
-        }
+        self.0.attempt.named_sleep_until(name, until)
     }
 
     /// Fires when the work is no longer wanted: the task was cancelled or timed out, or the caller of a plain call has
@@ -250,10 +213,7 @@ impl TaskContext {
     /// elsewhere, such as in `spawn_blocking`.
     #[must_use]
     pub fn cancelled(&self) -> CancellationToken {
-        match &self.0.run {
-            Run::Task(attempt) => attempt.cancelled().clone(),
-            Run::Plain(call) => call.cancelled().clone(),
-        }
+        self.0.attempt.cancelled().clone()
     }
 
     /// How many times the task was started, this time included. In a plain call always 1.
@@ -327,8 +287,16 @@ impl TaskContext {
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         match &self.0.run {
-            Run::Task(attempt) => attempt.task().id.to_string(),
-            Run::Plain(call) => call.key().to_owned(),
+            Run::Task(_) => self.0.attempt.task().id.to_string(),
+            Run::Plain(call) => call.key.clone(),
+        }
+    }
+
+    /// The retry policy of the tool.
+    fn default_retry(&self) -> Retry {
+        match &self.0.run {
+            Run::Task(tools) => tools.shared.retry_of(&self.0.attempt.task().tool),
+            Run::Plain(call) => call.retry,
         }
     }
 }

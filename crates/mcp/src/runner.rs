@@ -15,7 +15,7 @@ use rmcp::service::{RequestContext, RunningService, serve_directly};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use crate::backend::Backend;
-use crate::context::Tools;
+use crate::context::{Run, Tools};
 use crate::policy::Cleaners;
 use crate::reply::{self, errors};
 use crate::state::Shared;
@@ -219,7 +219,7 @@ fn context(
     context.meta = call.meta_for(ProgressToken(id), attempt.trace());
     call.caller.clone().into_iter().for_each(|caller| drop(context.extensions.insert(caller)));
     let (given, caller) = (call.given.clone(), call.caller.clone());
-    context.extensions.insert(TaskContext::task(attempt.clone(), declared.clone(), given, caller, tools));
+    context.extensions.insert(TaskContext::new(attempt.clone(), Run::Task(tools), declared.clone(), given, caller));
     context
 }
 

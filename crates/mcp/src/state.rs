@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use longhaul_engine::Engine;
+use longhaul_engine::{Engine, Retry};
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::memory::Memory;
@@ -50,6 +50,11 @@ impl Shared {
         let mut scopes = self.policies.scopes_of(tool);
         scopes.extend(self.settings.scopes.of_call(tool).cloned());
         scopes
+    }
+
+    /// How often steps of this tool are tried that do not say it.
+    pub(crate) fn retry_of(&self, tool: &str) -> Retry {
+        self.policies.get(tool).map(|policy| policy.retry).unwrap_or_default()
     }
 
     pub(crate) fn needs_no_scopes(&self) -> bool {

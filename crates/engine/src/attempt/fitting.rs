@@ -8,7 +8,7 @@ impl Attempt {
     /// Fails the task if `waits`, the next wait of the tool, would outlast its deadline. It lasts until `until`.
     pub async fn fits_until(&self, waits: &str, until: Timestamp) {
         let (now, deadline) = (self.now(), self.task().deadline());
-        if until < deadline {
+        if until < deadline || !self.is_stored() {
             return;
         }
         let (takes_ms, left_ms, run_ms) = (until.since_ms(now), deadline.since_ms(now), self.task().terms.run_ms);

@@ -24,11 +24,14 @@ impl Attempt {
     {
         self.came_to(name, IsRecorded::No);
         let task = &self.0.task;
-        let span = tracing::info_span!(
-            "step", name, task_id = %task.id, attempt = task.attempt, owner = %task.owner,
-            trace = task.trace.as_ref().map(TraceParent::as_str)
-        );
-        let exported = Span::begin(SpanName::Step, self.0.trace.as_ref());
+        let (mut span, mut exported) = (tracing::Span::none(), Span::default());
+        if self.is_stored() {
+            span = tracing::info_span!(
+                "step", name, task_id = %task.id, attempt = task.attempt, owner = %task.owner,
+                trace = task.trace.as_ref().map(TraceParent::as_str)
+            );
+            exported = Span::begin(SpanName::Step, self.0.trace.as_ref());
+        }
         exported.set("longhaul.step", name);
         let mut work = pin!(exported.around(run().instrument(span)));
         poll_fn(|context| {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{TaskContext, Tools};
+use super::{Run, TaskContext, Tools};
 use crate::VerifiedCaller;
 use crate::reply::errors;
 use crate::signing::derived::named_openly;
@@ -156,14 +156,13 @@ impl TaskContext {
     }
 
     fn tools(&self) -> Result<(&Attempt, &Tools), ErrorData> {
-        let Some(attempt) = self.task_attempt() else {
-            let message = "this tool calls other tools, which works in tasks only: name it with `Server::task`, so \
-                           that a client without tasks gets a job";
-            return Err(ErrorData::invalid_request(message, None));
-        };
-        match &self.0.tools {
-            Some(tools) => Ok((attempt, tools)),
-            None => Err(ErrorData::internal_error("tools cannot be called from here", None)),
+        match &self.0.run {
+            Run::Task(tools) => Ok((&self.0.attempt, tools)),
+            Run::Plain(_) => {
+                let message = "this tool calls other tools, which works in tasks only: name it with `Server::task`, \
+                               so that a client without tasks gets a job";
+                Err(ErrorData::invalid_request(message, None))
+            }
         }
     }
 }

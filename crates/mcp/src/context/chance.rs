@@ -35,10 +35,7 @@ impl TaskContext {
     /// Take a decision that depends on it before they begin, or record it in a step of the branch.
     #[must_use]
     pub fn now(&self) -> SystemTime {
-        match &self.0.run {
-            Run::Task(attempt) => system_time(attempt.recorded_now()),
-            Run::Plain(call) => system_time(call.now()),
-        }
+        self.task_attempt().map_or_else(|| self.clock_time(), |attempt| system_time(attempt.recorded_now()))
     }
 
     /// The server's clock, which in [tests](https://docs.rs/longhaul/latest/longhaul/testing/) passes without waiting.
@@ -57,10 +54,7 @@ impl TaskContext {
     /// ```
     #[must_use]
     pub fn clock_time(&self) -> SystemTime {
-        match &self.0.run {
-            Run::Task(attempt) => system_time(attempt.now()),
-            Run::Plain(call) => system_time(call.now()),
-        }
+        system_time(self.0.attempt.now())
     }
 
     /// A random number: the same in every attempt, and another at each call. It is derived from the task, the server's
@@ -104,9 +98,10 @@ impl TaskContext {
     }
 
     fn drawn(&self) -> [u8; 32] {
-        match (&self.0.run, &self.0.tools) {
-            (Run::Task(attempt), Some(tools)) => tools.shared.names.drawn(&attempt.task().key(), &attempt.next_draw()),
-            (Run::Task(_) | Run::Plain(_), _) => {
+        let attempt = &self.0.attempt;
+        match &self.0.run {
+            Run::Task(tools) => tools.shared.names.drawn(&attempt.task().key(), &attempt.next_draw()),
+            Run::Plain(_) => {
                 let number = self.0.draws.fetch_add(1, Ordering::Relaxed);
                 derived::hash(&[b"draw", self.idempotency_key().as_bytes(), &number.to_be_bytes()])
             }

@@ -101,25 +101,19 @@ where
         let retry = retry.unwrap_or_else(default_retry);
         let work = compensate(task.idempotency_key(), name.to_owned(), work);
         async move {
+            let attempt = &task.0.attempt;
             match &task.0.run {
-                Run::Task(attempt) if !task.compensates(&attempt.task().tool) => {
+                Run::Task(tools) if !tools.shared.policies.compensates(&attempt.task().tool) => {
                     let message = format!(
                         "the tool registers the compensation `{name}`, and its policy does not allow that: add \
                          `.compensates()` to its `TaskPolicy`"
                     );
                     attempt.fail(FailureKind::Misuse, message).await
                 }
-                Run::Task(attempt) => attempt.on_failure(name, retry, work).await,
-                Run::Plain(call) => call.on_failure(name, retry, work).await,
+                Run::Task(_) | Run::Plain(_) => attempt.on_failure(name, retry, work).await,
             }
         }
         .boxed()
-    }
-}
-
-impl TaskContext {
-    fn compensates(&self, tool: &str) -> bool {
-        self.0.tools.as_ref().is_none_or(|tools| tools.shared.policies.compensates(tool))
     }
 }
 

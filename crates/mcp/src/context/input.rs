@@ -100,21 +100,24 @@ impl TaskContext {
         if let Some(answer) = self.0.given.get(key) {
             return Ok(answer.clone());
         }
-        match &self.0.run {
+        let declared = asking::check_declared(&self.0.capabilities, &request);
+        let request = match &self.0.run {
             Run::Plain(call) => {
-                asking::check_declared(&self.0.capabilities, &request).map_err(|error| call.refusal(error))?;
-                call.ask(key, request).await
-            }
-            Run::Task(attempt) => {
-                asking::check_declared(&self.0.capabilities, &request)?;
-                let answer = attempt.ask(key, asking::written(&request)?).await;
-                match strict_json::from_str(&answer) {
-                    Ok(answer) => asking::unless_refused(answer),
-                    Err(error) => {
-                        let message = format!("the recorded answer to `{key}` cannot be read: {error}");
-                        attempt.fail(FailureKind::Corrupt, message).await
-                    }
+                declared.map_err(|error| call.refusal(error))?;
+                match call.ask(key, request).await {
+                    Ok(answer) => return answer,
+                    Err(question) => question,
                 }
+            }
+            Run::Task(_) => declared.and_then(|()| asking::written(&request))?,
+        };
+        let attempt = &self.0.attempt;
+        let answer = attempt.ask(key, request).await;
+        match strict_json::from_str(&answer) {
+            Ok(answer) => asking::unless_refused(answer),
+            Err(error) => {
+                let message = format!("the recorded answer to `{key}` cannot be read: {error}");
+                attempt.fail(FailureKind::Corrupt, message).await
             }
         }
     }

@@ -5,43 +5,52 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use longhaul_core::{Clock, Timestamp};
-use longhaul_engine::Retry;
+use longhaul_core::{Clock, IdSource, Identity, OwnerId, Timestamp};
+use longhaul_engine::{Attempt, Retry, Unstored};
 use rmcp::RoleServer;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::RequestContext;
 
-use super::plain::{PlainCall, Rounds, Start};
+use super::plain::{PlainCall, Rounds};
 use crate::revision::Generation;
 
-impl PlainCall {
-    /// The call of this context. It ends with its process, and may wait for as long as it likes until then.
-    pub(super) fn outside(context: &RequestContext<RoleServer>) -> Self {
-        let version = context.protocol_version();
-        let rounds = match Generation::of_version(version.as_ref().map(ProtocolVersion::as_str)) {
-            Generation::PerRequest => Rounds::Impossible,
-            Generation::Handshake => Rounds::Unknown,
-        };
-        Self::new(Start {
-            arguments: None,
-            meta: None,
-            clock: Arc::new(ProcessClock),
-            wait_ms_max: u64::MAX,
-            cancelled: context.ct.clone(),
-            key: random_key(),
-            peer: context.peer.clone(),
-            progress_token: context.meta.get_progress_token(),
-            rounds,
-            retry: Retry::default(),
-            is_outside: true,
-        })
-    }
+/// The call of this context. It ends with its process, and may wait for as long as it likes until then.
+pub(super) fn call_of(context: &RequestContext<RoleServer>) -> (Attempt, PlainCall) {
+    let version = context.protocol_version();
+    let rounds = match Generation::of_version(version.as_ref().map(ProtocolVersion::as_str)) {
+        Generation::PerRequest => Rounds::Impossible,
+        Generation::Handshake => Rounds::Unknown,
+    };
+    let attempt = Attempt::unstored(Unstored {
+        clock: Arc::new(ProcessClock),
+        ids: Arc::new(ProcessIds),
+        owner: OwnerId::of(Identity::Anonymous),
+        tool: String::new(),
+        request: String::new(),
+        wait_ms_max: u64::MAX,
+        cancelled: context.ct.clone(),
+    });
+    let call = PlainCall {
+        key: attempt.task().id.to_string().replace('-', ""),
+        peer: context.peer.clone(),
+        progress_token: context.meta.get_progress_token(),
+        rounds,
+        retry: Retry::default(),
+        is_outside: true,
+    };
+    (attempt, call)
 }
 
-/// 128 random bits as text.
-fn random_key() -> String {
-    let bits = || RandomState::new().hash_one(0);
-    format!("{:016x}{:016x}", bits(), bits())
+/// Random bytes of the process, in the same way.
+struct ProcessIds;
+
+impl IdSource for ProcessIds {
+    fn fill(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(size_of::<u64>()) {
+            let random = RandomState::new().hash_one(0).to_le_bytes();
+            chunk.iter_mut().zip(random).for_each(|(byte, random)| *byte = random);
+        }
+    }
 }
 
 /// The clock of the process, since there is no server that gives one.

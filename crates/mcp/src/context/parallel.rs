@@ -6,7 +6,7 @@ use std::future::Future;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
-use super::{Run, TaskContext, read};
+use super::{TaskContext, read};
 
 /// How many branches run at a time, and when the others no longer matter.
 ///
@@ -140,7 +140,7 @@ impl TaskContext {
         let (Completion::FirstError | Completion::AtLeast(_)) = parallel.completion else {
             return run(parallel, branches, None).await;
         };
-        let Run::Task(attempt) = &self.0.run else { return run(parallel, branches, None).await };
+        let attempt = &self.0.attempt;
         let recorded: Option<BTreeSet<usize>> = match attempt.peek_at_step(name).await {
             Some(text) => Some(read(attempt, name, &text).await),
             None => None,

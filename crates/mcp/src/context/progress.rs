@@ -64,7 +64,7 @@ impl ProgressReport<'_> {
         }
         self.progress.total = self.progress.total.filter(|total| total.is_finite());
         match &self.task.0.run {
-            Run::Task(attempt) => attempt.progress(self.progress),
+            Run::Task(_) => self.task.0.attempt.progress(self.progress),
             Run::Plain(call) => call.progress(self.progress).await,
         }
     }

@@ -1,13 +1,11 @@
 //! Timeouts, and races of branches: every attempt continues with the branch that came first.
 
 use std::future::Future;
-use std::pin::pin;
 use std::time::Duration;
 
-use futures::future::{Either, select, select_all};
 use rmcp::ErrorData;
 
-use super::{Run, TaskContext};
+use super::TaskContext;
 
 /// The time of a [`TaskContext::timeout`] has elapsed. A tool may return it as an error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,13 +69,7 @@ impl TaskContext {
         let future = Box::pin(future);
         async move {
             let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-            let output = match &self.0.run {
-                Run::Task(attempt) => attempt.timeout(name, ms, future).await,
-                Run::Plain(call) => match select(future, pin!(call.clock().sleep_ms(ms))).await {
-                    Either::Left((output, _)) => Some(output),
-                    Either::Right(((), _)) => None,
-                },
-            };
+            let output = self.0.attempt.timeout(name, ms, future).await;
             output.ok_or_else(|| TimedOut { name: name.to_owned(), after: time })
         }
     }
@@ -121,17 +113,6 @@ impl TaskContext {
         name: &'a str,
         branches: impl IntoIterator<Item = B>,
     ) -> impl Future<Output = B::Output> {
-        let branches: Vec<_> = branches.into_iter().map(Box::pin).collect();
-        async move {
-            let call = match &self.0.run {
-                Run::Task(attempt) => return attempt.race(name, branches).await,
-                Run::Plain(call) => call,
-            };
-            if branches.is_empty() {
-                let message = format!("the race `{name}` has no branches: give it at least one");
-                return call.refuse(ErrorData::internal_error(message, None)).await;
-            }
-            select_all(branches).await.0
-        }
+        self.0.attempt.race(name, branches)
     }
 }

@@ -13,9 +13,8 @@ use longhaul_engine::{Attempt, Retry, Tried};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::plain::PlainCall;
 use super::step_work::{IsWorth, StepContext, StepError, StepWork, is_final};
-use super::{Run, TaskContext, read, temporary, write};
+use super::{TaskContext, read, temporary, write};
 
 impl TaskContext {
     /// Runs `run` once and records its value; later attempts get the recorded value and do not run it again.
@@ -54,14 +53,10 @@ impl TaskContext {
         F: FnOnce() -> Fut,
         Fut: Future<Output = T>,
     {
-        match &self.0.run {
-            Run::Task(attempt) => {
-                let run = async || Ok::<_, Infallible>(write_value(attempt, name, run().await).await);
-                let Ok(text) = attempt.step(name, run).await;
-                read(attempt, name, &text).await
-            }
-            Run::Plain(call) => call.step(run).await,
-        }
+        let attempt = &self.0.attempt;
+        let run = async || Ok::<_, Infallible>(write_value(attempt, name, run().await).await);
+        let Ok(text) = attempt.step(name, run).await;
+        read(attempt, name, &text).await
     }
 
     /// A step whose work can fail. Await it: an error is tried again, three times within two seconds by default, and
@@ -117,17 +112,9 @@ impl TaskContext {
     /// }
     /// ```
     pub async fn recorded_step<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        let attempt = self.task_attempt()?;
+        let attempt = &self.0.attempt;
         let text = attempt.recorded_step(name).await?.ok()?;
         Some(read(attempt, name, &text).await)
-    }
-
-    /// The retry policy of the tool.
-    fn default_retry(&self, attempt: &Attempt) -> Retry {
-        let tools = self.0.tools.as_ref();
-        tools
-            .and_then(|tools| tools.shared.policies.get(&attempt.task().tool))
-            .map_or_else(Retry::default, |policy| policy.retry)
     }
 }
 
@@ -215,11 +202,7 @@ where
     type IntoFuture = BoxFuture<'a, Result<T, E>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let task = self.task;
-        match &task.0.run {
-            Run::Task(attempt) => self.in_task(attempt).boxed(),
-            Run::Plain(call) => self.in_plain(call).boxed(),
-        }
+        self.run().boxed()
     }
 }
 
@@ -229,7 +212,8 @@ where
     T: Serialize + DeserializeOwned + Send,
     E: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    async fn in_task(mut self, attempt: &Attempt) -> Result<T, E> {
+    async fn run(mut self) -> Result<T, E> {
+        let attempt = &self.task.0.attempt;
         let (name, timeout, is_worth) = (self.name, self.timeout, self.is_worth.as_ref());
         let mut one_try = |number| {
             let step = StepContext::of(&self.task.idempotency_key(), name, number);
@@ -246,7 +230,7 @@ where
         };
         let outcome = match (self.may_have_run, self.retry) {
             (None, retry) => {
-                let retry = retry.unwrap_or_else(|| self.task.default_retry(attempt));
+                let retry = retry.unwrap_or_else(|| self.task.default_retry());
                 attempt.step_with_tries(name, retry, one_try).await
             }
             (Some(error), None) => {
@@ -262,30 +246,6 @@ where
         match outcome {
             Ok(text) => Ok(read(attempt, name, &text).await),
             Err(text) => Err(read_error(attempt, name, &text).await),
-        }
-    }
-
-    async fn in_plain(mut self, call: &PlainCall) -> Result<T, E> {
-        let retry = match (self.may_have_run, self.retry) {
-            (Some(_), _) => Retry::never(),
-            (None, retry) => retry.unwrap_or_else(|| call.default_retry()),
-        };
-        let began_at = call.now();
-        let mut number = 1;
-        loop {
-            let step = StepContext::of(&self.task.idempotency_key(), self.name, number);
-            let work = self.work.run(step.clone());
-            let result = call.step(|| in_time(call.clock(), self.name, self.timeout, work)).await;
-            let error = match result {
-                Ok(value) => return Ok(value),
-                Err(error) => error,
-            };
-            let pause_ms = retry.pause_ms(number, call.now().since_ms(began_at));
-            match pause_ms.filter(|ms| call.has_time_for(*ms)) {
-                Some(pause_ms) if !is_final(&error, &step, self.is_worth.as_ref()) => call.sleep_ms(pause_ms).await,
-                Some(_) | None => return Err(error),
-            }
-            number += 1;
         }
     }
 }
@@ -327,7 +287,9 @@ where
 /// The JSON text of the value of step `name`.
 async fn write_value<T: Serialize>(attempt: &Attempt, name: &str, value: T) -> String {
     let text = write(attempt, name, value).await;
-    temporary::warn_of(attempt, name, &text);
+    if attempt.is_stored() {
+        temporary::warn_of(attempt, name, &text);
+    }
     text
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Run, TaskContext};
+use super::TaskContext;
 
 /// Why a variable was not set, or could not be read. The variables are as they were.
 ///
@@ -88,11 +88,7 @@ impl TaskContext {
     /// # Errors
     /// [`VariableError::WrongType`] if it holds something that is not a `T`.
     pub async fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, VariableError> {
-        let value = match &self.0.run {
-            Run::Task(attempt) => attempt.variable(name).await,
-            Run::Plain(call) => call.variable(name),
-        };
-        let read = value.map(strict_json::from_value).transpose();
+        let read = self.0.attempt.variable(name).await.map(strict_json::from_value).transpose();
         read.map_err(|cause| VariableError::WrongType { name: name.to_owned(), cause })
     }
 
@@ -124,10 +120,7 @@ impl TaskContext {
     }
 
     async fn set_value(&self, name: &str, value: Value) -> Result<(), VariableError> {
-        let set = match &self.0.run {
-            Run::Task(attempt) => attempt.set_variable(name, value).await,
-            Run::Plain(call) => call.set_variable(name, value),
-        };
+        let set = self.0.attempt.set_variable(name, value).await;
         set.map_err(|cause| VariableError::Limit { name: name.to_owned(), cause })
     }
 }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use longhaul_core::FailureKind;
 
-use super::{Run, TaskContext, read};
+use super::{TaskContext, read};
 
 impl TaskContext {
     /// The version of a piece of code that this task runs. That is the latest one of `range`, or the first one if the
@@ -31,7 +31,7 @@ impl TaskContext {
     /// In a plain call it is the latest version.
     pub async fn version(&self, name: &str, range: RangeInclusive<u32>) -> u32 {
         let (first, latest) = (*range.start(), *range.end());
-        let Run::Task(attempt) = &self.0.run else { return latest };
+        let attempt = &self.0.attempt;
         if range.is_empty() {
             let message = format!("the versions {first} to {latest} of `{name}` are none: begin with the lower number");
             return attempt.fail(FailureKind::Misuse, message).await;

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use longhaul_core::{FailureKind, Timestamp, strict_json};
 use longhaul_engine::{Attempt, Every};
-use rmcp::ErrorData;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -52,11 +51,7 @@ impl TaskContext {
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<Option<T>, E>>,
     {
-        let every = interval.into();
-        let attempt = match &self.0.run {
-            Run::Task(attempt) => attempt,
-            Run::Plain(call) => return call.poll_until(every, look).await,
-        };
+        let (every, attempt) = (interval.into(), &self.0.attempt);
         let look = || {
             let looked = look();
             async { Ok(found(attempt, name, every, looked.await?).await) }
@@ -100,9 +95,10 @@ impl TaskContext {
         F: FnOnce(String) -> Fut,
         Fut: Future<Output = Result<(), E>>,
     {
-        let attempt = match &self.0.run {
-            Run::Task(attempt) => attempt,
-            Run::Plain(call) if call.is_outside() => {
+        let attempt = &self.0.attempt;
+        match &self.0.run {
+            Run::Task(_) => {}
+            Run::Plain(call) if call.is_outside => {
                 tracing::error!(
                     name,
                     "this callback cannot come: serve the handler with Longhaul, and call its \
@@ -110,12 +106,12 @@ impl TaskContext {
                 );
                 return Ok(None);
             }
-            Run::Plain(call) => {
+            Run::Plain(_) => {
                 let message =
                     format!("this tool waits for the callback `{name}`, which a plain call cannot; call it as a task");
-                return call.refuse(ErrorData::invalid_request(message, None)).await;
+                return attempt.needs_a_task(message).await;
             }
-        };
+        }
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         let text = attempt
             .step(name, async || {

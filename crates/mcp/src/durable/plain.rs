@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use longhaul_core::{FailureKind, strict_json};
+use longhaul_engine::{Attempt, Cleaned, Driven, Suspended, Unstored};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, InputRequests, InputRequiredResult};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -11,7 +13,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::Durable;
-use crate::context::{PlainCall, PlainEnd, PlainStart, Rounds as CanAsk};
+use crate::context::{PlainCall, Rounds as CanAsk, Run};
 use crate::reply::errors;
 use crate::revision::Generation;
 use crate::signing::derived;
@@ -43,16 +45,20 @@ impl<H: ServerHandler> Durable<H> {
         answers.extend(request.input_responses.clone().unwrap_or_default());
         let _held = self.shared.streams.open(caller.owner, self.shared.settings.listen_ms_max).await?;
         let key = if call_key.is_empty() { self.call_key(&request, &context, caller)? } else { call_key };
+        let attempt = self.attempt(&request, &context, caller);
         let call = self.plain_call(&request, &context, caller, key.clone());
         let known = VerifiedCaller::known(&caller.principal);
-        let tool_context = TaskContext::plain(call.clone(), caller.capabilities.clone(), answers.clone(), known);
-        context.extensions.insert(tool_context);
+        let (declared, given) = (caller.capabilities.clone(), answers.clone());
+        context.extensions.insert(TaskContext::new(attempt.clone(), Run::Plain(call), declared, given, known));
         request.request_state = state;
         let client_left = context.ct.clone();
         let ended = async {
-            let ended = call.drive(guard(self.inner.call_tool(request, context))).await;
-            if has_failed(&ended) {
-                call.undo().await;
+            let driven = attempt.drive(guard(self.inner.call_tool(request, context))).await;
+            let ended = end(driven);
+            if has_failed(&ended)
+                && let Cleaned::GivenUp { reason } = attempt.undo(Driven::Ended(false)).await
+            {
+                tracing::error!(reason, "a compensation of a plain call failed, and is given up");
             }
             ended
         };
@@ -65,18 +71,38 @@ impl<H: ServerHandler> Durable<H> {
             }
         };
         match ended {
-            PlainEnd::Ended(Ok(CallToolResponse::InputRequired(asked))) => {
+            Ok(Ok(CallToolResponse::InputRequired(asked))) => {
                 check_all(caller, asked.input_requests.as_ref())?;
                 self.with_earlier_answers(asked, answers, key, &binding)
             }
-            PlainEnd::Ended(Ok(CallToolResponse::Task(_))) => Err(errors::made_a_task()),
-            PlainEnd::Ended(ended) => ended,
-            PlainEnd::Asks(asks) => {
+            Ok(Ok(CallToolResponse::Task(_))) => Err(errors::made_a_task()),
+            Ok(Ok(ended)) => Ok(ended),
+            Ok(Err(asks)) => {
                 let state = self.sign(Rounds { answers, call_key: key, ..Rounds::default() }, &binding)?;
                 Ok(InputRequiredResult::new(Some(asks), Some(state)).into())
             }
-            PlainEnd::Broken(error) => Err(error),
+            Err(error) => Err(error),
         }
+    }
+
+    fn attempt(
+        &self,
+        request: &CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+        caller: &Caller,
+    ) -> Attempt {
+        let texts = [("arguments", caller::arguments_text(context)), ("_meta", caller::meta_text(context))];
+        let texts = texts.iter().filter_map(|(name, text)| Some(format!("\"{name}\":{}", (*text)?)));
+        let ports = self.shared.engine.ports();
+        Attempt::unstored(Unstored {
+            clock: Arc::clone(&ports.clock),
+            ids: Arc::clone(&ports.ids),
+            owner: caller.owner,
+            tool: request.name.to_string(),
+            request: format!("{{{}}}", texts.collect::<Vec<_>>().join(",")),
+            wait_ms_max: self.shared.settings.plain_wait_ms_max,
+            cancelled: context.ct.clone(),
+        })
     }
 
     fn plain_call(
@@ -86,22 +112,17 @@ impl<H: ServerHandler> Durable<H> {
         caller: &Caller,
         key: String,
     ) -> PlainCall {
-        PlainCall::new(PlainStart {
+        PlainCall {
             is_outside: false,
-            retry: self.shared.policies.get(&request.name).map(|policy| policy.retry).unwrap_or_default(),
-            clock: Arc::clone(&self.shared.engine.ports().clock),
-            wait_ms_max: self.shared.settings.plain_wait_ms_max,
-            cancelled: context.ct.clone(),
+            retry: self.shared.retry_of(&request.name),
             key,
-            arguments: caller::arguments_text(context).map(str::to_owned),
-            meta: caller::meta_text(context).map(str::to_owned),
             peer: context.peer.clone(),
             progress_token: context.meta.get_progress_token(),
             rounds: match caller.generation {
                 Generation::PerRequest => CanAsk::Known,
                 Generation::Handshake => CanAsk::Unknown,
             },
-        })
+        }
     }
 
     /// Questions that the tool asked by returning them. Its own state goes out inside a signed one, with the answers of
@@ -179,12 +200,33 @@ impl<H: ServerHandler> Durable<H> {
     }
 }
 
+/// The answer of the tool of a plain call; `Err` has the questions that end the call.
+type Ended = Result<CallToolResponse, InputRequests>;
+
+fn end(driven: Driven<Result<CallToolResponse, ErrorData>>) -> Result<Ended, ErrorData> {
+    match driven {
+        Driven::Ended(ended) => ended.map(Ok),
+        Driven::Suspended(suspended) => asks(suspended).map(Err),
+    }
+}
+
+/// The questions with which the call ends.
+fn asks(suspended: Suspended) -> Result<InputRequests, ErrorData> {
+    let asks = suspended.into_asks().map_err(|(kind, message)| {
+        let is_for_a_task = kind == FailureKind::TimedOut;
+        if is_for_a_task { ErrorData::invalid_request(message, None) } else { ErrorData::internal_error(message, None) }
+    })?;
+    let read = |request: &str| strict_json::from_str(request);
+    let asks = asks.into_iter().map(|ask| Ok((ask.key, read(&ask.request)?))).collect::<Result<_, serde_json::Error>>();
+    asks.map_err(|error| errors::internal("a question could not be read", &error))
+}
+
 /// Whether the tool of a plain call has ended, and not with success.
-fn has_failed(ended: &PlainEnd<Result<CallToolResponse, ErrorData>>) -> bool {
+fn has_failed(ended: &Result<Ended, ErrorData>) -> bool {
     match ended {
-        PlainEnd::Ended(Ok(CallToolResponse::Complete(result))) => result.is_error == Some(true),
-        PlainEnd::Ended(Ok(_)) | PlainEnd::Asks(_) => false,
-        PlainEnd::Ended(Err(_)) | PlainEnd::Broken(_) => true,
+        Ok(Ok(CallToolResponse::Complete(result))) => result.is_error == Some(true),
+        Ok(Ok(_) | Err(_)) => false,
+        Err(_) => true,
     }
 }
 

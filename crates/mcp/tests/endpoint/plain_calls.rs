@@ -1,8 +1,15 @@
 //! Calls that are answered by their tool, with the same context.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::FutureExt;
+use longhaul_mcp::{McpServer, McpSettings, Retry, TaskContext};
+use rmcp::model::{CallToolRequestParams, CallToolResponse};
+use rmcp::service::{RequestContext, RoleServer};
+use rmcp::{ErrorData, ServerHandler};
 use serde_json::{Value, json};
 
 use crate::older_client::Older;
@@ -256,4 +263,50 @@ async fn a_client_that_leaves_drops_the_tools_future() {
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// Notes what it does, and fails.
+#[derive(Clone, Default)]
+struct Undone(Arc<Mutex<Vec<String>>>);
+
+impl Undone {
+    async fn note(self, done: impl Into<String>) -> Result<(), ErrorData> {
+        self.0.lock().unwrap().push(done.into());
+        Ok(())
+    }
+}
+
+impl ServerHandler for Undone {
+    async fn call_tool(
+        &self,
+        _request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let task = TaskContext::of(&context);
+        for number in 1..=2 {
+            let this = self.clone();
+            task.on_failure(&format!("undo {number}"), move || this.clone().note(format!("undone {number}"))).await;
+            task.try_step("again", || self.clone().note(format!("done {number}"))).await?;
+        }
+        assert_eq!(task.recorded_step::<()>("again").await, None);
+        assert_eq!(task.version("path", 1..=3).await, 3);
+        let (this, once) = (self.clone(), Retry::never());
+        let fails =
+            move || this.clone().note("not undone").map(|_| Err::<(), _>(ErrorData::internal_error("no", None)));
+        task.on_failure("cannot", fails).retry(once).await;
+        task.sleep("", Duration::from_secs(1)).await;
+        Err(ErrorData::internal_error("it failed", None))
+    }
+}
+
+#[tokio::test]
+async fn a_plain_call_may_use_a_name_twice_and_is_undone_when_it_fails() {
+    let mut world = World::plain();
+    let tools = Undone::default();
+    let handler = tools.clone();
+    world.mcp =
+        McpServer::new(move || handler.clone(), BTreeMap::new(), world.engine.clone(), McpSettings::new([7; 32]));
+    let (_, code, message) = world.while_time_passes(world.send(&plain("any", json!({})))).await.error();
+    assert_eq!((code, message.as_str()), (-32603, "it failed"));
+    assert_eq!(*tools.0.lock().unwrap(), ["done 1", "done 2", "not undone", "undone 2", "undone 1"]);
 }
