@@ -95,6 +95,11 @@ fn lines() -> Vec<(&'static str, Vec<u8>, Gets)> {
         ("broken", message.replace("done", "one\ntwo"), Text("one\ntwo")),
         ("open", format!("at: end\n{message}"), Text("done")),
         ("noisy", format!("{{\"level\":\"error\",\"error\":\"not this\"}}\n{{\n{message}"), Text("done")),
+        ("astray", message.replace("%d", "4321"), Fails(&["the answer of `only` cannot be read", "4321"])),
+        ("named", message.replace("%d", "\"call-1\""), Fails(&["the answer of `only` cannot be read", "call-1"])),
+        ("stray", r#"{"jsonrpc":"2.0","id":77,"error":{"code":1,"message":"x"}}"#.to_owned(), Fails(&["`only`", "77"])),
+        ("chatty", format!("Server is ready.\n{message}"), Text("done")),
+        ("wnoise", "exit: 3\nServer is not ready.".to_owned(), Fails(&["`only`", "`Server is not ready.`"])),
         ("wended", "stderr: the disk is full\\n\nexit: 3\n".to_owned(), Fails(&["`only`", "the disk is full"])),
         (
             "wbar",

@@ -4,7 +4,7 @@ use harness::caller::Caller;
 use serde_json::{Value, json};
 
 use super::answers::write;
-use super::process::{Gateway, Setup, Somewhere, ended};
+use super::process::{Gateway, Setup, Somewhere, ended, until};
 
 /// The output of the fixture `verbatim`, as a client that is connected to it directly gets it.
 const SCHEMA: &str = r#""inputSchema":{"type":"object","properties":{"zeta":{"type":"integer","maximum":18446744073709551617},"alpha":{"type":"number","multipleOf":0.10,"default":0.80},"mid":{"enum":["z","a"],"type":"string"}},"required":["zeta"],"x-order":{"b":1,"a":1e3}}"#;
@@ -185,7 +185,7 @@ async fn prompts_resources_and_completions_are_as_they_were_written() {
         ("resources/read", "contents", r#"[{"x":1e3,"uri":"x://r", "text":"\u00e9","_meta":{"v":0.80}}]"#),
         ("completion/complete", "completion", r#"{"x":1e3,"values":["\u00e9"], "total":1.0}"#),
     ];
-    let (_setup, gateway) = Setup::config(|setup| {
+    let (setup, gateway) = Setup::config(|setup| {
         let capabilities = r#"{"prompts":{},"resources":{},"completions":{}}"#;
         let info = r#""serverInfo":{"name":"s","version":"1"}"#;
         let info = format!(r#""protocolVersion":"2025-11-25","capabilities":{capabilities},{info}"#);
@@ -198,7 +198,7 @@ async fn prompts_resources_and_completions_are_as_they_were_written() {
     })
     .running();
     for (method, member, value) in PARTS {
-        let params = match method {
+        let mut params = match method {
             "prompts/get" => json!({"name": "p"}),
             "resources/read" => json!({"uri": "x://r"}),
             "completion/complete" => {
@@ -206,11 +206,40 @@ async fn prompts_resources_and_completions_are_as_they_were_written() {
             }
             _ => json!({}),
         };
+        let meta = format!(r#"{{{CALLERS_META},"dev.longhaul/x":1}}"#);
+        params["_meta"] = serde_json::from_str(&meta).unwrap();
         let answer = text(&gateway.caller(), method, params).await;
         let whole = format!(r#""{member}":{value}"#);
         let value = if method.ends_with("list") { value.trim_matches(['[', ']']) } else { &whole };
         assert_contains(&answer, value);
+        if !method.ends_with("list") {
+            let received = setup.lines("received").into_iter().rfind(|line| line.contains(method)).unwrap();
+            for member in CALLERS_META.split(",\"") {
+                assert_contains(&received, member.trim_start_matches('"'));
+            }
+            assert!(!received.contains("dev.longhaul/x"), "{received}");
+        }
     }
+}
+
+/// The answer to a question reaches its server in the order and with the digits of the client.
+#[tokio::test]
+async fn an_answer_reaches_the_server_as_its_client_wrote_it() {
+    const CONTENT: &str = r#""content":{"zeta":1e3,"alpha":["z","a"],"n":18446744073709551617,"d":0.80,"x":{"b":-0}}"#;
+    let ask = r#"{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?"}}"#;
+    let (setup, gateway) = Setup::config(|setup| {
+        write(setup, "tools.call.ask", ask.as_bytes());
+        json!({"mcpServers": {"s": setup.server("scripted", &[])}})
+    })
+    .running();
+    let caller = gateway.caller();
+    let id = caller.call_task("ask", json!({})).await;
+    let asked = caller.until(&id, "input_required").await;
+    let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    let answer: Value = serde_json::from_str(&format!("{{{CONTENT}}}")).unwrap();
+    caller.accept(&id, key, answer["content"].clone()).await;
+    let content = as_read(CONTENT);
+    until("the answer", || setup.lines("received").iter().any(|line| line.contains(&content))).await;
 }
 
 /// A form reaches the client as the server wrote it, also if no revision has such a form.

@@ -118,6 +118,7 @@ async fn one_bad_tool_is_left_out_alone_and_named() {
         (json!({"name": "bad", "inputSchema": 7}), "inputSchema", false),
         (json!({"inputSchema": {}}), "name", false),
         (json!("bad"), "a text", false),
+        (json!({"name": "", "inputSchema": {}}), "an empty name", false),
         (json!({"name": "bad", "inputSchema": {}, "annotations": {"readOnlyHint": "true"}}), "readOnlyHint", true),
         (json!({"name": "bad", "inputSchema": {}, "title": 7, "outputSchema": true}), "outputSchema", true),
         (json!({"name": "bad", "inputSchema": {}, "icons": "x", "_meta": []}), "icons", true),

@@ -8,9 +8,9 @@ use longhaul::rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use longhaul::rmcp::{self, ServerHandler, tool_handler};
 use longhaul::{Server, TaskPolicy};
 
-use crate::handler::{App, ServerError};
 use crate::settings::{Settings, ToolSet};
 use crate::tools::diagnostics;
+use crate::tools::{App, ServerError};
 
 static PRODUCT: LazyLock<ToolRouter<App>> =
     LazyLock::new(|| App::profile_tool() + App::access_code_tools() + App::countdown_tool());

@@ -16,7 +16,7 @@ use longhaul_core::{
 
 use crate::accept::Origin;
 use crate::attempt::{SINCE, TIMEOUT, outcome};
-use crate::children::Called;
+use crate::child::Called;
 use crate::signals::Token;
 use crate::{AcceptError, Accepted, Call, ChildEnd, Engine, Idempotency, LoadError, PollError};
 

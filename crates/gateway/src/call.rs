@@ -19,10 +19,11 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::catalog::{Repeatable, ToolRoute};
 use crate::limits;
 use crate::meta;
+use crate::target::Lifecycle;
 use crate::upstream::client::Client;
 use crate::upstream::remote_tasks::{Began, Session};
-use crate::upstream::tasks::Started as StartedTask;
-use crate::upstream::{ConnectError, Lasting, Lifecycle, RequestError, Upstream, failed};
+use crate::upstream::task::Started as StartedTask;
+use crate::upstream::{ConnectError, Lasting, RequestError, Upstream, failed};
 
 mod conversation;
 

@@ -18,7 +18,7 @@ use crate::call::Call;
 use crate::catalog::Repeatable;
 use crate::config::{Fold, Pointer};
 use crate::polls::{self, in_words};
-use crate::upstream::tasks::{Delivery, Seen, Started as StartedTask};
+use crate::upstream::task::{Delivery, Seen, Started as StartedTask};
 use crate::upstream::{RequestError, Upstream, failed};
 use crate::verbatim;
 

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use longhaul::{Degraded, EndedTask, Server, SystemClock};
-use longhaul_core::Clock;
+use longhaul::{Degraded, EndedTask, Server};
 use rmcp::model::{
     ExtensionCapabilities, Implementation, JsonObject, PromptsCapability, ResourcesCapability, ServerCapabilities,
     ServerConfig, TASKS_EXTENSION_ID, ToolsCapability,
@@ -22,9 +21,10 @@ use crate::outside::OutsideTools;
 use crate::policy::with_policies;
 use crate::shared::Shared;
 use crate::start_error::{Problem, StartError};
+use crate::target::Lifecycle;
 use crate::upstream::orphans;
 use crate::upstream::process::Groups;
-use crate::upstream::{Lifecycle, Upstream};
+use crate::upstream::{self, Upstream};
 use crate::{external, limits};
 
 /// Servers whose tools have become durable.
@@ -95,7 +95,7 @@ impl Gateway {
     /// Ends the kept processes, waits until the processes of ended calls are gone, and kills the rest. It is for the
     /// end of a program, after the server has stopped.
     pub async fn stop(&self) {
-        stop(&self.live.now().upstreams, &self.groups).await;
+        upstream::stop(&self.live.now().upstreams, &self.groups).await;
     }
 }
 
@@ -112,7 +112,7 @@ async fn shared(
     old: Option<&Arc<Shared>>,
     (groups, changes): (&Groups, &Changes),
 ) -> Result<Shared, StartError> {
-    let upstreams: Vec<Arc<Upstream>> = config.servers.iter().map(|server| upstream(server, old, groups)).collect();
+    let upstreams: Vec<Arc<Upstream>> = config.servers.iter().map(|server| reached(server, old, groups)).collect();
     let renewal = if lock.is_some() { Renewal::Pinned } else { Renewal::Asked };
     let found = match lock {
         Some(lock) => pinned(lock, &config.servers, &upstreams)?,
@@ -135,7 +135,7 @@ async fn shared(
 }
 
 /// A server: the one of an earlier configuration, if it is reached in the same way.
-fn upstream(server: &config::Server, old: Option<&Arc<Shared>>, groups: &Groups) -> Arc<Upstream> {
+fn reached(server: &config::Server, old: Option<&Arc<Shared>>, groups: &Groups) -> Arc<Upstream> {
     let kept = old.and_then(|old| {
         let place = old.lists.servers().iter().position(|before| before.is_reached_as(server))?;
         old.upstreams.get(place).cloned()
@@ -174,47 +174,8 @@ fn known_from(list: Listed, upstream: &Upstream) -> Listed {
     if upstream.is_reached_from_here() { list } else { list.only_tools() }
 }
 
-fn upstreams(config: &Config, groups: &Groups) -> Vec<Arc<Upstream>> {
-    config.servers.iter().map(|server| Arc::new(Upstream::new(server, groups.clone()))).collect()
-}
-
-/// Reads the lists of all servers, and waits until their processes have ended.
-pub(crate) async fn list_all_once(config: &Config) -> Result<Vec<Listed>, StartError> {
-    let groups = Groups::default();
-    let upstreams = upstreams(config, &groups);
-    let listed = list_all(&upstreams).await;
-    stop(&upstreams, &groups).await;
-    let listed = listed?;
-    let empty = listed.iter().zip(&upstreams).filter(|(listed, _)| listed.is_empty());
-    let empty = empty.map(|(_, upstream)| Problem::Empty(upstream.name().to_owned())).collect();
-    StartError::unless_none(empty).map(|()| listed)
-}
-
-/// Ends the kept processes, waits until the others have ended, and kills the rest.
-async fn stop(upstreams: &[Arc<Upstream>], groups: &Groups) {
-    upstreams.iter().for_each(|upstream| upstream.close());
-    // Each process has its grace times to end on its own, and is killed by then.
-    let mut left_ms = 3 * limits::END_GRACE_MS;
-    while !groups.is_empty() && left_ms > 0 {
-        SystemClock.sleep_ms(limits::POLL_MS).await;
-        left_ms = left_ms.saturating_sub(limits::POLL_MS);
-    }
-    groups.kill();
-}
-
-/// The lists of all servers, read at the same time.
-async fn list_all(upstreams: &[Arc<Upstream>]) -> Result<Vec<Listed>, StartError> {
-    let (mut listed, mut problems) = (Vec::new(), Vec::new());
-    for list in join_all(upstreams.iter().map(|upstream| list(upstream))).await {
-        match list {
-            Ok(list) => listed.push(list),
-            Err(why) => problems.push(Problem::Server(why)),
-        }
-    }
-    StartError::unless_none(problems).map(|()| listed)
-}
-
-/// The same. If one server is available, an unavailable one has its known lists, or none.
+/// The lists of all servers, read at the same time. If one server is available, an unavailable one has its known lists,
+/// or none.
 async fn found_there(upstreams: &[Arc<Upstream>], known: Vec<Option<Listed>>) -> Result<Vec<Found>, StartError> {
     let read = join_all(upstreams.iter().map(|upstream| list(upstream))).await;
     let is_one_there = read.iter().any(Result::is_ok) || known.iter().any(Option::is_some);

@@ -40,6 +40,7 @@ pub mod settings;
 mod shared;
 mod skills;
 mod start_error;
+mod target;
 mod upstream;
 mod verbatim;
 

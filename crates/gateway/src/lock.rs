@@ -2,13 +2,19 @@
 //! operator has read before.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use futures::future::join_all;
 use longhaul_core::strict_json;
 use longhaul_core::verbatim::{Layout, laid_out};
 use serde::{Deserialize, Serialize};
 
+use crate::Config;
 use crate::catalog::{Listed, unmatched};
-use crate::{Config, StartError, gateway};
+use crate::lists::list;
+use crate::start_error::{Problem, StartError};
+use crate::upstream::process::Groups;
+use crate::upstream::{self, Upstream};
 
 mod diff;
 
@@ -52,7 +58,7 @@ pub enum LockError {
 impl Lock {
     /// Reads the lists of every server.
     pub async fn read(config: &Config) -> Result<Self, StartError> {
-        let listed = gateway::list_all_once(config).await?;
+        let listed = list_all(config).await?;
         let problems = config.servers.iter().zip(&listed).flat_map(|(server, listed)| unmatched(listed, server));
         StartError::unless_none(problems.collect())?;
         let chosen = config.servers.iter().zip(listed).map(|(server, mut listed)| {
@@ -102,6 +108,26 @@ impl Lock {
     /// obeys, are escaped. Empty if nothing has changed. Resources are not compared: they are data.
     #[must_use]
     pub fn diff(&self, now: &Self) -> String {
-        diff::of(self, now)
+        diff::of(&self.servers, &now.servers)
     }
+}
+
+/// The lists of all servers, read at the same time. Waits until their processes have ended.
+async fn list_all(config: &Config) -> Result<Vec<Listed>, StartError> {
+    let groups = Groups::default();
+    let upstreams: Vec<_> =
+        config.servers.iter().map(|server| Arc::new(Upstream::new(server, groups.clone()))).collect();
+    let read = join_all(upstreams.iter().map(|upstream| list(upstream))).await;
+    upstream::stop(&upstreams, &groups).await;
+    let (mut listed, mut problems) = (Vec::new(), Vec::new());
+    for list in read {
+        match list {
+            Ok(list) => listed.push(list),
+            Err(why) => problems.push(Problem::Server(why)),
+        }
+    }
+    StartError::unless_none(problems)?;
+    let empty = listed.iter().zip(&upstreams).filter(|(listed, _)| listed.is_empty());
+    let empty = empty.map(|(_, upstream)| Problem::Empty(upstream.name().to_owned())).collect();
+    StartError::unless_none(empty).map(|()| listed)
 }

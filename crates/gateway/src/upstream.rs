@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use longhaul::Processes;
+use longhaul::ports::Clock;
+use longhaul::{Processes, SystemClock};
 use rmcp::model::{ProtocolVersion, Tool};
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, RoleClient, RunningService, serve_client_with_lifecycle,
@@ -30,6 +31,8 @@ pub(crate) mod remote_tasks;
 mod results;
 mod stderr;
 mod stdio;
+mod subscription;
+pub(crate) mod task;
 pub(crate) mod task_tools;
 pub(crate) mod tasks;
 mod texts;
@@ -39,46 +42,20 @@ pub(crate) mod watch;
 use client::{Client, Watched};
 use counts::Counts;
 pub(crate) use error::{ConnectError, Lasting, RequestError, failed};
-use http::{Endpoint, Http, ParamHeaders};
+use http::{Http, ParamHeaders};
+pub(crate) use pool::Connection;
 use pool::Pool;
-pub(crate) use pool::{Connection, Keeping};
-use process::{Groups, Launch, Process};
+use process::{Groups, Process};
 use quota::Quota;
 use remote_tasks::EndedSessions;
 use stdio::StdioTransport;
+pub(crate) use subscription::ResourceSubscription;
 use task_tools::TaskTools;
-pub(crate) use updates::ResourceSubscription;
 use updates::Updates;
 
 use crate::config;
 use crate::limits;
-
-/// How a server is reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// A process is started.
-    Child(Launch),
-    /// It runs somewhere.
-    Http(Endpoint),
-    /// This process cannot reach the server, for this reason. A lock file has the server's lists, and another process
-    /// may reach it.
-    Elsewhere(String),
-}
-
-/// How a server begins a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lifecycle {
-    /// `initialize`, up to revision `2025-11-25`.
-    Handshake,
-    /// Self-contained requests, from revision `2026-07-28`.
-    PerRequest,
-}
-
-impl Lifecycle {
-    pub(crate) fn of(version: &ProtocolVersion) -> Self {
-        if version.has_initialize() { Self::Handshake } else { Self::PerRequest }
-    }
-}
+use crate::target::{Launch, Lifecycle, Target};
 
 fn client_mode(lifecycle: Option<Lifecycle>) -> ClientLifecycleMode {
     let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
@@ -361,6 +338,18 @@ impl Upstream {
     pub(crate) fn lost(&self, why: &str) -> ConnectError {
         ConnectError { why: self.cannot_start(why), lasting: Lasting::No }
     }
+}
+
+/// Ends the kept processes, waits until the others have ended, and kills the rest.
+pub(crate) async fn stop(upstreams: &[Arc<Upstream>], groups: &Groups) {
+    upstreams.iter().for_each(|upstream| upstream.close());
+    // Each process has its grace times to end on its own, and is killed by then.
+    let mut left_ms = 3 * limits::END_GRACE_MS;
+    while !groups.is_empty() && left_ms > 0 {
+        SystemClock.sleep_ms(limits::POLL_MS).await;
+        left_ms = left_ms.saturating_sub(limits::POLL_MS);
+    }
+    groups.kill();
 }
 
 const LATE: &str = "it did not answer in time";

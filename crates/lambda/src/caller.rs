@@ -13,15 +13,34 @@ use bytes::Bytes;
 use http::Extensions;
 use http::request::Parts;
 use lambda_http::request::RequestContext;
+use longhaul_core::settings::table::IamOwner;
 use longhaul_core::{Clock, Identity, OwnerId};
-use longhaul_http::oauth::ResourceServer;
+use longhaul_http::oauth::{OauthConfig, ResourceServer};
 use longhaul_http::{Challenge, Identified, Identify, Rejection};
 
 pub(crate) use self::bearer::TokenParameter;
 pub use self::bearer::{BearerCaller, TokenSource};
 pub use self::signed::OnBehalf;
 pub use self::token::TokenClaims;
-use crate::Auth;
+
+/// How callers are identified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Auth {
+    /// By the signature that AWS checked before it invoked the function.
+    Iam(IamOwner),
+    /// In the same way; and one role says for which user it calls.
+    IamOnBehalf(IamOwner, OnBehalf),
+    /// By the token that the authorizer of an HTTP API checked before it invoked the function.
+    /// Holds the claims to read, and the settings that send clients to the login.
+    Gateway(TokenClaims, Option<Box<OauthConfig>>),
+    /// By an access token, which the function verifies itself.
+    Oauth(Box<OauthConfig>),
+    /// By a token of the list in the parameter of SSM with this name.
+    Bearer(String),
+    /// Not at all: all callers are one owner, and a caller with a task's id can see the task. Names that callers choose
+    /// are valid within their session only.
+    Anonymous,
+}
 
 /// Identifies callers in one of the ways of [`Auth`].
 #[derive(Debug)]

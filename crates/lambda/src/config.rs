@@ -14,30 +14,11 @@ use longhaul_http::oauth::OauthConfig;
 use longhaul_http::webhooks::Reach;
 use longhaul_mcp::{McpSettings, ServerSettings, StreamsCounted};
 
-use crate::{OnBehalf, TokenClaims};
+use crate::{Auth, OnBehalf, TokenClaims};
 
 /// How often a waiting request reads its task. Each time is one DynamoDB read for each task, and the waiting function
 /// is billed: a thousand reads cost less than the seconds between them.
 const LISTEN_POLL_MS: u64 = 1_000;
-
-/// How callers are identified.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Auth {
-    /// By the signature that AWS checked before it invoked the function.
-    Iam(IamOwner),
-    /// In the same way; and one role says for which user it calls.
-    IamOnBehalf(IamOwner, OnBehalf),
-    /// By the token that the authorizer of an HTTP API checked before it invoked the function.
-    /// Holds the claims to read, and the settings that send clients to the login.
-    Gateway(TokenClaims, Option<Box<OauthConfig>>),
-    /// By an access token, which the function verifies itself.
-    Oauth(Box<OauthConfig>),
-    /// By a token of the list in the parameter of SSM with this name.
-    Bearer(String),
-    /// Not at all: all callers are one owner, and a caller with a task's id can see the task. Names that callers choose
-    /// are valid within their session only.
-    Anonymous,
-}
 
 /// The settings of both functions.
 #[derive(Clone, Debug)]

@@ -20,8 +20,8 @@ mod unclaimed;
 mod worker;
 
 pub use api::Api;
-pub use caller::{BearerCaller, OnBehalf, TokenClaims, TokenSource};
-pub use config::{ApiConfig, Auth, Common, IamOwner, Responses, WorkerConfig};
+pub use caller::{Auth, BearerCaller, OnBehalf, TokenClaims, TokenSource};
+pub use config::{ApiConfig, Common, IamOwner, Responses, WorkerConfig};
 pub use event::{HttpEvent, UnreadableEvent};
 pub use logs::{LogSettings, init_logs, json_logs};
 pub use longhaul_core::logs::Payloads;

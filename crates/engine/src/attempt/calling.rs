@@ -4,7 +4,7 @@ use std::future::Future;
 
 use longhaul_core::{EntryKind, FailureKind, TaskId, TraceParent, limits, strict_json};
 
-use crate::children::{Called, step_of};
+use crate::child::{Called, step_of};
 use crate::suspension::Wait;
 use crate::{AcceptError, Attempt, Call, CallError, ChildEnd};
 

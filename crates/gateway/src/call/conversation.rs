@@ -23,9 +23,10 @@ use tokio::sync::mpsc;
 use super::Call;
 use crate::catalog::Repeatable;
 use crate::polls;
-use crate::upstream::tasks::{Seen, seen};
+use crate::target::Lifecycle;
+use crate::upstream::task::{Seen, seen};
 use crate::upstream::watch::Event;
-use crate::upstream::{Connection, Lifecycle, questions};
+use crate::upstream::{Connection, questions};
 
 /// The ids of elicitations, and those under which the caller knows them.
 type Elicited = BTreeMap<String, String>;

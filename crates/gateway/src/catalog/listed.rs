@@ -164,10 +164,14 @@ fn is_not_found(error: &ErrorData) -> bool {
     error.code == ErrorCode::METHOD_NOT_FOUND || unknown.iter().any(|unknown| words.contains(unknown))
 }
 
-/// The first of each name.
+/// The first of each name, without those that have an empty one.
 fn unique<T>(server: &str, all: Vec<T>, name: impl Fn(&T) -> &str) -> Vec<T> {
     let mut names = BTreeSet::new();
     let is_first = |item: &T| {
+        if name(item).is_empty() {
+            tracing::warn!(server, "a server lists an empty name: it is left out");
+            return false;
+        }
         let is_new = names.insert(name(item).to_owned());
         if !is_new {
             tracing::warn!(server, name = name(item), "a server lists a name twice: the first one is served");

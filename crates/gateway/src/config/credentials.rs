@@ -6,10 +6,9 @@ use std::path::PathBuf;
 use longhaul::settings::EnvSource;
 use url::Url;
 
-use super::environment;
 use super::reader::{Members, Node, Reader};
-use crate::upstream::credentials::{ClientCredentials, Login, Source};
-use crate::upstream::process::Launch;
+use super::server::environment;
+use crate::target::{ClientCredentials, Launch, Login, Source};
 
 /// Reads `credentials`, and `headersHelper` of Claude Code.
 pub(super) fn read(reader: &mut Reader<'_>, env: &dyn EnvSource, members: &mut Members<'_>) -> Option<Source> {

@@ -3,8 +3,8 @@
 use longhaul::settings::EnvSource;
 
 use super::reader::NotSet;
-use super::{Config, ConfigError, Fault, ResourceUpdates, read};
-use crate::upstream::Target;
+use super::{Config, ConfigError, Fault, ResourceUpdates};
+use crate::target::Target;
 
 /// Programs that download what they start.
 const DOWNLOADERS: [&str; 7] = ["bunx", "docker", "npx", "pipx", "pnpx", "podman", "uvx"];
@@ -20,7 +20,7 @@ pub(crate) enum Role {
 
 /// A configuration, for a function. Servers whose variables are not set are reached by other functions only.
 pub(crate) fn read(text: &str, env: &dyn EnvSource, role: Role) -> Result<Config, ConfigError> {
-    let mut config = read::config(text, env, NotSet::Elsewhere)?;
+    let mut config = Config::read(text, env, NotSet::Elsewhere)?;
     let mut faults = Vec::new();
     for server in &mut config.servers {
         // Nothing of it would run between two requests.

@@ -63,7 +63,7 @@ const KINDS: [(&str, Read); 6] = [
     ("aws-codebuild", build),
     ("aws-ecs-task", ecs_task),
     ("aws-glue", glue_job),
-    ("http-job", http::http_job),
+    ("http-job", |reader, members| http::http_job(reader, members).map(Kind::Http)),
 ];
 
 /// Whether an entry is an external job by its type.

@@ -12,16 +12,14 @@ use url::Url;
 
 use super::choice::Choice;
 use super::credentials::{self, checked};
+use super::error::ConfigError;
 use super::fold::folds;
 use super::outside::{self, OutsideJob};
 use super::reader::{Members, Node, NotSet, Reader, is_of_names, unknown};
+use super::server::{Server, environment};
 use super::terms::{Pattern, Terms};
-use super::{Config, ConfigError, Headers, Server, environment};
 use crate::limits;
-use crate::upstream::credentials::RESERVED;
-use crate::upstream::http::Endpoint;
-use crate::upstream::process::Launch;
-use crate::upstream::{Keeping, Lifecycle, Target};
+use crate::target::{Endpoint, Headers, Keeping, Launch, Lifecycle, RESERVED, Target};
 
 /// Members of servers that clients use for themselves.
 const OF_CLIENTS: [&str; 10] = [
@@ -37,10 +35,14 @@ const OF_CLIENTS: [&str; 10] = [
     "version",
 ];
 
-pub(super) fn config(text: &str, env: &dyn EnvSource, not_set: NotSet) -> Result<Config, ConfigError> {
+pub(super) fn config(
+    text: &str,
+    env: &dyn EnvSource,
+    not_set: NotSet,
+) -> Result<(Vec<Server>, Vec<OutsideJob>), ConfigError> {
     let mut reader = Reader::new(env, not_set);
     let Some(value) = json(&mut reader, text) else {
-        return reader.end(Config { servers: Vec::new(), jobs: Vec::new() });
+        return reader.end((Vec::new(), Vec::new()));
     };
     let root = Node { value: &value, pointer: String::new() };
     let (mut servers, mut jobs, mut names) = (Vec::new(), Vec::new(), Vec::new());
@@ -58,7 +60,7 @@ pub(super) fn config(text: &str, env: &dyn EnvSource, not_set: NotSet) -> Result
             apply(&mut reader, &mut servers, &mut jobs, &names, section);
         }
     }
-    reader.end(Config { servers, jobs })
+    reader.end((servers, jobs))
 }
 
 /// JSON as editors write it: with comments, and with commas after the last element. Its depth is limited to 512.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use longhaul::settings::EnvSource;
 use serde_json::{Map, Value};
 
-use super::{ConfigError, Fault};
+use super::error::{ConfigError, Fault};
 
 /// Reads values, and collects mistakes.
 pub(super) struct Reader<'e> {

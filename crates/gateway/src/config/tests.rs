@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::time::Duration;
 
 use super::*;
+use crate::limits;
 
 struct Env(&'static [(&'static str, &'static str)]);
 

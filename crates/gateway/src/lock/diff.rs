@@ -6,18 +6,17 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::Lock;
 use crate::catalog::Listed;
 use crate::verbatim::Item;
 
 /// The parts of a server by their names, each with its values by JSON pointer.
 type Parts = BTreeMap<String, BTreeMap<String, String>>;
 
-pub(super) fn of(old: &Lock, new: &Lock) -> String {
+pub(super) fn of(old: &BTreeMap<String, Listed>, new: &BTreeMap<String, Listed>) -> String {
     let mut text = String::new();
-    for name in keys(&old.servers, &new.servers) {
+    for name in keys(old, new) {
         let shown = visible(name);
-        match (old.servers.get(name), new.servers.get(name)) {
+        match (old.get(name), new.get(name)) {
             (Some(old), Some(new)) => parts_differ(&mut text, &shown, &parts(old), &parts(new)),
             (None, _) => line(&mut text, format_args!("+ {shown}: the server is new")),
             (Some(_), None) => line(&mut text, format_args!("- {shown}: the server is gone")),
@@ -114,6 +113,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::Lock;
 
     fn lock(tools: &Value) -> Lock {
         let info = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}});

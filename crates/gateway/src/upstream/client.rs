@@ -18,10 +18,10 @@ use rmcp::transport::Transport;
 use serde_json::json;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use super::Lifecycle;
 use super::quota::Quota;
 use super::updates::Change;
 use super::watch::{Event, Listener, Watch};
+use crate::target::Lifecycle;
 
 /// Where events go. At most so many wait; a server that sends more of them is read more slowly.
 const EVENTS_MAX: usize = 64;

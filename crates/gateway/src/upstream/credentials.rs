@@ -1,7 +1,6 @@
 //! Credentials of a server behind a URL that are renewed while the gateway runs. They are from a file or a command that
 //! is read again, from an authorization server, or from a sign-in of the command `longhaul`.
 
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,58 +18,8 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::Mutex;
 use url::{Url, form_urlencoded};
 
-use super::process::Launch;
 use crate::limits;
-
-/// Headers that the protocol sets.
-pub(crate) const RESERVED: [&str; 5] =
-    ["accept", "content-type", "last-event-id", "mcp-protocol-version", "mcp-session-id"];
-
-/// Where credentials are from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// Read with each request: a JSON object of headers, or a token.
-    File(PathBuf),
-    /// The output of a command has the same form.
-    Command(Launch),
-    Client(ClientCredentials),
-    Login(Login),
-}
-
-/// A client of an authorization server (OAuth 2.1, client credentials).
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct ClientCredentials {
-    pub(crate) id: String,
-    pub(crate) secret: String,
-    pub(crate) token_url: Url,
-    pub(crate) scope: Option<String>,
-}
-
-impl std::fmt::Debug for ClientCredentials {
-    /// Without the secret.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientCredentials").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
-/// A sign-in that the program which runs the gateway has; `None` if it has none. All are the same: each belongs to the
-/// URL of its server.
-#[derive(Clone, Default)]
-pub(crate) struct Login(pub(crate) Option<Arc<dyn Credentials>>);
-
-impl PartialEq for Login {
-    fn eq(&self, _other: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Login {}
-
-impl std::fmt::Debug for Login {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Login")
-    }
-}
+use crate::target::{ClientCredentials, Launch, Login, RESERVED, Source};
 
 /// The credentials for one server.
 pub(super) fn credentials(source: &Source, server: &Url) -> Arc<dyn Credentials> {

@@ -23,10 +23,10 @@ mod responses;
 pub(crate) use params::ParamHeaders;
 use responses::{Events, Exchange, Failed, Refused, Trouble};
 
-use super::credentials::{Source, credentials};
+use super::credentials::credentials;
 use super::texts;
-use crate::config::Headers;
 use crate::limits;
+use crate::target::{Endpoint, Headers};
 use crate::verbatim;
 
 /// Why a connection did not begin, or was lost, with the cause that the client below found.
@@ -35,22 +35,6 @@ pub(super) fn why(error: &DynamicTransportError) -> String {
         // Its text does not have the cause.
         Some(Failed::Client(error)) => with_causes(error),
         _ => with_causes(&*error.error),
-    }
-}
-
-/// The URL of a server, and the headers of every request to it. They contain nothing that a caller sent.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Endpoint {
-    pub(crate) url: Url,
-    pub(crate) headers: Headers,
-    /// Where further headers are from, which are renewed.
-    pub(crate) credentials: Option<Source>,
-}
-
-impl std::fmt::Debug for Endpoint {
-    /// Without the values of headers and the query, which may be secrets.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Endpoint").field("host", &self.url.host_str()).finish_non_exhaustive()
     }
 }
 

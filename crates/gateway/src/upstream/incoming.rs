@@ -135,7 +135,11 @@ impl Reader {
             // A line of a log may have an error too.
             _ if id.is_none() && !is_rpc => None,
             _ => find(id, open),
-        }?;
+        };
+        let Some(request) = request else {
+            let is_answer = is_rpc && (members.contains_key("result") || members.contains_key("error"));
+            return self.misaddressed(text, id.filter(|_| is_answer)?, open);
+        };
         let (error, result) = (members.remove("error"), members.remove("result"));
         let written = |name| Object::read(text).ok().and_then(|text| text.get(name));
         match (error, result.and_then(|_read| written("result"))) {
@@ -150,6 +154,23 @@ impl Reader {
                 Some(self.unreadable(text.as_bytes(), request, "it has neither a result nor an error"))
             }
             (None, None) => None,
+        }
+    }
+
+    /// The end of the only request, if an answer has an id that was never sent. No other answer may come.
+    fn misaddressed(&self, text: &str, id: &Value, open: &[Open]) -> Option<ServerJsonRpcMessage> {
+        let shown: String = id.to_string().chars().take(LOGGED_CHARACTERS).collect();
+        match open {
+            [only] if !was_sent_before(id, &only.id) => {
+                let why = format!("it has the id {shown}, and the request has the id {}", only.id);
+                Some(self.unreadable(text.as_bytes(), only, &why))
+            }
+            [] | [_] => None,
+            several => {
+                let open = several.len();
+                tracing::warn!(server = self.0, id = shown, open, "a server answers a request that was not sent");
+                None
+            }
         }
     }
 
@@ -306,11 +327,17 @@ fn is_same(id: &RequestId, repeated: &Value) -> bool {
     id.to_string() == text
 }
 
+/// Whether an answer repeats the id of an earlier request. The ids of a connection are consecutive numbers.
+fn was_sent_before(repeated: &Value, id: &RequestId) -> bool {
+    let repeated = repeated.as_i64().or_else(|| repeated.as_str()?.parse().ok());
+    matches!((repeated, id), (Some(repeated), RequestId::Number(id)) if (0..*id).contains(&repeated))
+}
+
 fn internal(why: String) -> ErrorData {
     ErrorData::internal_error(why, None)
 }
 
-fn beginning(text: &[u8]) -> String {
+pub(super) fn beginning(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text.get(..4 * LOGGED_CHARACTERS).unwrap_or(text)).into_owned();
     let shown: String = text.trim().chars().filter(|next| !next.is_control()).take(LOGGED_CHARACTERS).collect();
     if shown.is_empty() { "nothing".to_owned() } else { format!("`{shown}`") }

@@ -12,21 +12,7 @@ use super::client::Client;
 use super::process::Process;
 use super::{RequestError, http};
 use crate::limits;
-
-/// How long connections are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Keeping {
-    /// How long one may be idle.
-    pub(crate) idle_max: Duration,
-    /// How many calls one may have.
-    pub(crate) calls_max: usize,
-}
-
-impl Default for Keeping {
-    fn default() -> Self {
-        Self { idle_max: limits::IDLE_MAX, calls_max: limits::CALLS_MAX }
-    }
-}
+use crate::target::Keeping;
 
 /// The idle connections of one server. A connection that is in use is not among them.
 pub(super) struct Pool {

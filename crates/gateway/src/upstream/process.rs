@@ -1,8 +1,7 @@
 //! A server as a child process: in a group of its own, with an environment of its own, and never left behind.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,24 +19,7 @@ use super::notes::Notes;
 use super::quota::Quota;
 use super::stderr;
 use crate::limits;
-
-/// How a process is started.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Launch {
-    pub(crate) command: String,
-    pub(crate) args: Vec<String>,
-    /// The whole environment.
-    pub(crate) env: BTreeMap<String, String>,
-    pub(crate) cwd: Option<PathBuf>,
-}
-
-impl std::fmt::Debug for Launch {
-    /// Without arguments and values, which may be secrets.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<&String> = self.env.keys().collect();
-        f.debug_struct("Launch").field("command", &self.command).field("env", &names).finish_non_exhaustive()
-    }
-}
+use crate::target::Launch;
 
 /// The process groups that are alive, and first starts that are under way. Clones are the same.
 #[derive(Clone, Debug, Default)]

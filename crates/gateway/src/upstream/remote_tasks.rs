@@ -13,31 +13,12 @@ use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, ErrorCode, InputRequests, InputResponses,
 };
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::client::asked_of;
-use super::tasks::{Delivery, Seen, Started, cancelled, tool_result};
+use super::task::{Delivery, Seen, SessionId, Started, cancelled, tool_result};
 use super::{RequestError, failed, questions, texts};
 use crate::limits;
-
-/// The ID of a session; `None` if the server keeps no sessions. Records store an empty string for `None`. A task
-/// without any session is one of the Tasks extension.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[serde(from = "String", into = "String")]
-pub(crate) struct SessionId(Option<String>);
-
-impl From<String> for SessionId {
-    fn from(id: String) -> Self {
-        Self(Some(id).filter(|id| !id.is_empty()))
-    }
-}
-
-impl From<SessionId> for String {
-    fn from(id: SessionId) -> Self {
-        id.0.unwrap_or_default()
-    }
-}
 
 /// A session that has just begun.
 pub(crate) struct Session(Client);

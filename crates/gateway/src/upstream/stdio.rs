@@ -13,7 +13,7 @@ use rmcp::transport::Transport;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdout;
 
-use super::incoming::{Incoming, Open, Reader};
+use super::incoming::{Incoming, Open, Reader, beginning};
 use super::notes::Notes;
 use super::process::{Pipes, Stdin, ended};
 use super::task_tools::TaskTools;
@@ -104,7 +104,7 @@ impl StdioTransport {
             }
             Incoming::Begun if self.begun.is_empty() => self.begun = line.to_vec(),
             Incoming::Begun | Incoming::Noise if !self.begun.is_empty() => self.read_more(line, &open),
-            Incoming::Begun | Incoming::Noise => self.note_noise(line.len()),
+            Incoming::Begun | Incoming::Noise => self.note_noise(line),
         }
     }
 
@@ -125,7 +125,7 @@ impl StdioTransport {
                     self.read.extend(messages);
                 }
                 Incoming::Begun => self.begun = begun,
-                Incoming::Noise => self.note_noise(begun.len()),
+                Incoming::Noise => self.note_noise(&begun),
             }
         }
     }
@@ -148,17 +148,20 @@ impl StdioTransport {
     fn drop_begun(&mut self) {
         let begun = std::mem::take(&mut self.begun);
         if !begun.is_empty() {
-            self.note_noise(begun.len());
+            self.note_noise(&begun);
             self.read.extend(self.reader.give_up(&begun, &self.watch.open()));
         }
     }
 
-    fn note_noise(&mut self, bytes: usize) {
+    fn note_noise(&mut self, line: &[u8]) {
         self.watch.odd("it wrote a line that is not a message");
         if !std::mem::replace(&mut self.is_noisy, true) {
+            let begins = beginning(line);
+            self.notes.stderr(format!("on standard output: {begins}"));
             tracing::warn!(
                 server = self.server,
-                bytes,
+                bytes = line.len(),
+                begins,
                 "a server writes lines that are not messages to its standard output; its processes are not kept"
             );
         }

@@ -3,57 +3,16 @@
 use std::sync::atomic::Ordering;
 
 use longhaul_client::Raw;
-use longhaul_core::strict_json;
-use longhaul_core::verbatim::KEY;
-use rmcp::ErrorData;
-use rmcp::model::{
-    CallToolResult, CancelTaskParams, ClientCapabilities, CreateTaskResult, ErrorCode, GetTaskParams, InputRequests,
-    InputResponses, TaskPayload, UpdateTaskParams,
-};
+use rmcp::model::{CancelTaskParams, ClientCapabilities, ErrorCode, GetTaskParams, InputResponses, UpdateTaskParams};
 use rmcp::service::{Peer, RoleClient};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::client::Client;
-use super::remote_tasks::{RemoteTask, Session, SessionId};
-use super::results;
+use super::remote_tasks::{RemoteTask, Session};
+use super::task::{Delivery, Seen, Started, seen};
 use super::task_tools::{TaskSupport, TaskTools};
-use super::{ConnectError, Lifecycle, RequestError, Target, Upstream, failed};
-
-/// Which task of the server a call became.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct Started {
-    pub(crate) task_id: String,
-    /// The poll interval that the server suggests, in milliseconds.
-    pub(crate) every_ms: Option<u64>,
-    /// For a task of revision `2025-11-25`, the session in which it was started; `None` for one of the Tasks extension.
-    pub(crate) session: Option<SessionId>,
-}
-
-impl Started {
-    pub(crate) fn extension(created: CreateTaskResult) -> Self {
-        Self { task_id: created.task.task_id, every_ms: created.task.poll_interval_ms, session: None }
-    }
-}
-
-/// The result of delivering answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delivery {
-    /// The server has them.
-    Done,
-    /// The server has forgotten the session in which it asked: it asks again in another one.
-    Forgotten,
-}
-
-/// The result of a poll of a server's task.
-pub(crate) enum Seen {
-    Working {
-        message: Option<String>,
-    },
-    /// It waits for answers.
-    Asks(InputRequests),
-    Ended(Result<Box<CallToolResult>, ErrorData>),
-}
+use super::{ConnectError, RequestError, Upstream, failed};
+use crate::target::{Lifecycle, Target};
 
 impl Upstream {
     /// The server behind a URL; `None` for a process.
@@ -205,42 +164,4 @@ fn is_about_the_request(code: ErrorCode) -> bool {
         ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY,
     ];
     LASTING.contains(&code)
-}
-
-/// Reads the state of a task of the extension.
-pub(crate) fn seen(server: &str, payload: TaskPayload, message: Option<String>) -> Seen {
-    match payload {
-        TaskPayload::InputRequired { input_requests } => Seen::Asks(input_requests),
-        TaskPayload::Completed { result } => {
-            let text = result.get(KEY).and_then(Value::as_str).map(str::to_owned);
-            let text = text.unwrap_or_else(|| Value::Object(result).to_string());
-            Seen::Ended(tool_result(server, &text).map(Box::new))
-        }
-        TaskPayload::Failed { error } => {
-            let text = error.get(KEY).and_then(Value::as_str).map(str::to_owned);
-            Seen::Ended(Err(task_error(server, text.as_deref())))
-        }
-        TaskPayload::Cancelled => Seen::Ended(Err(cancelled(server, message))),
-        // Working, or anything that a later version of `rmcp` may add.
-        _ => Seen::Working { message },
-    }
-}
-
-pub(crate) fn tool_result(server: &str, text: &str) -> Result<CallToolResult, ErrorData> {
-    results::of_a_tool(text).map_err(|why| {
-        failed(&format!("a task of `{server}` ended with something that is not the result of a tool: {why}"))
-    })
-}
-
-/// The error that a task ended with.
-pub(crate) fn task_error(server: &str, text: Option<&str>) -> ErrorData {
-    match text.map(strict_json::from_str) {
-        Some(Ok(error)) => results::error_data(error, text),
-        _ => failed(&format!("a task of `{server}` failed without a reason")),
-    }
-}
-
-pub(crate) fn cancelled(server: &str, message: Option<String>) -> ErrorData {
-    let why = message.map(|message| format!(": {message}")).unwrap_or_default();
-    failed(&format!("`{server}` cancelled its task{why}"))
 }

@@ -6,12 +6,11 @@ use serde_json::{Value, json};
 
 use super::super::fold::{pointer, states};
 use super::super::reader::{Members, Node, Reader};
-use super::Kind;
 
 /// Headers by name, with their places in the file.
 type Headers = Vec<(String, String, String)>;
 
-pub(super) fn http_job(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Kind> {
+pub(super) fn http_job(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<Box<HttpJobSpec>> {
     let common = members.find("headers").map(|node| headers(reader, &node)).unwrap_or_default();
     let again = members.optional(reader, "repeat", |reader, node| {
         reader.one_of(node, &[("always", Again::SameJob), ("never", Again::AnotherJob)])
@@ -35,7 +34,7 @@ pub(super) fn http_job(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Op
     let (done, failed) = states(reader, members);
     let [error, of_done, total, message] =
         ["error", "progress", "total", "message"].map(|key| members.optional(reader, key, at));
-    Some(Kind::Http(Box::new(HttpJobSpec {
+    Some(Box::new(HttpJobSpec {
         start: start?,
         again: again.unwrap_or(Again::AnotherJob),
         find,
@@ -48,7 +47,7 @@ pub(super) fn http_job(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Op
         failed,
         error,
         progress: [of_done, total, message],
-    })))
+    }))
 }
 
 fn at(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<String> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use longhaul::ToolEnv;
 
+use super::profile_dataset::source::Sources;
 use crate::settings::{Settings, ToolSet};
-use crate::tools::profile_dataset::source::Sources;
 
 /// Why the server cannot be built.
 #[derive(Debug, thiserror::Error)]
