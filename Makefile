@@ -75,13 +75,14 @@ nightly-chaos:
 
 # A thousand calls of one tool, the commands for Lambda, images for containers, the proof of a deployment.
 nightly-programs: programs
-	scripts/setup-tools.sh aws aws-lint cargo-lambda containers
+	scripts/setup-tools.sh ts python aws aws-lint cargo-lambda containers
+	@scripts/sam-local.sh run-with true || { echo "nightly-programs: not run: no Docker daemon can be started here"; exit 1; }
 	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test local --test aws \
 	    -E 'test(e2e::children::) | test(sam_local::) | test(cargo_lambda::) | test(images::) | test(prove::)'
 
 # Servers of others, from crates.io: made durable as the documentation says, and killed.
-nightly-published:
-	scripts/published_servers.py
+nightly-published: programs
+	scripts/published_servers.py $(TARGET_DIR)/debug/longhaul
 
 nightly-packages:
 	$(MAKE) --no-print-directory docs dist

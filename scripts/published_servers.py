@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Makes published MCP servers durable by the lines of docs/existing-server.md, and kills, stops and cancels them.
+"""Makes published MCP servers durable as docs/existing-server.md says, and kills, stops and cancels them.
 
-  scripts/published_servers.py [NAME…]     (default: all of them)
+  scripts/published_servers.py LONGHAUL [NAME…]     (LONGHAUL: the program; NAME: a server; default: all of them)
 
-Each server is a pinned package of crates.io. It is unpacked and built in .cache/published-servers, with Longhaul from
-this checkout. Its program then runs as its users start it: on standard input and output, in the folder of a project. A
-call that runs a program is interrupted in the middle. The test fails if the result is wrong, if the call is lost, or if
-a process is left. It also fails if the server shows or answers less to a client that knows nothing of tasks.
+Each server is a pinned package of crates.io, which is unpacked and built in .cache/published-servers. One is changed by
+the lines of that page, with Longhaul from this checkout. The other one stays as it is, behind `longhaul gateway`. The
+program runs in the folder of a project, and a call that runs another program is interrupted in the middle. The test
+fails if the result is wrong, if the call is lost, or if a process is left. It also fails if the server shows or answers
+less to a client that knows nothing of tasks.
 """
 
 import hashlib
@@ -31,11 +32,21 @@ NEWEST = {
     "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
 }
 
+# The end of a call that was interrupted: the signal for the server, the status of the task, and how often its program ran.
+INTERRUPTIONS = {
+    "kill": (signal.SIGKILL, "completed", 2),
+    "stop": (signal.SIGTERM, "completed", 2),
+    "cancel": (None, "cancelled", 1),
+}
+
 # A handler written by hand, on standard input and output. Its 33 tools run programs and wait for them on other threads.
 CARGO_RUNNER = {
     "version": "0.4.1",
     "sha256": "04ec84d5dc28ec546f2629e61c51045af1e3ae7be17312da6c93e8e6f40b0941",
     "tools": 33,
+    "plain": ("rustc-explain", {"error_code": "E0382"}, "moved"),
+    "call": ("cargo-build", {}, "cargo-build: Success"),
+    "interruptions": INTERRUPTIONS,
     "edits": [
         ("Cargo.toml", r"\Z", '\n[dependencies.longhaul]\nversion = "0.1"\n'),
         ("src/command.rs", r"cmd\.output\(\)",
@@ -55,9 +66,20 @@ async fn serve_stdio(args: Args, detect_workspace: bool) -> Result<(), ohno::App
 """),
     ],
 }
-SERVERS = {"rust-mcp-server": CARGO_RUNNER}
+# A handler of macros with rmcp 1, on standard input and output, which stays as it is. By its annotations no call may be
+# repeated, so the operator says in which runs that is right.
+SHELL = {
+    "version": "0.1.1",
+    "sha256": "ac161df42307e89830c9ed378fc9d153216d6603ee15a0820538d1d3532a89e4",
+    "tools": 2,
+    "plain": ("shell_describe", {}, "./build.sh"),
+    "call": ("shell_exec", {"command": "./build.sh"}, "built"),
+    "interruptions": INTERRUPTIONS | {"kill of a call that may not be repeated": (signal.SIGKILL, "failed", 1)},
+    "edits": [],
+}
+SERVERS = {"rust-mcp-server": CARGO_RUNNER, "shell-mcp": SHELL}
 
-# The script of a package's build, which writes its process id. It only ends in the second run.
+# Programs that write their process ids. They only end in the second run: the script of a package's build, and another one.
 BUILD_SCRIPT = """\
 use std::io::Write;
 
@@ -69,6 +91,12 @@ fn main() {
         std::thread::sleep(std::time::Duration::from_secs(3600));
     }
 }
+"""
+SHELL_SCRIPT = """\
+#!/bin/sh
+echo $$ >> pids
+[ "$(wc -l < pids)" -gt 1 ] || exec sleep 3600
+echo built
 """
 
 
@@ -113,25 +141,32 @@ def build(name, server):
             fail(f"{name}: {file} has nothing like {pattern}")
         path.write_text(text, encoding="utf-8")
     # It is no part of the workspace in whose folder it lies.
-    longhaul = json.dumps(str(ROOT / "crates/longhaul"))
+    added = "\n[workspace]\n"
+    if server["edits"]:
+        added += f"\n[patch.crates-io]\nlonghaul = {{ path = {json.dumps(str(ROOT / 'crates/longhaul'))} }}\n"
     with open(folder / "Cargo.toml", "a", encoding="utf-8") as manifest:
-        manifest.write(f"\n[workspace]\n\n[patch.crates-io]\nlonghaul = {{ path = {longhaul} }}\n")
+        manifest.write(added)
     environment = {**os.environ, "CARGO_PROFILE_DEV_DEBUG": "0", "CARGO_INCREMENTAL": "0"}
     environment.pop("CARGO_TARGET_DIR", None)
     target = CACHE / "target"
-    subprocess.run(["cargo", "build", "--quiet", "--target-dir", str(target)], cwd=folder, env=environment, check=True)
+    command = ["cargo", "build", "--quiet", "--target-dir", str(target), *([] if server["edits"] else ["--locked"])]
+    subprocess.run(command, cwd=folder, env=environment, check=True)
     return target / "debug" / name
+
+
+def environment(home):
+    variables = {**os.environ, "HOME": str(home), "LONGHAUL_LEASE_MS": "3000", "LONGHAUL_HEARTBEAT_MS": "500"}
+    for name in ("CARGO_HOME", "RUSTUP_HOME"):
+        variables.setdefault(name, str(pathlib.Path.home() / f".{name.split('_')[0].lower()}"))
+    variables.pop("XDG_STATE_HOME", None)
+    return variables
 
 
 class Client:
     """A window of a client, which has started the server."""
 
-    def __init__(self, program, home, project):
-        environment = {**os.environ, "HOME": str(home), "LONGHAUL_LEASE_MS": "3000", "LONGHAUL_HEARTBEAT_MS": "500"}
-        for name in ("CARGO_HOME", "RUSTUP_HOME"):
-            environment.setdefault(name, str(pathlib.Path.home() / f".{name.split('_')[0].lower()}"))
-        environment.pop("XDG_STATE_HOME", None)
-        self.process = subprocess.Popen([str(program)], cwd=project, env=environment, text=True,
+    def __init__(self, command, home, project):
+        self.process = subprocess.Popen(command, cwd=project, env=environment(home), text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.answers, self.sent = {}, 0
         threading.Thread(target=self.read, daemon=True).start()
@@ -161,6 +196,34 @@ class Client:
         self.process.send_signal(how)
         self.process.wait(PATIENCE_S)
 
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(PATIENCE_S)
+
+
+class BehindGateway(Client):
+    """A client that reaches `longhaul gateway` through `longhaul bridge`. The gateway starts the server."""
+
+    def __init__(self, longhaul, program, home, project, repeat):
+        config = {"mcpServers": {"server": {"command": str(program), "env": {"HOME": str(home)}}},
+                  "longhaul": {"servers": {"server": {"prefix": "", "repeat": repeat}}}}
+        (home / "mcp.json").write_text(json.dumps(config))
+        with open(home / "gateway.txt", "w", encoding="utf-8") as said:
+            command = [longhaul, "gateway", "--config", home / "mcp.json", "--listen", "127.0.0.1:0", "--db", home / "tasks.db"]
+            self.gateway = subprocess.Popen(command, cwd=project, env=environment(home), stdout=said, stderr=said)
+        found = until(lambda: re.search(r"serves MCP on (\S+)", (home / "gateway.txt").read_text()), "the gateway starts")
+        super().__init__([longhaul, "bridge", found[1]], home, project)
+
+    def end(self, how):
+        self.gateway.send_signal(how)
+        self.gateway.wait(PATIENCE_S)
+        super().end(signal.SIGKILL)
+
+    def close(self):
+        super().close()
+        self.gateway.terminate()
+        self.gateway.wait(PATIENCE_S)
+
 
 def runs(pid):
     try:
@@ -170,12 +233,15 @@ def runs(pid):
 
 
 def project(folder):
-    """A package of Rust whose build does not end in the first run."""
+    """A package of Rust whose build does not end in the first run, and a script that does not either."""
     (folder / "src").mkdir(parents=True)
     (folder / "Cargo.toml").write_text('[package]\nname = "built"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n')
     (folder / "Cargo.lock").write_text('version = 4\n\n[[package]]\nname = "built"\nversion = "0.1.0"\n')
     (folder / "src/lib.rs").write_text("")
     (folder / "build.rs").write_text(BUILD_SCRIPT)
+    (folder / "build.sh").write_text(SHELL_SCRIPT)
+    (folder / "build.sh").chmod(0o755)
+    (folder / ".shell-mcp.toml").write_text('allow = ["./build.sh"]\n')
     return folder
 
 
@@ -183,31 +249,37 @@ def pids(folder):
     return (folder / "pids").read_text().split() if (folder / "pids").exists() else []
 
 
-def interrupt(how, program, folder):
-    """A call of `cargo-build` whose server is killed or stopped, or which is cancelled, while the build runs."""
+def start(longhaul, program, server, how, home, package):
+    if server["edits"]:
+        return Client([str(program)], home, package)
+    _, status, _ = server["interruptions"][how]
+    return BehindGateway(longhaul, program, home, package, "never" if status == "failed" else "always")
+
+
+def interrupt(how, longhaul, program, server, folder):
+    """A call whose server is killed or stopped, or which is cancelled, while its program runs."""
+    number, wanted, runs_wanted = server["interruptions"][how]
+    tool, arguments, built = server["call"]
     home, package = folder / "home", project(folder / "project")
     home.mkdir()
-    client = Client(program, home, package)
-    task = client.ask("tools/call", {"name": "cargo-build", "arguments": {}, "_meta": NEWEST})["taskId"]
-    [pid] = until(lambda: pids(package), "the build runs")
-    if how == "cancel":
-        client.task("tasks/cancel", task)
+    client = start(longhaul, program, server, how, home, package)
+    task = client.ask("tools/call", {"name": tool, "arguments": arguments, "_meta": NEWEST})["taskId"]
+    [pid] = until(lambda: pids(package), "the program runs")
+    if number:
+        client.end(number)
     else:
-        client.end(signal.SIGKILL if how == "kill" else signal.SIGTERM)
-    until(lambda: not runs(pid), f"{how}: the process {pid} of the build ends")
-    if how != "cancel":
-        client = Client(program, home, package)
+        client.task("tasks/cancel", task)
+    until(lambda: not runs(pid), f"{how}: the process {pid} ends")
+    if number:
+        client = start(longhaul, program, server, how, home, package)
     ended = until(lambda: ended_task(client, task), f"{how}: the call ends")
-    wanted = "cancelled" if how == "cancel" else "completed"
     text = json.dumps(ended.get("result"), ensure_ascii=False)
-    if ended["status"] != wanted or (wanted == "completed" and "cargo-build: Success" not in text):
+    if ended["status"] != wanted or (wanted == "completed" and built not in text):
         fail(f"{how}: the call ended as {json.dumps(ended)}")
-    runs_wanted = 1 if how == "cancel" else 2
     if len(pids(package)) != runs_wanted:
-        fail(f"{how}: the build ran {len(pids(package))} times instead of {runs_wanted}")
-    client.process.stdin.close()
-    client.process.wait(PATIENCE_S)
-    print(f"published-servers: {program.name}: {how} during a build: {ended['status']}, and no process is left", flush=True)
+        fail(f"{how}: the program ran {len(pids(package))} times instead of {runs_wanted}")
+    client.close()
+    print(f"published-servers: {program.name}: {how}: {ended['status']}, and no process is left", flush=True)
 
 
 def ended_task(client, task):
@@ -215,35 +287,36 @@ def ended_task(client, task):
     return seen if seen["status"] not in ("working", "input_required") else None
 
 
-def serve_as_before(program, tools, folder):
+def serve_as_before(longhaul, program, server, folder):
     """A client of an older revision, without tasks."""
-    folder.mkdir()
-    client = Client(program, folder, folder)
+    home, package = folder / "home", project(folder / "project")
+    home.mkdir()
+    client = start(longhaul, program, server, "kill", home, package)
     client.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}})
     client.send({"method": "notifications/initialized"})
     listed = client.ask("tools/list", {})["tools"]
-    own = [tool for tool in listed if "job" not in tool["name"]]
-    if len(own) != tools:
-        fail(f"{len(own)} tools are listed instead of {tools}: {[tool['name'] for tool in own]}")
-    explained = client.ask("tools/call", {"name": "rustc-explain", "arguments": {"error_code": "E0382"}})
-    if "moved" not in json.dumps(explained):
-        fail(f"a plain call is answered with {explained}")
-    client.process.stdin.close()
-    client.process.wait(PATIENCE_S)
-    print(f"published-servers: {program.name}: {tools} tools for a client without tasks", flush=True)
+    own = [tool["name"] for tool in listed if "job" not in tool["name"]]
+    if len(own) != server["tools"]:
+        fail(f"{len(own)} tools are listed instead of {server['tools']}: {own}")
+    tool, arguments, wanted = server["plain"]
+    answer = client.ask("tools/call", {"name": tool, "arguments": arguments})
+    if wanted not in json.dumps(answer):
+        fail(f"a plain call is answered with {answer}")
+    client.close()
+    print(f"published-servers: {program.name}: {server['tools']} tools for a client without tasks", flush=True)
 
 
 def main():
-    unknown = set(sys.argv[1:]) - set(SERVERS)
-    if unknown:
+    if len(sys.argv) < 2 or set(sys.argv[2:]) - set(SERVERS):
         sys.exit(__doc__)
-    for name in sys.argv[1:] or SERVERS:
-        program = build(name, SERVERS[name])
+    longhaul = pathlib.Path(sys.argv[1]).resolve()
+    for name in sys.argv[2:] or SERVERS:
+        server = SERVERS[name]
+        program = build(name, server)
         with tempfile.TemporaryDirectory() as folder:
-            folder = pathlib.Path(folder)
-            serve_as_before(program, SERVERS[name]["tools"], folder / "before")
-            for how in ("kill", "stop", "cancel"):
-                interrupt(how, program, folder / how)
+            serve_as_before(longhaul, program, server, pathlib.Path(folder) / "before")
+            for how in server["interruptions"]:
+                interrupt(how, longhaul, program, server, pathlib.Path(folder) / how.replace(" ", "-"))
 
 
 main()
