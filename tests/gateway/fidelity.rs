@@ -214,9 +214,7 @@ async fn prompts_resources_and_completions_are_as_they_were_written() {
         assert_contains(&answer, value);
         if !method.ends_with("list") {
             let received = setup.lines("received").into_iter().rfind(|line| line.contains(method)).unwrap();
-            for member in CALLERS_META.split(",\"") {
-                assert_contains(&received, member.trim_start_matches('"'));
-            }
+            CALLERS_META.split(",\"").for_each(|member| assert_contains(&received, member.trim_start_matches('"')));
             assert!(!received.contains("dev.longhaul/x"), "{received}");
         }
     }

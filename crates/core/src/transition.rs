@@ -34,8 +34,7 @@ impl Task {
             TaskEvent::Heartbeat { attempt, lease_until, progress, labels, advance } => {
                 let lease = self.held_by(*attempt)?;
                 next.state = State::Running { lease: Lease { until: *lease_until, ..lease } };
-                note_progress(&mut next, progress.as_ref(), now);
-                note_labels(&mut next, labels.as_ref(), now);
+                note_reports(&mut next, progress.as_ref(), labels.as_ref(), now);
                 match advance {
                     Advance::Recorded => reset_failures(&mut next),
                     Advance::NotYet => {}
@@ -50,8 +49,7 @@ impl Task {
                 self.held_by(*attempt)?;
                 self.suspend(&mut next, suspension)?;
                 next.attempts.end(*attempt, now, suspension.attempt_outcome());
-                note_progress(&mut next, progress.as_ref(), now);
-                note_labels(&mut next, labels.as_ref(), now);
+                note_reports(&mut next, progress.as_ref(), labels.as_ref(), now);
                 reset_failures(&mut next);
                 note_sending(&mut next, now);
             }
@@ -63,8 +61,7 @@ impl Task {
             }
             TaskEvent::Finish { attempt, outcome, progress, labels } => {
                 self.held_by(*attempt)?;
-                note_progress(&mut next, progress.as_ref(), now);
-                note_labels(&mut next, labels.as_ref(), now);
+                note_reports(&mut next, progress.as_ref(), labels.as_ref(), now);
                 end(&mut next, outcome.state(), now);
             }
             TaskEvent::Answer { keys } => self.answer(&mut next, keys, now)?,
@@ -308,14 +305,11 @@ fn end(next: &mut TaskRecord, state: State, now: Timestamp) {
     next.expires_at = next.expires_at.max(now.plus_ms(next.terms.retention_ms));
 }
 
-fn note_progress(next: &mut TaskRecord, progress: Option<&Progress>, now: Timestamp) {
+fn note_reports(next: &mut TaskRecord, progress: Option<&Progress>, labels: Option<&Labels>, now: Timestamp) {
     if let Some(progress) = progress {
         next.progress = Some(progress.clone());
         next.updated_at = now;
     }
-}
-
-fn note_labels(next: &mut TaskRecord, labels: Option<&Labels>, now: Timestamp) {
     if let Some(labels) = labels {
         next.labels.clone_from(labels);
         next.updated_at = now;

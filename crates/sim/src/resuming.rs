@@ -40,15 +40,18 @@ impl Plan {
             let made = |act: &Act| if let Act::Call(call) = act { Some(*call) } else { None };
             let made: Vec<usize> = client.acts.iter().filter_map(made).collect();
             for own in made {
-                for _ in 0..dice.between(1, 2) {
-                    let call = if dice.happens(900) { own } else { dice.below(calls) as usize };
-                    let from = dice.happens(400).then(|| dice.below(4) as usize);
-                    client.acts.push(Act::Resume(call, from));
-                }
+                let times = dice.between(1, 2);
+                client.acts.extend((0..times).map(|_| resumption(dice, own, calls)));
             }
         }
         plan
     }
+}
+
+/// A request to resume this call of a client, or rarely any of all calls.
+fn resumption(dice: &mut Randomness, own: usize, calls: u64) -> Act {
+    let call = if dice.happens(900) { own } else { dice.below(calls) as usize };
+    Act::Resume(call, dice.happens(400).then(|| dice.below(4) as usize))
 }
 
 /// A step that fails, perhaps after another operation.

@@ -10,8 +10,8 @@ use longhaul_core::ports::{
     TaskStore, WorkQueue,
 };
 use longhaul_core::{
-    Ask, Cleanup, Clock, Entry, FailureKind, IdSource, MailboxId, OwnerId, PartsName, Suspension, Task, TaskEvent,
-    TaskId, TaskKey, Terms, Timestamp,
+    Ask, Cleanup, Clock, Entry, FailureKind, IdSource, Labels, MailboxId, OwnerId, PartsName, Suspension, Task,
+    TaskEvent, TaskId, TaskKey, Terms, Timestamp,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -59,6 +59,7 @@ impl Attempt {
             cleanup,
             not_before: None,
             flow: None,
+            labels: Labels::default(),
         };
         let (task, _) = new_task(call, id, Origin::default(), now);
         let settings = Settings { attempt_margin_ms: 0, inline_sleep_ms_max: u64::MAX, ..Settings::default() };

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use longhaul::SystemClock;
-use longhaul::ports::Clock;
+use longhaul_core::Clock;
 use rmcp::ErrorData;
 use rmcp::model::{
     ClientRequest, PingRequest, ServerNotification, SubscribeRequestParams, SubscriptionFilter,

@@ -255,6 +255,7 @@ mod tests {
     #[test]
     fn headers_are_decoded_and_what_is_not_a_header_is_left_out() {
         let headers = headers("authorization=Bearer%20a=b, x-tenant = one ,bad name=x");
-        assert_eq!((&headers["authorization"], &headers["x-tenant"], headers.len()), (&"Bearer a=b", &"one", 3));
+        assert_eq!(headers["authorization"], "Bearer a=b");
+        assert_eq!((&headers["x-tenant"], headers.contains_key("bad name")), (&"one".parse().unwrap(), false));
     }
 }

@@ -1,9 +1,9 @@
 //! Labels of the task that a tool runs as.
 
-use longhaul_core::{LabelLimit, Labels};
+use longhaul_core::LabelLimit;
 use rmcp::ErrorData;
 
-use super::{Run, TaskContext};
+use super::TaskContext;
 
 /// Why a task cannot have a label. The labels are as they were.
 ///
@@ -33,7 +33,7 @@ impl TaskContext {
     /// removes the label. [`TaskPolicy::label`](crate::TaskPolicy::label) sets those that are known from the arguments.
     ///
     /// It makes no write of its own: the next heartbeat, suspension or end of the attempt records it. In a plain call
-    /// it only checks the key and the value.
+    /// it is checked, and forgotten.
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;
@@ -49,11 +49,6 @@ impl TaskContext {
     /// # Errors
     /// [`LabelError`] if the key or the value exceeds a limit, or the task has 8 other labels.
     pub fn label(&self, key: &str, value: impl ToString) -> Result<(), LabelError> {
-        let value = value.to_string();
-        match &self.0.run {
-            Run::Task(attempt) => attempt.set_label(key, &value),
-            Run::Plain(_) => Labels::default().set(key, &value),
-        }
-        .map_err(LabelError)
+        self.0.attempt.set_label(key, &value.to_string()).map_err(LabelError)
     }
 }

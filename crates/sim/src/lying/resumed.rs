@@ -17,10 +17,11 @@ pub(super) async fn as_resumed(
     let mut journal = new.journal.to_vec();
     match fault {
         PlantedFault::ResumedTwice => new.idempotency = None,
-        PlantedFault::ResumedIsForgotten => match store.apply(&failed, &TaskEvent::Forget, now).await {
-            Err(ApplyError::Store(error)) => return Err(error),
-            Ok(_) | Err(_) => {}
-        },
+        PlantedFault::ResumedIsForgotten => {
+            if let Err(ApplyError::Store(error)) = store.apply(&failed, &TaskEvent::Forget, now).await {
+                return Err(error);
+            }
+        }
         PlantedFault::ResumedWithOneTooFew => {
             if let Some(last) = journal.iter().rposition(|new| new.entry.kind == EntryKind::Step) {
                 journal.remove(last);
