@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use longhaul_core::{Principal, TaskFilter};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
     CompleteRequestParams, CompleteResult, CustomNotification, CustomRequest, CustomResult, DiscoverResult,
@@ -36,6 +37,13 @@ pub(crate) struct Durable<H> {
 impl<H: ServerHandler> Durable<H> {
     pub(crate) const fn new(inner: H, shared: Arc<Shared>) -> Self {
         Self { inner, shared }
+    }
+
+    /// Whether this caller can list the tasks of all owners: it is an operator, and the store has the list.
+    async fn shows_all_owners(&self, caller: &Principal) -> bool {
+        let shared = &self.shared;
+        shared.settings.has_operator(caller)
+            && !matches!(shared.engine.list_of_all_owners(&TaskFilter::default(), None, 1).await, Ok(None))
     }
 
     /// Gives a server its name that has only the one of `rmcp`.
@@ -109,7 +117,7 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         let ours = [TASKS_EXTENSION_ID, LATER_STARTS_EXTENSION_ID]
             .into_iter()
             .chain(takes_keys.then_some(KEYS_EXTENSION_ID))
-            .chain(self.shared.settings.has_operator(&owner).then_some(ALL_OWNERS_EXTENSION_ID));
+            .chain(self.shows_all_owners(&owner).await.then_some(ALL_OWNERS_EXTENSION_ID));
         ours.for_each(|id| declare(&mut discovered.capabilities.extensions, id));
         Ok(discovered)
     }

@@ -68,6 +68,17 @@ macro_rules! store_calls {
                 self.around(StoreCall::Create(&seen), self.inner().create(new, now)).await
             }
 
+            /// [`TaskStore::list_of_all_owners`]
+            async fn list_of_all_owners(
+                &self,
+                filter: &TaskFilter,
+                before: Option<TaskId>,
+                limit: usize,
+                now: Timestamp,
+            ) -> Result<Option<Page>, StoreError> {
+                self.inner().list_of_all_owners(filter, before, limit, now).await
+            }
+
             $(
                 #[doc = concat!("[`TaskStore::", stringify!($verb), "`]")]
                 async fn $verb(&self, $($name: $type),*) -> $answer {
@@ -96,7 +107,7 @@ macro_rules! store_calls {
                 limit: usize,
                 now: Timestamp,
             ) -> Result<Option<Page>, StoreError> {
-                self.0.inner().list_of_all_owners(filter, before, limit, now).await
+                self.0.list_of_all_owners(filter, before, limit, now).await
             }
         }
     };

@@ -84,14 +84,20 @@ pub(crate) fn in_words(progress: &Progress) -> String {
     {
         return message.clone();
     }
-    let mut words = progress.done.to_string();
+    let mut words = digits(progress.done);
     if let Some(total) = progress.total {
-        let _infallible = write!(words, "/{total}");
+        let _infallible = write!(words, "/{}", digits(total));
     }
     if let Some(message) = &progress.message {
         let _infallible = write!(words, " {message}");
     }
     words
+}
+
+/// A number without a row of zeros that it does not have: `1e300`.
+fn digits(number: f64) -> String {
+    const WRITTEN_OUT_MAX: f64 = 1e15;
+    if number.abs() < WRITTEN_OUT_MAX { number.to_string() } else { format!("{number:e}") }
 }
 
 /// Progress in the words of `notifications/progress`.
@@ -215,5 +221,6 @@ mod tests {
         assert_eq!(words(Some(10.0), Some("adding up")), "3/10 adding up");
         assert_eq!(words(Some(4.5), None), "3/4.5");
         assert_eq!(words(None, Some("rows")), "3 rows");
+        assert_eq!(words(Some(1e300), None), "3/1e300");
     }
 }

@@ -1,13 +1,19 @@
 //! What operators see, and nobody else: the tasks of all owners.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use longhaul_core::{Identity, OwnerId, Principal, Scopes};
+use async_trait::async_trait;
+use longhaul_core::ports::{Page, StoreError, TaskStore};
+use longhaul_core::{Identity, OwnerId, Principal, Scopes, TaskFilter, TaskId, Timestamp};
+use longhaul_engine::{Engine, Ports, Settings};
 use longhaul_mcp::{AnonymousCallers, McpServer, McpSettings};
+use longhaul_testkit::{Layered, StoreLayer};
 use serde_json::{Map, Value, json};
 
 use crate::older_client::another_instance;
 use crate::scopes::member;
+use crate::tools::Tools;
 use crate::world::{Answer, Sent, World, alice, bob, other_tenant, read};
 
 const LIST: &str = "dev.longhaul/tasks/list";
@@ -121,6 +127,40 @@ async fn the_user_of_a_server_without_authentication_is_an_operator() {
     assert_eq!(discovered.pointer("/capabilities/extensions/dev.longhaul~1allOwners"), Some(&json!({})));
     let page = send(&local, &of(LIST, json!({}), "*"), user()).await.result();
     assert_eq!(owners(&page), [bob().to_string()]);
+}
+
+/// A store without the list of all owners.
+struct ListsOneOwner(Arc<dyn TaskStore>);
+
+#[async_trait]
+impl StoreLayer for ListsOneOwner {
+    fn inner(&self) -> &dyn TaskStore {
+        &*self.0
+    }
+
+    async fn list_of_all_owners(
+        &self,
+        _filter: &TaskFilter,
+        _before: Option<TaskId>,
+        _limit: usize,
+        _now: Timestamp,
+    ) -> Result<Option<Page>, StoreError> {
+        Ok(None)
+    }
+}
+
+#[tokio::test]
+async fn a_store_without_the_list_of_all_owners_does_not_offer_it() {
+    let world = World::new();
+    let ports = world.engine.ports();
+    let ports = Ports { store: Arc::new(Layered(ListsOneOwner(Arc::clone(&ports.store)))), ..ports.clone() };
+    let engine = Engine::new(ports, Settings::default());
+    let settings = McpSettings { operator_scopes: BTreeSet::from([OPERATE.to_owned()]), ..McpSettings::new([7; 32]) };
+    let handler = Tools::new(Arc::clone(&world.observed));
+    let server = McpServer::new(move || handler.clone(), world.policies.clone(), engine, settings);
+    let discovered = send(&server, &Sent::new("server/discover", json!({})), operator()).await.result();
+    assert_eq!(discovered.pointer("/capabilities/extensions/dev.longhaul~1allOwners"), None);
+    assert_eq!(send(&server, &of(LIST, json!({}), "*"), operator()).await.error().1, -32602);
 }
 
 #[tokio::test]
