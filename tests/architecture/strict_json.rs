@@ -26,6 +26,7 @@ const NOT_READ: &[(&str, &str)] = &[
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("crates/app/src/tools/diagnostics.rs", "an answer that was checked against its question"),
     ("crates/app/src/tools/profile_dataset/chunk.rs", "rows as maps and texts, of which none is a structure"),
+    ("crates/cli/src/verbose.rs", "shows any JSON, member by member"),
     ("crates/core/src/settings/bundles.rs", "reads an object member by member, and finds doubled names"),
     ("crates/core/src/strict_json.rs", "where it is done"),
     ("crates/gateway/src/jobs/aws.rs", "reads any JSON, member by member"),

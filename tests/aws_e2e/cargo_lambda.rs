@@ -87,15 +87,18 @@ fn the_documented_commands_of_cargo_lambda_deploy_and_serve() {
 fn the_documented_commands_of_cargo_lambda_build_and_watch() {
     let built = Built::new();
     let mut shell = shell(&built);
-    // The next run finds the build of this one.
-    shell.run(&format!("export CARGO_TARGET_DIR={}", root().join("target/cargo-lambda").display()));
+    // The next run finds the build of this one. `cargo lambda deploy` would look for the programs there.
+    let at_builds = format!("export CARGO_TARGET_DIR={}", root().join("target/cargo-lambda").display());
+    shell.run(&at_builds);
     let commands = commands_below(PAGE, SECTION);
     let build = commands.iter().find(|command| command.starts_with("cargo lambda build")).unwrap();
     for function in ["api", "worker"] {
         fs::remove_file(built.0.join("target/lambda").join(function).join("bootstrap")).unwrap();
     }
     shell.build(&format!("{build} --lambda-dir target/lambda"));
+    shell.run("unset CARGO_TARGET_DIR");
     deploy(&mut shell);
+    shell.run(&at_builds);
 
     let commands = commands_below(PAGE, WATCHING);
     let [watch, health, call, ..] = commands.as_slice() else { panic!("other commands: {commands:?}") };

@@ -6,20 +6,19 @@
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use longhaul_core::{
-    Ask, Entry, EntryKind, FailureKind, IdSource, LabelLimit, Payload, Progress, Task, TaskId, Timestamp, TraceParent,
-    limits,
+    Ask, Entry, EntryKind, FailureKind, IdSource, LabelLimit, Payload, Progress, Task, Timestamp, TraceParent, limits,
 };
 use serde_json::{Map, Value};
-use tokio::sync::RwLock;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::Engine;
 use crate::suspension::{Driven, Reason, StepRunning, SuspendState, Wait};
 
 mod calling;
+mod children;
 mod compensations;
 mod fitting;
 mod journal;
@@ -36,6 +35,7 @@ mod tries;
 mod undo;
 mod unstored;
 
+use children::Children;
 pub use compensations::Compensate;
 use compensations::Compensations;
 use pending::PendingUpdates;
@@ -102,35 +102,6 @@ pub(crate) struct Variables {
     pub(crate) version: u32,
     /// A write whose answer was lost may still be applied, and would then overwrite a later write of the same attempt.
     pub(crate) may_land_late: bool,
-}
-
-/// An attempt's knowledge of the children of its task.
-#[derive(Default)]
-pub(crate) struct Children {
-    /// Held for reading while a child is made, so that the process that is refused can wait for those that are not
-    /// decided.
-    pub(crate) making: RwLock<()>,
-    known: Mutex<Known>,
-}
-
-#[derive(Default)]
-pub(crate) struct Known {
-    /// The children whose end is not in the journal.
-    pub(crate) open: BTreeSet<TaskId>,
-    /// Their owner may have no more tasks until one of them ends, which this attempt does not see.
-    pub(crate) is_full: bool,
-}
-
-impl Children {
-    /// A child that has not ended, if there is no room for one more until then.
-    pub(crate) fn awaited(&self) -> Option<TaskId> {
-        let known = self.lock();
-        known.open.first().copied().filter(|_| known.is_full)
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Attempt {

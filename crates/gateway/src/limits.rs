@@ -6,7 +6,8 @@ use std::time::Duration;
 /// still, since tasks keep 4.5 MiB at most.
 pub(crate) const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// How long to wait for the rest of a message that is written in several lines, or whose line does not end.
+/// How long to wait for the rest of a message that is written in several lines, or whose line does not end, and for
+/// another answer after one with an unknown id.
 pub(crate) const REST_OF_MESSAGE: Duration = Duration::from_millis(500);
 
 /// How long a request waits for a busy server before the call is left to a later try. The pauses grow from the first

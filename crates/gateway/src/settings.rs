@@ -11,7 +11,7 @@ declare! {
         "Servers behind the gateway: a file with `mcpServers` as Claude Desktop, Claude Code and Cursor have it, or \
          `servers` as VS Code does; its section `longhaul` has the terms of their tools.";
     CONFIG_JSON: Text = Text("JSON"), lambda Unset("the file"), parameter "Settings" =>
-        "Servers behind the gateway: the text of a file as `config` names, in place of the one in the function's \
+        "Servers behind the gateway: the text of a file as `config` names, instead of the one in the function's \
          package.";
     LOCK: Path = Path("FILE"), local Unset("the servers are asked"), lambda Value("mcp.lock.json") =>
         "Tools, prompts and resources of the servers, as `longhaul gateway lock` wrote them: the gateway starts \

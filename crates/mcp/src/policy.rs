@@ -90,8 +90,8 @@ pub(crate) enum Start {
 
 impl TaskPolicy {
     /// A call becomes a task, and clients that know tasks get its id at once. All other clients wait for the answer for
-    /// a limited time, 20 seconds by default, and after that get a job id to ask with. Their call is a task too, so
-    /// that the work goes on when they leave.
+    /// a limited time, 20 seconds by default, and after that get a job id to ask with. Their call is a task too, so the
+    /// work continues when they leave.
     #[must_use]
     pub fn optional() -> Self {
         Self {
@@ -113,9 +113,9 @@ impl TaskPolicy {
         }
     }
 
-    /// A call becomes a task, and clients that cannot have one are refused. Clients of revision `2026-07-28` that did
-    /// not declare the Tasks extension are told that they have to; so are calls of `2025-11-25` that do not ask for a
-    /// task. Clients of older revisions are not shown the tool.
+    /// A call becomes a task, and clients that cannot have one are refused. Clients of revision `2026-07-28` without
+    /// the Tasks extension get an error that says so. Calls of `2025-11-25` that do not ask for a task get the same.
+    /// Clients of older revisions do not see the tool.
     #[must_use]
     pub fn required() -> Self {
         Self { need: Need::Required, ..Self::optional() }
@@ -146,8 +146,8 @@ impl TaskPolicy {
         }
     }
 
-    /// The tool asks the client before it becomes a task: a call without answers is a plain call, which can return its
-    /// questions at once; the call that brings the answers becomes the task.
+    /// The tool asks the client before it becomes a task. A call without answers is a plain call, which can return its
+    /// questions at once. The call that brings the answers becomes the task.
     #[must_use]
     pub const fn after_input(mut self) -> Self {
         self.start = Start::AfterInput;
@@ -161,7 +161,7 @@ impl TaskPolicy {
     /// The call is a task in either case, and survives the same crashes. A question, too, is answered with the id at
     /// once, unless [`questions_within`](Self::questions_within) says otherwise. A client that leaves before the answer
     /// cancels the task, unless it sent an idempotency key. The wait is never longer than the one for jobs
-    /// (`--inline-wait-s`). It counts only in `2026-07-28`, where the server decides what a call becomes: in the other
+    /// (`--inline-wait-s`). It counts only in `2026-07-28`, where the server decides what a call becomes. In the other
     /// protocol versions, clients that ask for a task get one.
     #[must_use]
     pub const fn handle_after(mut self, time: Duration) -> Self {
@@ -170,13 +170,13 @@ impl TaskPolicy {
     }
 
     /// Answers a call with the tool's questions themselves if it asks within this time, and the client can be asked.
-    /// The client then sends the call again with the answers, as it does for a plain call (multi round-trip requests),
-    /// and [`handle_after`](Self::handle_after) says how long that waits for the result. For tools that ask before the
-    /// work begins: the client gets the task's id when all is said. Not at all by default: questions are asked by the
-    /// task.
+    /// The client then sends the call again with the answers, as it does for a plain call (multi round-trip requests).
+    /// [`handle_after`](Self::handle_after) says how long that call waits for the result. This is for tools that ask
+    /// before the work begins: the client gets the task's id after its last answer. Not at all by default: questions
+    /// are asked by the task.
     ///
-    /// The call is a task from its beginning, and waits for the answers until [`run_at_most`](Self::run_at_most) is
-    /// over. A first call may wait for the whole time before it gets the id, and gets the result if the task ends
+    /// The call is a task from its beginning, and waits for the answers for up to [`run_at_most`](Self::run_at_most). A
+    /// first call may wait for the whole time before it gets the id, and gets the result if the task ends
     /// meanwhile. It counts only where `handle_after` does.
     #[must_use]
     pub const fn questions_within(mut self, time: Duration) -> Self {
@@ -196,7 +196,7 @@ impl TaskPolicy {
     /// step. A tool that hangs is then stopped and tried again, as if it had crashed. An hour by default. On AWS, the
     /// worker's timeout ends an attempt if it is shorter.
     ///
-    /// A tool whose steps are shorter goes on in another attempt, however long they take together.
+    /// A tool whose steps are shorter continues in another attempt, for any total time.
     #[must_use]
     pub const fn attempt_at_most(mut self, time: Duration) -> Self {
         self.attempt = time;
@@ -225,8 +225,8 @@ impl TaskPolicy {
         self
     }
 
-    /// How often clients are told to poll a task of this tool in its first ten seconds; every second by default. After
-    /// that the interval grows with the task's age, up to ten seconds, and is never shorter than this.
+    /// The poll interval for clients in the first ten seconds of a task of this tool; a second by default. After that
+    /// it grows with the task's age, up to ten seconds, and is never shorter than this.
     #[must_use]
     pub fn poll_every(mut self, time: Duration) -> Self {
         self.terms.poll_ms = Some(ms(time));
@@ -260,8 +260,8 @@ impl TaskPolicy {
         self
     }
 
-    /// A text for the model to read at once, while the task is still running, if the client has a place for it: the
-    /// `model-immediate-response` of MCP `2025-11-25` and the immediate content of operations (SEP-1391).
+    /// A text for the model to read at once, while the task is still running, if the client has a place for it. It is
+    /// the `model-immediate-response` of MCP `2025-11-25`, and the immediate content of operations (SEP-1391).
     #[must_use]
     pub const fn immediate(mut self, text: &'static str) -> Self {
         self.immediate = Some(text);
@@ -277,9 +277,9 @@ impl TaskPolicy {
         self
     }
 
-    /// Accepts calls whatever their arguments are. Without this, arguments that do not match the tool's input schema
-    /// are refused at once, before there is a task. For tools that take more than their schema says, and for schemas
-    /// that cannot be checked.
+    /// Accepts calls with any arguments. Without this, arguments that do not match the tool's input schema are refused
+    /// at once, before there is a task. For tools that take more than their schema says, and for schemas that cannot be
+    /// checked.
     #[must_use]
     pub const fn unchecked_arguments(mut self) -> Self {
         self.arguments = ArgumentCheck::ByTool;
@@ -287,9 +287,9 @@ impl TaskPolicy {
     }
 
     /// Says that callers need this scope to call the tool, in every protocol version. Repeat it for several: all of
-    /// them are needed then. Callers without them do not see the tool, and are told which scopes a call of it needs. It
-    /// holds for callers who come with scopes; those whom something identified that knows none, such as IAM, may call
-    /// every tool. The server does not start with something that is not a scope (RFC 6749, section 3.3).
+    /// them are needed then. Callers without them do not see the tool, and the refusal of a call names the scopes. It
+    /// applies to callers with scopes. Callers that were identified without scopes, such as by IAM, may call every
+    /// tool. The server does not start with a string that is not a scope (RFC 6749, section 3.3).
     #[must_use]
     pub fn scope(mut self, scope: impl Into<String>) -> Self {
         self.scopes.insert(scope.into());

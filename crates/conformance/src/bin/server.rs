@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use clap::Parser;
 use longhaul::serve::{Options, ServeError, init_logs, serve};
 use longhaul_conformance::{ListChanges, server, with_flow_control, with_schedules};
-use longhaul_core::settings::table;
 
 #[derive(Parser)]
 #[command(about, version)]
@@ -23,10 +22,10 @@ struct Settings {
 async fn main() -> Result<(), ServeError> {
     let settings = Settings::parse();
     let server = server(ListChanges::Notified);
-    let options = Options::default().with(&table::LISTEN, settings.listen);
+    let options = Options::default().listen(settings.listen);
     init_logs(&options)?;
     match settings.scheduled {
-        Some(db) => serve(with_schedules(with_flow_control(server)), options.with(&table::DB, db)).await,
-        None => serve(server, options.with(&table::DB, ":memory:")).await,
+        Some(db) => serve(with_schedules(with_flow_control(server)), options.database(db)).await,
+        None => serve(server, options.database(":memory:")).await,
     }
 }

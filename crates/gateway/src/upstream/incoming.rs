@@ -135,11 +135,7 @@ impl Reader {
             // A line of a log may have an error too.
             _ if id.is_none() && !is_rpc => None,
             _ => find(id, open),
-        };
-        let Some(request) = request else {
-            let is_answer = is_rpc && (members.contains_key("result") || members.contains_key("error"));
-            return self.misaddressed(text, id.filter(|_| is_answer)?, open);
-        };
+        }?;
         let (error, result) = (members.remove("error"), members.remove("result"));
         let written = |name| Object::read(text).ok().and_then(|text| text.get(name));
         match (error, result.and_then(|_read| written("result"))) {
@@ -157,13 +153,26 @@ impl Reader {
         }
     }
 
-    /// The end of the only request, if an answer has an id that was never sent. No other answer may come.
-    fn misaddressed(&self, text: &str, id: &Value, open: &[Open]) -> Option<ServerJsonRpcMessage> {
+    /// The only open request and its end, if `answer` in `text` has an id that was never sent. No other answer may come.
+    pub(super) fn misaddressed(
+        &self,
+        text: &[u8],
+        answer: &ServerJsonRpcMessage,
+        open: &[Open],
+    ) -> Option<(RequestId, ServerJsonRpcMessage)> {
+        let id = match answer {
+            JsonRpcMessage::Response(response) => &response.id,
+            JsonRpcMessage::Error(error) => error.id.as_ref()?,
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => return None,
+        };
+        if open.iter().any(|open| open.id == *id) {
+            return None;
+        }
         let shown: String = id.to_string().chars().take(LOGGED_CHARACTERS).collect();
         match open {
             [only] if !was_sent_before(id, &only.id) => {
                 let why = format!("it has the id {shown}, and the request has the id {}", only.id);
-                Some(self.unreadable(text.as_bytes(), only, &why))
+                Some((only.id.clone(), self.unreadable(text, only, &why)))
             }
             [] | [_] => None,
             several => {
@@ -328,8 +337,11 @@ fn is_same(id: &RequestId, repeated: &Value) -> bool {
 }
 
 /// Whether an answer repeats the id of an earlier request. The ids of a connection are consecutive numbers.
-fn was_sent_before(repeated: &Value, id: &RequestId) -> bool {
-    let repeated = repeated.as_i64().or_else(|| repeated.as_str()?.parse().ok());
+fn was_sent_before(repeated: &RequestId, id: &RequestId) -> bool {
+    let repeated = match repeated {
+        RequestId::Number(number) => Some(*number),
+        RequestId::String(text) => text.parse().ok(),
+    };
     matches!((repeated, id), (Some(repeated), RequestId::Number(id)) if (0..*id).contains(&repeated))
 }
 

@@ -2,16 +2,18 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_client::{Line, Lines, Overlong};
 use rmcp::RoleClient;
-use rmcp::model::{JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdout;
+use tokio::time::Sleep;
 
 use super::incoming::{Incoming, Open, Reader, beginning};
 use super::notes::Notes;
@@ -41,6 +43,9 @@ pub(crate) struct StdioTransport {
     task_tools: TaskTools,
     /// Whether it has written a line that is not a message.
     is_noisy: bool,
+    /// The only request that was open when an answer with an unknown id came, and its end if no other answer comes
+    /// until this time.
+    misaddressed: Option<(RequestId, ServerJsonRpcMessage, Pin<Box<Sleep>>)>,
 }
 
 /// The latest output of the server.
@@ -48,6 +53,8 @@ enum Written {
     Line(Line),
     /// The beginning of a line, or of a message, and nothing more for a while.
     Pause,
+    /// Nothing that answers the request for which an answer with an unknown id may have been meant.
+    NoOtherAnswer,
 }
 
 impl StdioTransport {
@@ -69,25 +76,38 @@ impl StdioTransport {
             watch,
             task_tools,
             is_noisy: false,
+            misaddressed: None,
         }
     }
 
-    async fn line(&mut self) -> Line {
+    async fn line(lines: &mut Lines<ChildStdout>, process: i32) -> Line {
         tokio::select! {
             biased;
-            line = self.lines.next() => return line,
-            () = ended(self.process) => {}
+            line = lines.next() => return line,
+            () = ended(process) => {}
         }
         // Others may keep its output open, but it does not answer any more.
-        tokio::time::timeout(limits::LAST_OUTPUT, self.lines.next()).await.unwrap_or(Line::End)
+        tokio::time::timeout(limits::LAST_OUTPUT, lines.next()).await.unwrap_or(Line::End)
     }
 
     /// If this is dropped before it returns, nothing is lost.
     async fn written(&mut self) -> Written {
+        let Self { lines, process, begun, misaddressed, .. } = self;
         loop {
-            match tokio::time::timeout(limits::REST_OF_MESSAGE, self.line()).await {
+            let no_other_answer = async {
+                match misaddressed {
+                    Some((_, _, until)) => until.await,
+                    None => std::future::pending().await,
+                }
+            };
+            let line = tokio::select! {
+                biased;
+                () = no_other_answer => return Written::NoOtherAnswer,
+                line = tokio::time::timeout(limits::REST_OF_MESSAGE, Self::line(lines, *process)) => line,
+            };
+            match line {
                 Ok(line) => return Written::Line(line),
-                Err(_pause) if self.begun.is_empty() && self.lines.begun().is_empty() => {}
+                Err(_pause) if begun.is_empty() && lines.begun().is_empty() => {}
                 Err(_pause) => return Written::Pause,
             }
         }
@@ -100,6 +120,10 @@ impl StdioTransport {
             Incoming::Messages(messages) => {
                 self.drop_begun();
                 self.task_tools.note_line(line);
+                let end = messages.iter().find_map(|message| self.reader.misaddressed(line, message, &open));
+                if let Some((id, end)) = end {
+                    self.misaddressed = Some((id, end, Box::pin(tokio::time::sleep(limits::REST_OF_MESSAGE))));
+                }
                 self.read.extend(messages);
             }
             Incoming::Begun if self.begun.is_empty() => self.begun = line.to_vec(),
@@ -167,8 +191,15 @@ impl StdioTransport {
         }
     }
 
+    /// Ends the request for which an answer with an unknown id may have been meant, unless it was answered.
+    fn end_misaddressed(&mut self) {
+        let misaddressed = self.misaddressed.take();
+        let is_open = |id: &RequestId| self.watch.open().iter().any(|open| open.id == *id);
+        self.read.extend(misaddressed.filter(|(id, ..)| is_open(id)).map(|(_, end, _)| end));
+    }
+
     async fn read_to_end(&mut self) {
-        while let Line::Text(_) = self.line().await {}
+        while let Line::Text(_) = Self::line(&mut self.lines, self.process).await {}
     }
 }
 
@@ -208,6 +239,7 @@ impl Transport<RoleClient> for StdioTransport {
             }
             match self.written().await {
                 Written::Pause => self.read_begun(),
+                Written::NoOtherAnswer => self.end_misaddressed(),
                 Written::Line(Line::Text(line)) => self.read_line(&line),
                 Written::Line(Line::TooLong) => {
                     let most = limits::LINE_BYTES_MAX >> 20;

@@ -24,10 +24,10 @@ const DIFFERENCES_MAX: usize = 20;
 const RESULT_CHARACTERS_MAX: usize = 200;
 
 impl Call {
-    /// Runs the call without a crash, and then once for each point at which its process can die, or its worker can be
-    /// asked to stop. Each run has to come to the same end, by the same steps, in the same order. Compensations are
-    /// steps too: processes die between them, before their records and after. If the server cleans up the task, the
-    /// cleanup has to come to the same end, even if a crash makes it run twice.
+    /// Runs the call without a crash, and then once for each point at which its process can die, or its worker can
+    /// stop. Each run has to come to the same end, by the same steps, in the same order. Compensations are steps too:
+    /// processes die between them, before their records and after. If the server cleans up the task, the cleanup has to
+    /// come to the same end, even if a crash makes it run twice.
     ///
     /// Names and values may not depend on the time, on random numbers or on the order of a `HashMap`. Each run shows
     /// that, unless they are the same by chance. Effects outside of the process are not compared.

@@ -234,7 +234,7 @@ pub(super) struct Cleanups {
 }
 
 impl Cleanups {
-    /// What each of them returned.
+    /// The result of each of them.
     pub(super) fn seen(&self) -> Vec<Result<(), String>> {
         self.lock().clone()
     }

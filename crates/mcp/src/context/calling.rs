@@ -48,7 +48,7 @@ impl TaskContext {
     /// }
     /// ```
     ///
-    /// There is one child for each `name`, also after crashes. The name is that of a step, and two of a tool's steps
+    /// There is one child for each `name`, even after crashes. The name is that of a step, and two of a tool's steps
     /// and calls must not share one. The child has the terms of its tool's policy, and ends at this task's deadline or
     /// before. It sees the same [caller](Self::caller), and cannot ask the client anything (`-32021`). Each call takes
     /// two of the 4,096 entries of this task's journal. So a task may make about two thousand calls.
@@ -61,7 +61,7 @@ impl TaskContext {
     /// # Errors
     /// The error that the called tool ended with, also in a later attempt. A result with `is_error` is not an error
     /// here. There is another error if the child was cancelled, was given up or missed its deadline, or has a result of
-    /// more than 4 MiB. A call that is not accepted is an error too: its tool does not take these arguments, its calls
+    /// more than 4 MiB. A call that is not accepted is an error too. Its tool does not take these arguments, its calls
     /// do not become tasks, or it would be too deep. A limit of the owner refuses it only while no other call of this
     /// task runs. Refusals are not recorded: another call of this method tries again.
     pub async fn call(&self, name: &str, tool: &str, arguments: impl Serialize) -> Result<CallToolResult, ErrorData> {
@@ -129,12 +129,12 @@ impl TaskContext {
     /// }
     /// ```
     ///
-    /// There is one such task for each `name`, also after crashes, with the time and the arguments of the first call.
+    /// There is one such task for each `name`, even after crashes, with the time and the arguments of the first call.
     /// The name is that of a step. The call takes one entry of the journal.
     ///
     /// # Errors
-    /// If the call was not accepted. Its tool does not take these arguments, its calls do not become tasks, a limit of
-    /// the owner is reached, the time is too far ahead, or this call is plain. That is not recorded: another call of
+    /// If the call was not accepted. Its tool does not take these arguments, or its calls do not become tasks. A limit
+    /// of the owner is reached, the time is too far ahead, or this call is plain. That is not recorded: another call of
     /// this method tries again.
     pub async fn call_later(
         &self,

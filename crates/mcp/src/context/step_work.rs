@@ -108,7 +108,7 @@ impl StepContext {
     ///     task.try_step("pay", charge).await
     /// }
     /// ```
-    #[must_use = "the error is what the work returns"]
+    #[must_use = "the work returns this error"]
     pub fn terminal<E>(&self, error: E) -> E {
         self.is_terminal.store(true, Ordering::Relaxed);
         error

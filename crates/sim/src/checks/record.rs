@@ -8,9 +8,8 @@ use longhaul_testkit::models::{Change, Promise, StoreModel};
 
 use super::super::kernel::{Actor, EPOCH_MS};
 use super::super::plan::{Op, Tool, call_of};
-use super::resumed::Inherited;
 use super::rules::{broken_by, ended};
-use super::state::{Attempt, Calls, Checks, Polls, RecordedEntry, Signals, Trace, Variable};
+use super::state::{Attempt, Calls, Checks, Inherited, Polls, RecordedEntry, Signals, Trace, Variable};
 
 impl Checks {
     /// A task was created.

@@ -8,33 +8,7 @@ use longhaul_testkit::models::{Promise, StoreModel};
 
 use super::super::kernel::Actor;
 use super::record::text_of;
-use super::state::{Checks, RecordedEntry, Trace};
-
-/// A request to resume a task, while it is under way.
-pub(super) struct Resuming {
-    actor: Actor,
-    failed: TaskKey,
-    from: Option<String>,
-    /// The latest write when it began.
-    seq: u64,
-}
-
-/// The work of a failed task, as the task that continues it has to treat it.
-#[derive(Default)]
-pub(super) struct Inherited {
-    /// The steps that do not run again.
-    kept: Vec<String>,
-    /// The steps that run again, with the values that are not valid any more.
-    redone: Vec<(String, String)>,
-}
-
-/// A run of a step's work: its attempt, and the latest write when it began.
-#[derive(Clone)]
-pub(super) struct StepRun {
-    step: String,
-    attempt: u32,
-    seq: u64,
-}
+use super::state::{Checks, Inherited, RecordedEntry, Resuming, StepRun, Trace};
 
 impl Checks {
     /// The actor whose turn it is asks to resume `failed`.

@@ -11,7 +11,6 @@ use super::super::kernel::{Actor, Kernel};
 use super::super::plan::{CallPlan, Plan};
 use super::super::schedule_plan::SchedulePlan;
 use super::super::story::task_name;
-use super::resumed::{Inherited, Resuming, StepRun};
 
 /// All checkers, and what they remember.
 pub(crate) struct Checks {
@@ -302,4 +301,30 @@ impl Times {
     const fn new(plan: SchedulePlan) -> Self {
         Self { plan, polls: Vec::new() }
     }
+}
+
+/// A request to resume a task, while it is under way.
+pub(super) struct Resuming {
+    pub(super) actor: Actor,
+    pub(super) failed: TaskKey,
+    pub(super) from: Option<String>,
+    /// The latest write when it began.
+    pub(super) seq: u64,
+}
+
+/// The work of a failed task, as the task that continues it has to treat it.
+#[derive(Default)]
+pub(super) struct Inherited {
+    /// The steps that do not run again.
+    pub(super) kept: Vec<String>,
+    /// The steps that run again, with the values that are not valid any more.
+    pub(super) redone: Vec<(String, String)>,
+}
+
+/// A run of a step's work: its attempt, and the latest write when it began.
+#[derive(Clone)]
+pub(super) struct StepRun {
+    pub(super) step: String,
+    pub(super) attempt: u32,
+    pub(super) seq: u64,
 }
