@@ -80,6 +80,7 @@ mod handlers;
 mod into_server;
 #[cfg(feature = "lambda")]
 pub mod lambda;
+mod other_servers;
 mod program;
 #[cfg(feature = "serve")]
 pub mod serve;
@@ -107,11 +108,12 @@ pub use longhaul_mcp::{
     StepValue, StepWork, TaskContext, TaskPolicy, TimedOut, ToolError, UnknownTool, UseTryStep, VariableError,
     VariableLimit, VerifiedCaller,
 };
+pub use other_servers::{Degraded, Processes};
 pub use program::{Program, spawn_blocking};
 pub use rmcp;
 #[cfg(feature = "serve")]
 pub use serve::{serve, serve_stdio};
-pub use server::{Degraded, Processes, Server};
+pub use server::Server;
 pub use system::{OsIds, SystemClock};
 pub use tool_env::{NotInToolEnv, ToolEnv};
 

@@ -11,11 +11,10 @@ use rmcp::schemars::JsonSchema;
 use serde_json::Value;
 
 use crate::handlers::{Handlers, Made, program};
+use crate::other_servers::{Degraded, Processes};
 
 mod cleanup;
 mod other_servers;
-
-pub use other_servers::{Degraded, Processes};
 
 /// A durable server that is not running yet. `longhaul::serve` runs it as one process, `longhaul::lambda` as two
 /// Lambda functions.
