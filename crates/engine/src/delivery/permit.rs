@@ -67,7 +67,12 @@ impl Engine {
         };
         let task = match task {
             Ok(task) => task,
-            Err(error) => return Err(self.not_claimed(work, error).await),
+            Err(error) => {
+                if let ApplyError::Refused { current, why: Refusal::Ended | Refusal::PastDeadline } = &error {
+                    self.take_offered(permits, current, work).await?;
+                }
+                return Err(self.not_claimed(work, error).await);
+            }
         };
         // From a lease after the request on, another attempt may take over the permit and give it back. Then another
         // task may have it.
@@ -98,9 +103,27 @@ impl Engine {
             let wanted = (flow.running(&task.tool), concurrency, self.running_until(flow, work));
             self.take_permit(permits, store, wanted, (work, Some(task))).await?;
         }
-        if let Some(rate) = flow.rate.filter(|_| task.attempt == 0) {
+        if let Some(rate) = flow.rate.filter(|_| task.started_at.is_none()) {
             let wanted = (flow.begun(&task.tool), rate.max, self.now().plus_ms(rate.per_ms));
             self.take_permit(permits, store, wanted, (work, Some(task))).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the permit of a task that ended while it waited, if this message offers it one. After the delivery, the
+    /// permit is offered to the next task.
+    async fn take_offered<'a>(
+        &'a self,
+        permits: &mut Vec<Permit<'a>>,
+        ended: &Task,
+        work: Work<'_>,
+    ) -> Result<(), Disposition> {
+        let flow = ended.flow.as_ref().filter(|_| work.delivery.message.is_extra());
+        if let (Some(flow), Some(store)) = (flow, self.permits.as_deref())
+            && let Some(concurrency) = flow.concurrency
+        {
+            let until = self.now().plus_ms(self.settings.lease_ms);
+            self.take_permit(permits, store, (flow.running(&ended.tool), concurrency, until), (work, None)).await?;
         }
         Ok(())
     }
@@ -152,16 +175,20 @@ impl Engine {
     /// Takes over the permit that an earlier attempt of the claimed task has.
     async fn take_over_permit(&self, permit: &mut Permit<'_>, task: &Task) -> Result<(), Disposition> {
         let Holder::Earlier(held) = permit.holder else { return Ok(()) };
-        permit.holder = match permit.permits.take_over(&permit.permit, &held, permit.max, self.now()).await {
-            Ok(Taken::Permit) => Holder::Myself,
+        match permit.permits.take_over(&permit.permit, &held, permit.max, self.now()).await {
+            Ok(Taken::Permit) => permit.holder = Holder::Myself,
             // The other attempt gave its permit back meanwhile, and another task has it; or a third attempt of this
             // task has it.
             Ok(Taken::Full | Taken::Held(_)) => return Err(self.release_before_its_attempt(task).await),
             Err(error) => {
+                permit.holder = Holder::Unknown;
+                if let PermitGroup::Running(_) = permit.permit.group {
+                    log_uncounted(&permit.permit, &error);
+                    return Err(self.release_before_its_attempt(task).await);
+                }
                 log_unknown(&permit.permit, &error);
-                Holder::Unknown
             }
-        };
+        }
         Ok(())
     }
 

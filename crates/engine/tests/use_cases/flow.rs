@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use longhaul_core::ports::{Delivery, Message, WorkQueue};
-use longhaul_core::{FlowControl, Rate, State, Status, Task, TaskKey};
-use longhaul_engine::{Call, Settings, WorkerSignals};
+use longhaul_core::{FlowControl, Rate, State, Status, Task, TaskKey, Terms};
+use longhaul_engine::{Call, Resumption, Settings, WorkerSignals};
 use longhaul_testkit::given;
 use tokio::sync::Notify;
 
 use super::permits::Permits;
-use super::world::{World, call, completed, hangs, quick, tool};
+use super::resuming::{Work, resumed};
+use super::world::{Tool, World, call, completed, hangs, quick, tool};
 
 const ATTEMPT_MS: u64 = 600_000;
 
@@ -152,6 +153,41 @@ async fn a_rate_counts_tasks_and_not_attempts() {
 }
 
 #[tokio::test]
+async fn a_task_that_resumes_a_failed_one_counts_for_the_rate() {
+    let (world, _permits) = counted();
+    let work = Work::failing(&["pay"]);
+    let tool = work.tool(&["book", "pay"]);
+    let flow = FlowControl { concurrency: None, rate: Some(Rate { max: 1, per_ms: 60_000 }), ..one_at_a_time("") };
+    let failed = accepted(&world, "ann", &flow).await.key();
+    world.work(&tool).await;
+    assert_eq!((world.on_record(&failed).await.status(), work.ran().len()), (Status::Failed, 2));
+    work.fail(&[]);
+    let key = resumed(&world, &failed, Resumption::default()).await.unwrap().key();
+    world.work(&tool).await;
+    assert_eq!((world.on_record(&key).await.status(), work.ran().len()), (Status::Working, 0), "it waits");
+    assert_eq!(world.work_until_ended(&key, &tool, 1_000, 120).await.status(), Status::Completed);
+    assert_eq!(work.ran(), ["pay"]);
+}
+
+/// Found by the simulation (seed 183 with limited attempts): the next attempt ran, and nobody knew whether it counted.
+#[tokio::test]
+async fn a_task_waits_if_it_is_unknown_whether_it_took_over_the_permit_of_a_dead_worker() {
+    let (world, permits) = counted();
+    let key = accepted(&world, "ann", &one_at_a_time("")).await.key();
+    let delivery = world.receive().await.unwrap();
+    world.killed_in_the_tool(&delivery).await;
+    *permits.silent_about.lock().unwrap() = Some("take over");
+    let tool = quick();
+    while !permits.asked().contains(&"take over") {
+        world.clock.advance_ms(1_000);
+        world.work(&tool).await;
+    }
+    assert_eq!((world.on_record(&key).await.status(), tool.runs()), (Status::Working, 0));
+    *permits.silent_about.lock().unwrap() = None;
+    assert_eq!(world.work_until_ended(&key, &tool, 1_000, 120).await.status(), Status::Completed);
+}
+
+#[tokio::test]
 async fn a_task_waits_if_its_permits_cannot_be_counted() {
     let (world, permits) = counted();
     let key = accepted(&world, "ann", &one_at_a_time("")).await.key();
@@ -192,28 +228,38 @@ async fn more(world: &World) -> [TaskKey; 4] {
     waiting.try_into().unwrap()
 }
 
+/// A tool that ends when it is notified.
+fn ends_with(end: &Arc<Notify>) -> Tool {
+    let end = Arc::clone(end);
+    tool(move |_attempt| {
+        let end = Arc::clone(&end);
+        async move {
+            end.notified().await;
+            completed("1")
+        }
+    })
+}
+
+/// A tool that notes its tasks.
+fn notes_in(order: &Arc<Mutex<Vec<TaskKey>>>) -> Tool {
+    let order = Arc::clone(order);
+    tool(move |attempt| {
+        order.lock().unwrap().push(attempt.task().key());
+        async { completed("1") }
+    })
+}
+
 /// No time passes: the attempt that gives its permit back has the next task start.
 #[tokio::test]
 async fn tasks_that_wait_follow_each_other_at_once_by_priority_owner_and_time() {
     let (world, _permits) = counted();
     let delivery = first(&world).await;
     let (end, signals) = (Arc::<Notify>::default(), WorkerSignals::default());
-    let ends = Arc::clone(&end);
-    let running = tool(move |_attempt| {
-        let end = Arc::clone(&ends);
-        async move {
-            end.notified().await;
-            completed("1")
-        }
-    });
+    let running = ends_with(&end);
     let attempt = world.begun_with(&delivery, &running, &signals);
     let [ann, again, bob, urgent] = more(&world).await;
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&order);
-    let notes = tool(move |attempt| {
-        noted.lock().unwrap().push(attempt.task().key());
-        async { completed("1") }
-    });
+    let order = Arc::<Mutex<Vec<TaskKey>>>::default();
+    let notes = notes_in(&order);
     world.work(&notes).await;
     assert_eq!(*order.lock().unwrap(), [], "all others wait");
     world.delays();
@@ -223,6 +269,56 @@ async fn tasks_that_wait_follow_each_other_at_once_by_priority_owner_and_time() 
     // Neither owner has a call that runs when a permit is given back, so that time decides between them.
     assert_eq!(*order.lock().unwrap(), [urgent, ann, again, bob]);
     assert_eq!(world.delays(), [0; 4], "each got a message, and nothing is left to wait for");
+}
+
+/// No time passes: the turn of the task that has ended passes to the next one.
+#[tokio::test]
+async fn the_turn_of_a_task_that_ended_while_it_waited_passes_to_the_next_one() {
+    let (world, _permits) = counted();
+    let delivery = first(&world).await;
+    let (end, signals) = (Arc::<Notify>::default(), WorkerSignals::default());
+    let running = ends_with(&end);
+    let attempt = world.begun_with(&delivery, &running, &signals);
+    let [ann, again, bob, urgent] = more(&world).await;
+    let order = Arc::<Mutex<Vec<TaskKey>>>::default();
+    let notes = notes_in(&order);
+    world.work(&notes).await;
+    for ended in [&urgent, &again] {
+        world.engine.cancel(ended).await.unwrap();
+    }
+    world.delays();
+    end.notify_one();
+    attempt.await;
+    world.work(&notes).await;
+    assert_eq!(*order.lock().unwrap(), [ann, bob]);
+    assert_eq!(world.delays(), [0; 4], "each got a message, and nothing is left to wait for");
+}
+
+/// The message about the permit comes before the one that ends the task at its deadline.
+#[tokio::test]
+async fn the_turn_of_a_task_whose_deadline_has_passed_passes_to_the_next_one() {
+    let (world, _permits) = counted();
+    let delivery = first(&world).await;
+    let (end, signals) = (Arc::<Notify>::default(), WorkerSignals::default());
+    let running = ends_with(&end);
+    let attempt = world.begun_with(&delivery, &running, &signals);
+    let (terms, flow) = (Terms { run_ms: 500, ..call().terms }, FlowControl { priority: 1, ..one_at_a_time("") });
+    let late = world.accept(Call { terms, flow: Some(flow), ..call() }).await.key();
+    let next = accepted(&world, "ann", &one_at_a_time("")).await.key();
+    let order = Arc::<Mutex<Vec<TaskKey>>>::default();
+    let notes = notes_in(&order);
+    world.work(&notes).await;
+    end.notify_one();
+    attempt.await;
+    world.clock.advance_ms(500);
+    let mut deliveries = [world.receive().await.unwrap(), world.receive().await.unwrap()];
+    deliveries.sort_by_key(|delivery| !delivery.message.is_extra());
+    for delivery in &deliveries {
+        world.deliver(delivery, &notes).await;
+    }
+    world.work(&notes).await;
+    assert_eq!(world.on_record(&late).await.status(), Status::Failed);
+    assert_eq!(*order.lock().unwrap(), [next]);
 }
 
 /// The message of a permit is one more: what is left of it does not grow.

@@ -23,6 +23,8 @@ pub(super) struct Permits {
     pub(super) inner: FakePermits,
     pub(super) log: Mutex<Vec<&'static str>>,
     pub(super) silent: AtomicBool,
+    /// The one request that is not answered.
+    pub(super) silent_about: Mutex<Option<&'static str>>,
     /// Permits of other tasks that are taken when this task's permit is given back.
     pub(super) taken_meanwhile: Mutex<Option<AttemptPermit>>,
 }
@@ -34,7 +36,8 @@ impl Permits {
 
     fn answer(&self, asked: &'static str) -> Result<(), StoreError> {
         self.log.lock().unwrap().push(asked);
-        if self.silent.load(Ordering::Relaxed) { Err(StoreError::Unavailable("it is silent".into())) } else { Ok(()) }
+        let is_silent = self.silent.load(Ordering::Relaxed) || *self.silent_about.lock().unwrap() == Some(asked);
+        if is_silent { Err(StoreError::Unavailable("it is silent".into())) } else { Ok(()) }
     }
 }
 
