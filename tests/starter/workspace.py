@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 # The features with which all tests are built: WORKSPACE in the Makefile.
 FEATURES = "longhaul-app/lambda,longhaul-conformance/lambda,longhaul-gateway/lambda"
 # All of the facade that the new server uses, in its programs or its tests.
-FACADE = '{ version = "*", features = ["aws", "lambda", "local", "testing"] }'
+FACADE = '{ version = "*", features = ["aws", "lambda", "serve", "testing"] }'
 
 
 def run(*command, folder=ROOT):

@@ -156,8 +156,9 @@ impl DynamoStore {
     ) -> Result<Taken, StoreError> {
         let key = keys::permits(permit.group);
         let at_once = || match yielded {
-            None => permits::take_permit(&attribute(permit), attempts_max),
-            Some(held) => permits::take_over_permit(&attribute(permit), &attribute(held)),
+            // A permit whose time has passed is free, and a task that waits may come first.
+            Some(held) if held.until > now => permits::take_over_permit(&attribute(permit), &attribute(held)),
+            _ => permits::take_permit(&attribute(permit), attempts_max),
         };
         let (mut change, mut taken) = (at_once(), Taken::Permit);
         for _ in 0..TRIES_MAX {

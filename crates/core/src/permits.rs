@@ -81,7 +81,9 @@ impl GroupPermits {
     fn note(&mut self, permit: &AttemptPermit, now: Timestamp) {
         let Some(turn) = permit.turn else { return };
         let half = now.plus_ms(limits::PERMIT_WAIT_MS / 2);
-        if self.waiting.iter().any(|waiting| waiting.task == permit.task && waiting.until > half) {
+        let is_noted =
+            |waiting: &WaitingTask| (waiting.task, waiting.turn) == (permit.task, turn) && waiting.until > half;
+        if self.waiting.iter().any(is_noted) {
             return;
         }
         self.waiting.retain(|waiting| waiting.task != permit.task);
@@ -142,6 +144,17 @@ mod tests {
         let later = NOW.plus_ms(limits::PERMIT_WAIT_MS);
         assert_eq!(group.take(&next, None, 2, later.minus_ms(1)), Taken::Permit, "the first one has expired");
         assert_eq!(group.give_back(&next, later), None);
+    }
+
+    /// A task that was answered waits from then on. Its old turn would bring it a permit that it does not get.
+    #[test]
+    fn a_task_that_waits_again_has_its_new_turn() {
+        let (first, again, next) = (of(1, 1, 0), of(1, 2, 0), of(1, 3, 0));
+        let mut group = awaited(&[first, again, next]);
+        let later = AttemptPermit { turn: of(1, 9, 0).turn, ..again };
+        assert_eq!(group.take(&later, None, 1, NOW), Taken::Full);
+        assert_eq!(group.give_back(&first, NOW), Some(next.task));
+        assert_eq!(group.take(&next, None, 1, NOW), Taken::Permit);
     }
 
     #[test]

@@ -56,12 +56,17 @@ async fn same_answers(permits: &dyn AttemptPermits, max: u32, calls: &[Call]) ->
     Ok(())
 }
 
+/// A task waits when the permit of another one expires, which an attempt then wants to take over.
+const EXPIRED_AND_AWAITED: [Call; 3] =
+    [(Ask::Take, 0, 1, 1, 2, 0), (Ask::Take, 0, 1, 0, 1, 0), (Ask::TakeOver(2), 0, 1, 1, 1, 637)];
+
 /// Promise: any order of calls is answered as the model answers. Each of the `cases` gets permits of its own.
 pub fn permits_answer_as_the_model<F, P>(cases: u32, make: impl Fn() -> F)
 where
     F: Future<Output = P>,
     P: AttemptPermits,
 {
+    block_on(async { same_answers(&make().await, 1, &EXPIRED_AND_AWAITED).await }).unwrap();
     let ask = prop_oneof![4 => Just(Ask::Take), 2 => (0_u8..4).prop_map(Ask::TakeOver), 2 => Just(Ask::GiveBack)];
     let call = (ask, 0..2_u8, 0..3_u8, 0..5_u64, 1..4_u8, 0..60_u64);
     // All workers have the same limit.
