@@ -46,7 +46,8 @@
 //! assert_eq!(refused, Err(Refusal::Leased { until: now.plus_ms(30_000) }));
 //!
 //! let outcome = Outcome::Completed { result: Payload::Inline("\"hello\"".to_owned()), kind: ResultKind::Success };
-//! let ended = running.apply(&TaskEvent::Finish { attempt: 1, outcome, progress: None }, now.plus_ms(2))?;
+//! let finish = TaskEvent::Finish { attempt: 1, outcome, progress: None, labels: None };
+//! let ended = running.apply(&finish, now.plus_ms(2))?;
 //! assert_eq!(ended.status(), Status::Completed);
 //!
 //! // How a task ended never changes.

@@ -36,7 +36,7 @@
 //!
 //! use async_trait::async_trait;
 //! use longhaul_core::ports::WorkQueue;
-//! use longhaul_core::{Cleanup, Clock, Policy, RequestedTerms, ResultKind, Status, Terms};
+//! use longhaul_core::{Cleanup, Clock, Labels, Policy, RequestedTerms, ResultKind, Status, Terms};
 //! use longhaul_engine::{Attempt, AttemptEnd, Call, Driven, Engine, Ports, Settings, ToolRunner, WorkerSignals};
 //! use longhaul_testkit::{FakeQueue, FakeStore, ManualClock, SeededIds, given};
 //!

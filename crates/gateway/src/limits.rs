@@ -6,9 +6,11 @@ use std::time::Duration;
 /// still, since tasks keep 4.5 MiB at most.
 pub(crate) const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// How long to wait for the rest of a message that is written in several lines, or whose line does not end, and for
-/// another answer after one with an unknown id.
+/// How long to wait for the rest of a message that is written in several lines, or whose line does not end.
 pub(crate) const REST_OF_MESSAGE: Duration = Duration::from_millis(500);
+
+/// How long to wait for another answer after one with an id that was never sent.
+pub(crate) const OTHER_ANSWER_MS: u64 = 500;
 
 /// How long a request waits for a busy server before the call is left to a later try. The pauses grow from the first
 /// one. `Retry-After` counts up to the longest one.

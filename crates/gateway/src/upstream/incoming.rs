@@ -153,7 +153,8 @@ impl Reader {
         }
     }
 
-    /// The only open request and its end, if `answer` in `text` has an id that was never sent. No other answer may come.
+    /// The only open request and its end, if `answer` in `text` has an id that was never sent. No other answer may
+    /// come.
     pub(super) fn misaddressed(
         &self,
         text: &[u8],

@@ -2,18 +2,19 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+use longhaul::SystemClock;
 use longhaul_client::{Line, Lines, Overlong};
+use longhaul_core::Clock;
 use rmcp::RoleClient;
 use rmcp::model::{JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdout;
-use tokio::time::Sleep;
 
 use super::incoming::{Incoming, Open, Reader, beginning};
 use super::notes::Notes;
@@ -45,7 +46,7 @@ pub(crate) struct StdioTransport {
     is_noisy: bool,
     /// The only request that was open when an answer with an unknown id came, and its end if no other answer comes
     /// until this time.
-    misaddressed: Option<(RequestId, ServerJsonRpcMessage, Pin<Box<Sleep>>)>,
+    misaddressed: Option<(RequestId, ServerJsonRpcMessage, BoxFuture<'static, ()>)>,
 }
 
 /// The latest output of the server.
@@ -94,7 +95,7 @@ impl StdioTransport {
     async fn written(&mut self) -> Written {
         let Self { lines, process, begun, misaddressed, .. } = self;
         loop {
-            let no_other_answer = async {
+            let is_over = async {
                 match misaddressed {
                     Some((_, _, until)) => until.await,
                     None => std::future::pending().await,
@@ -102,7 +103,7 @@ impl StdioTransport {
             };
             let line = tokio::select! {
                 biased;
-                () = no_other_answer => return Written::NoOtherAnswer,
+                () = is_over => return Written::NoOtherAnswer,
                 line = tokio::time::timeout(limits::REST_OF_MESSAGE, Self::line(lines, *process)) => line,
             };
             match line {
@@ -120,10 +121,9 @@ impl StdioTransport {
             Incoming::Messages(messages) => {
                 self.drop_begun();
                 self.task_tools.note_line(line);
-                let end = messages.iter().find_map(|message| self.reader.misaddressed(line, message, &open));
-                if let Some((id, end)) = end {
-                    self.misaddressed = Some((id, end, Box::pin(tokio::time::sleep(limits::REST_OF_MESSAGE))));
-                }
+                let misaddressed = messages.iter().find_map(|message| self.reader.misaddressed(line, message, &open));
+                self.misaddressed =
+                    misaddressed.map(|(id, end)| (id, end, no_other_answer())).or(self.misaddressed.take());
                 self.read.extend(messages);
             }
             Incoming::Begun if self.begun.is_empty() => self.begun = line.to_vec(),
@@ -201,6 +201,11 @@ impl StdioTransport {
     async fn read_to_end(&mut self) {
         while let Line::Text(_) = Self::line(&mut self.lines, self.process).await {}
     }
+}
+
+/// The time for another answer after one with an unknown id.
+fn no_other_answer() -> BoxFuture<'static, ()> {
+    Box::pin(async { SystemClock.sleep_ms(limits::OTHER_ANSWER_MS).await })
 }
 
 impl Transport<RoleClient> for StdioTransport {

@@ -40,7 +40,7 @@ impl TaskContext {
     /// # use longhaul::TaskContext;
     /// # use rmcp::ErrorData;
     /// # async fn tool(task: TaskContext) -> Result<(), ErrorData> {
-    /// let invoice: u64 = task.step("create", || async { Ok::<_, ErrorData>(4711) }).await?;
+    /// let invoice: u64 = task.try_step("create", || async { Ok::<_, ErrorData>(4711) }).await?;
     /// task.label("invoice", invoice)?;
     /// # Ok(())
     /// # }
