@@ -9,7 +9,7 @@ pub struct Degraded {
     pub why: String,
 }
 
-/// The processes of another server that the tools of this one start, for [`Server::processes`].
+/// The processes of another server that the tools start, for [`Server::processes`](crate::Server::processes).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Processes {
     /// The name of the other server: a label of the metrics.
