@@ -125,7 +125,7 @@ impl Crate {
             let aliased = written.first().and_then(|first| names.get(first));
             let absolute = match aliased {
                 Some(target) => Some([target, written.get(1..).unwrap_or_default()].concat()),
-                // A name alone is a variable, or of the prelude: a module is no value and no type.
+                // A name alone is a variable, or of the prelude: a module is neither a value nor a type.
                 None if written.len() == 1 => None,
                 None => self.absolute(&[path, inside].concat(), written),
             };

@@ -2,7 +2,7 @@
 //! running attempts.
 //!
 //! An input is a list of answers in DynamoDB's JSON, one after the other on lines of their own. Every call of the store
-//! gets the next one; when there are no more, the last one again. A task that a store has read can be written, and is
+//! gets the next one, and after the last one this one again. A task that a store has read can be written, and is
 //! then read as the same task.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -24,7 +24,7 @@ pub(super) fn of(ask: &PageRequest) -> Filter {
     Filter {
         status: ask.value("status").and_then(Status::of),
         tool: ask.value("tool").map(str::to_owned),
-        // A text without a value is no label, and no task has it.
+        // A string without a value is not a label, so it matches no task.
         label: ask.value("label").map(|text| text.split_once('=').unwrap_or((text, ""))).map(owned),
         age_ms_max: AGES.iter().find(|(value, ..)| ask.value("age") == Some(value)).map(|(_, ms, _)| *ms),
         text: ask.value("q").map(|text| text.trim().chars().take(CELL_MAX).collect::<String>().to_lowercase()),

@@ -24,7 +24,7 @@ pub(crate) struct Known {
 }
 
 impl Children {
-    /// A child that has not ended, if there is no room for one more until then.
+    /// A child that has not ended, if the owner's limit allows no more tasks until it ends.
     pub(crate) fn awaited(&self) -> Option<TaskId> {
         let known = self.lock();
         known.open.first().copied().filter(|_| known.is_full)

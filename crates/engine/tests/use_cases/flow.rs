@@ -169,7 +169,7 @@ async fn a_task_that_resumes_a_failed_one_counts_for_the_rate() {
     assert_eq!(work.ran(), ["pay"]);
 }
 
-/// Found by the simulation (seed 183 with limited attempts): the next attempt ran, and nobody knew whether it counted.
+/// Found by the simulation (seed 183 with limited attempts): the next attempt ran, and its permit was unknown.
 #[tokio::test]
 async fn a_task_waits_if_it_is_unknown_whether_it_took_over_the_permit_of_a_dead_worker() {
     let (world, permits) = counted();

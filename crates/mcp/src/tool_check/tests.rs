@@ -139,7 +139,7 @@ async fn a_policy_that_contradicts_itself_is_refused_with_what_to_do() {
         assert!(refused.starts_with("the policy of the tool `echo` contradicts itself: "), "{refused}");
         assert!(refused.contains(said), "{refused}");
     }
-    // The time to live always covers the longest run and the retention, so these are no contradiction.
+    // The time to live always covers the longest run and the retention, so these do not contradict each other.
     let longer = optional().run_at_most(25 * day / 24).ttl(day / 2).ttl_at_most(day);
     assert_eq!(check_tools(handler, &echo(longer), &BTreeMap::new()).await, Ok(()));
 }
